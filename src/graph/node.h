@@ -1,0 +1,119 @@
+/// The captured graph: nodes in order, each an operation as the program called it. It is Stator's own; `torch.fx` is
+/// made from it on demand (graph/fx.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/ref.h"
+#include "torch/meta.h"
+
+namespace stator::graph {
+
+struct Node;
+
+/// One argument of a node: a node's result, a Python constant, or a container of arguments.
+struct Argument {
+    enum class Kind : std::uint8_t { Node, Constant, Tuple, List, Dict, Slice };
+    struct Items;
+
+    Kind kind = Kind::Constant;
+    union {
+        Node* node;
+        PyObject* constant;  // kept alive by the graph's arena
+        Items* items;
+    };
+
+    Argument() : constant(Py_None) {}
+    static Argument of(Node* node);
+    static Argument of_constant(Borrowed<> constant);
+    static Argument of_items(Kind kind, Items* items);
+};
+
+/// The parts of a container argument. A dict has its keys beside its values; a slice has start, stop and step.
+struct Argument::Items {
+    std::vector<Argument> values;
+    std::vector<PyObject*> keys;  // only for Dict
+    /// The class to build where it is not the plain container: `torch.Size`, a named tuple.
+    PyTypeObject* type = nullptr;
+};
+
+struct KeywordArgument {
+    PyObject* name;  // interned str
+    Argument value;
+};
+
+/// What an operation gives back, without data.
+struct Result {
+    enum class Kind : std::uint8_t { None, Tensor, Constant, Tuple, List };
+    Kind kind = Kind::None;
+    const torch_room::TensorMeta* tensor = nullptr;  // Tensor
+    PyObject* constant = nullptr;                    // Constant: a number, a torch.Size, ...
+    std::vector<Result> items;                       // Tuple, List
+    PyTypeObject* type = nullptr;                    // Tuple: a named tuple or structseq class, else null
+    /// Index of the tensor argument (in order of appearance, containers flattened) that this result is, or -1. In-place
+    /// operations return their first argument itself.
+    int same_as_argument = -1;
+};
+
+/// Where in the user's program a node was made: innermost frame first. Shared between the nodes of one line.
+struct Location {
+    PyCodeObject* code = nullptr;
+    int line = 0;
+    const Location* caller = nullptr;
+};
+
+/// The modules around a node, innermost first.
+struct ModulePath {
+    std::string path;           // `L['self'].layers.0`
+    PyTypeObject* type = nullptr;
+    const ModulePath* outer = nullptr;
+};
+
+enum class NodeKind : std::uint8_t { Placeholder, Function, Method, Attribute, Output };
+
+struct Node {
+    NodeKind kind;
+    std::uint32_t index = 0;  // position in the graph
+    /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str.
+    PyObject* target = nullptr;
+    std::string name;  // unique in the graph; given when the graph is finished
+    std::vector<Argument> arguments;
+    std::vector<KeywordArgument> keywords;
+    Result result;
+    std::uint32_t uses = 0;  // arguments of live nodes that are this node
+    bool has_effect = false;  // stays even if nobody uses its result
+    const Location* location = nullptr;
+    const ModulePath* modules = nullptr;
+};
+
+/// Nodes in execution order. Truncation to a mark undoes what an instruction did.
+class Graph {
+  public:
+    Node* add(NodeKind kind, Borrowed<> target, std::vector<Argument> arguments,
+              std::vector<KeywordArgument> keywords = {});
+    std::size_t size() const { return nodes_.size(); }
+    Node* at(std::size_t index) const { return nodes_[index]; }
+    std::span<Node* const> nodes() const { return nodes_; }
+
+    /// Forgets every node from `size` on.
+    void truncate(std::size_t size);
+    /// Removes nodes that nobody uses and that have no effect, placeholders included, and gives names to the rest.
+    void finish();
+
+    Arena& arena() { return arena_; }
+
+  private:
+    Arena arena_;
+    std::vector<Node*> nodes_;
+};
+
+/// One line a node: `%add = call_function operator.add(%x, 1) -> f32[4]`.
+std::string print(const Graph& graph);
+std::string print(const Argument& argument);
+
+}  // namespace stator::graph

@@ -1,0 +1,28 @@
+/// `stator._C`: what Python sees. Each room that Python may call has a `bind_` file beside this one.
+#include <Python.h>
+
+namespace stator {
+
+bool bind_frames(PyObject* module);
+
+}  // namespace stator
+
+namespace {
+
+PyModuleDef kDefinition = {PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+constexpr bool (*kBinders[])(PyObject*) = {stator::bind_frames};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__C() {
+    PyObject* module = PyModule_Create(&kDefinition);
+    if (module == nullptr) return nullptr;
+    for (auto* bind : kBinders) {
+        if (!bind(module)) {
+            Py_DECREF(module);
+            return nullptr;
+        }
+    }
+    return module;
+}
