@@ -210,6 +210,7 @@ std::string message_of(PyObject* exception) {
 
 /// Sorts the current exception: rethrows what is PyTorch's rejection, gives up on the rest.
 [[noreturn]] void classify_error(const Question& question) {
+    TakenError error = TakenError::take();
     static PyObject* const data_dependent[] = {fake_exception("DataDependentOutputException").get(),
                                                fake_exception("DynamicOutputShapeException").get()};
     static PyObject* const unsupported[] = {fake_exception("UnsupportedOperatorException").get(),
@@ -217,7 +218,6 @@ std::string message_of(PyObject* exception) {
                                             fake_exception("UnsupportedMutationAliasingException").get(),
                                             fake_exception("MetadataMismatchError").get(), PyExc_NotImplementedError,
                                             PyExc_AssertionError, PyExc_RecursionError, PyExc_MemoryError};
-    TakenError error = TakenError::take();
     PyObject* exception = error.exception();
     for (PyObject* type : data_dependent)
         if (is_exception(exception, type)) throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
@@ -229,6 +229,27 @@ std::string message_of(PyObject* exception) {
     std::move(error).restore();
     throw PythonError();
 }
+
+/// Keeps PyTorch from logging a traceback for each rejected operation.
+class WithoutLogging {
+  public:
+    WithoutLogging() { set(Py_True); }
+    ~WithoutLogging() {
+        ErrorAside aside;
+        set(Py_False);
+    }
+    WithoutLogging(const WithoutLogging&) = delete;
+    WithoutLogging& operator=(const WithoutLogging&) = delete;
+
+  private:
+    static void set(PyObject* disabled) {
+        static PyObject* logger = [] {
+            Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
+            return checked(PyObject_GetAttrString(module.get(), "log")).release();
+        }();
+        if (PyObject_SetAttrString(logger, "disabled", disabled) < 0) PyErr_Clear();
+    }
+};
 
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     Answer answer;
@@ -243,6 +264,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     }
     {
         torch_room::KeepRandomState keep_random_state;
+        WithoutLogging without_logging;
         torch_room::RecordingUnderFakeMode recorder(mode);
         try {
             returned = call->run(question);

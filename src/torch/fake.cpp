@@ -127,6 +127,7 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
         if (meta.dispatch_keys & trait::kNegative) impl->_set_neg(true);
         if (meta.is_wrapped_number) impl->set_wrapped_number(true);
         // What `Tensor._make_subclass` does for `FakeTensor.__new__`.
+        impl->set_python_dispatch(true);
         impl->set_python_custom_device(true);
         impl->_change_backend_component_keys(
             c10::Device(static_cast<c10::DeviceType>(meta.device.kind), static_cast<c10::DeviceIndex>(meta.device.index)));

@@ -67,8 +67,18 @@ std::int8_t float32_matmul() {
         at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
 }
 
-std::uint32_t dispatch_modes() {
-    return c10::impl::dispatch_mode_enabled() ? static_cast<std::uint32_t>(c10::impl::TorchDispatchModeTLS::stack_len()) : 0;
+/// An active dispatch mode shows among the keys that the thread adds, which costs less to ask.
+std::uint32_t dispatch_modes(std::uint64_t included_keys) {
+    static const std::uint64_t python = c10::DispatchKeySet(c10::DispatchKey::Python).raw_repr();
+    if ((included_keys & python) == 0) return 0;
+    return static_cast<std::uint32_t>(c10::impl::TorchDispatchModeTLS::stack_len());
+}
+
+/// Where this thread keeps grad mode: PyTorch's own accessor takes 10 ns.
+const c10::AutogradState& autograd_state() {
+    static thread_local const c10::AutogradState* state = nullptr;
+    if (state == nullptr) state = &c10::AutogradState::get_tls_state();
+    return *state;
 }
 
 bool same_function_modes(const GlobalState& state) {
@@ -109,7 +119,7 @@ Modes::Autocast* Modes::autocast_of(DeviceKind device) {
 }
 
 Modes current_modes() {
-    const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+    const c10::AutogradState& autograd = autograd_state();
     Modes modes;
     modes.grad = autograd.get_grad_mode();
     modes.inference = autograd.get_inference_mode();
@@ -140,10 +150,9 @@ GlobalState snapshot_global_state() {
     state.included_keys = keys.included;
     state.excluded_keys = keys.excluded;
     state.torch_function = static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state());
-    state.dispatch_modes = dispatch_modes();
+    state.dispatch_modes = dispatch_modes(keys.included);
     state.deterministic = context.deterministicAlgorithms();
     state.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
-    state.fill_uninitialized = context.deterministicFillUninitializedMemory();
     state.float32_matmul = float32_matmul();
     state.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
     state.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
@@ -157,7 +166,7 @@ GlobalState snapshot_global_state() {
 }
 
 bool matches(const GlobalState& state) {
-    const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+    const c10::AutogradState& autograd = autograd_state();
     if (autograd.get_grad_mode() != state.modes.grad || autograd.get_inference_mode() != state.modes.inference ||
         autograd.get_fw_grad_mode() != state.forward_grad)
         return false;
@@ -174,11 +183,10 @@ bool matches(const GlobalState& state) {
     const at::Context& context = at::globalContext();
     return context.deterministicAlgorithms() == state.deterministic &&
            context.deterministicAlgorithmsWarnOnly() == state.deterministic_warn_only &&
-           context.deterministicFillUninitializedMemory() == state.fill_uninitialized &&
            static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS()) == state.fp16_reduction &&
            static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS()) == state.bf16_reduction &&
            float32_matmul() == state.float32_matmul && at::get_num_threads() == state.threads &&
-           dispatch_modes() == state.dispatch_modes && same_function_modes(state);
+           dispatch_modes(keys.included) == state.dispatch_modes && same_function_modes(state);
 }
 
 std::string explain_mismatch(const GlobalState& was) {
@@ -217,8 +225,6 @@ std::string explain_mismatch(const GlobalState& was) {
     if (now.deterministic != was.deterministic || now.deterministic_warn_only != was.deterministic_warn_only)
         return differs("deterministic algorithms", yes_no(now.deterministic) + (now.deterministic_warn_only ? " (warn only)" : ""),
                        yes_no(was.deterministic) + (was.deterministic_warn_only ? " (warn only)" : ""));
-    if (now.fill_uninitialized != was.fill_uninitialized)
-        return differs("filling of uninitialized memory", yes_no(now.fill_uninitialized), yes_no(was.fill_uninitialized));
     if (now.float32_matmul != was.float32_matmul)
         return differs("float32 matmul precision", at::precision2str(static_cast<at::Float32Precision>(now.float32_matmul)),
                        at::precision2str(static_cast<at::Float32Precision>(was.float32_matmul)));
@@ -245,7 +251,7 @@ bool default_device(Device* device) {
 
 ResultState read_result_state() {
     ResultState state;
-    const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+    const c10::AutogradState& autograd = autograd_state();
     state.grad = autograd.get_grad_mode();
     state.inference = autograd.get_inference_mode();
     state.default_dtype = static_cast<Dtype>(c10::get_default_dtype_as_scalartype());
@@ -265,7 +271,7 @@ ResultState read_result_state() {
                 static_cast<std::uint64_t>(at::autocast::get_autocast_dtype(device)));
     }
     // Keys that plain programs never add: functorch, dispatch modes, tracing, functionalization.
-    if (c10::impl::dispatch_mode_enabled() || (keys.included & c10::functorch_transforms_ks.raw_repr()) != 0 ||
+    if (dispatch_modes(keys.included) != 0 || (keys.included & c10::functorch_transforms_ks.raw_repr()) != 0 ||
         (keys.included & c10::functorch_batched_ks.raw_repr()) != 0)
         state.unknown = true;
     if (auto length = at::impl::PythonTorchFunctionTLS::stack_len(); length > 0) {
