@@ -3,7 +3,7 @@
 
 namespace stator {
 
-bool bind_frames(PyObject* module);
+bool bind_graph(PyObject* module);
 
 }  // namespace stator
 
@@ -11,7 +11,7 @@ namespace {
 
 PyModuleDef kDefinition = {PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-constexpr bool (*kBinders[])(PyObject*) = {stator::bind_frames};
+constexpr bool (*kBinders[])(PyObject*) = {stator::bind_graph};
 
 }  // namespace
 
