@@ -188,7 +188,8 @@ void Captured::forget_facts() {
 namespace {
 
 struct CapturedObject {
-    PyObject_HEAD Captured* captured;
+    PyObject ob_base;
+    Captured* captured;
 };
 
 Captured& captured_in(PyObject* self) {
@@ -222,7 +223,8 @@ Py_ssize_t length(PyObject* self) {
 PySequenceMethods kSequence = {.sq_length = length};
 
 PyTypeObject kCapturedType = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._C.Graph",
+    .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+    .tp_name = "stator._C.Graph",
     .tp_basicsize = sizeof(CapturedObject),
     .tp_dealloc = dealloc,
     .tp_repr = text_of,

@@ -238,7 +238,8 @@ PySequenceMethods kSequence = {.sq_contains = contains};
 PyNumberMethods kNumber = {.nb_or = merged, .nb_inplace_or = merge_in_place};
 
 PyTypeObject kLazyMetaType = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._C.LazyMeta",
+    .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+    .tp_name = "stator._C.LazyMeta",
     .tp_basicsize = sizeof(LazyMeta),
     .tp_dealloc = dealloc,
     .tp_repr = repr,

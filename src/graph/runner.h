@@ -73,9 +73,11 @@ class Runner {
     Operand output_{};
 };
 
-/// The same as a Python callable (`stator._C.Runner`). `module` may be null. Throws `PythonError`.
-Ref<> make_runner(const Graph& graph, Borrowed<> module);
-/// The runner behind such a callable and the module it reads attributes from; null if the object is something else.
+/// The same as a Python callable (`stator._C.Runner`) for a captured graph (graph/captured.h). `module`, whose
+/// attributes the graph reads, may be null. Throws `PythonError`.
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module);
+/// The runner behind such a callable, null if the object is something else, and the module to run it with. Valid as
+/// long as the callable.
 const Runner* runner_of(Borrowed<> object);
 Borrowed<> module_of_runner(Borrowed<> object);
 /// Readies the type and adds it to the module.

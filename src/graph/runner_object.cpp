@@ -5,6 +5,7 @@
 
 #include "base/python_error.h"
 #include "base/text.h"
+#include "graph/captured.h"
 #include "graph/runner.h"
 
 namespace stator::graph {
@@ -12,14 +13,26 @@ namespace stator::graph {
 namespace {
 
 struct RunnerObject {
-    PyObject_HEAD vectorcallfunc vectorcall;
-    Runner* runner;
-    PyObject* module;  // owned; the graph module whose attributes are read, or null
+    PyObject ob_base;
+    vectorcallfunc vectorcall;
+    PyObject* captured;  // owned; null once the runner is there
+    Runner* runner;      // made at the first call: many graphs are captured for a backend that never runs them
+    PyObject* module;    // owned; the graph module whose attributes are read, or null
     PyObject* weak_references;
 };
 
 RunnerObject* object_of(PyObject* self) {
     return reinterpret_cast<RunnerObject*>(self);
+}
+
+const Runner& ready(RunnerObject* self) {
+    if (self->runner == nullptr) {
+        self->runner = new Runner(captured_of(self->captured)->graph());
+        Py_CLEAR(self->captured);
+        // A runner that reads no attributes needs no module, and so makes no cycle with it.
+        if (!self->runner->reads_attributes()) Py_CLEAR(self->module);
+    }
+    return *self->runner;
 }
 
 PyObject* complain_about_count(const Runner& runner, std::size_t given) {
@@ -35,7 +48,7 @@ PyObject* complain_about_keyword(const char* problem, PyObject* name) {
 
 /// Inputs given by the names of the placeholders. Rare: compiled code passes them by position.
 PyObject* call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-    const Runner& runner = *self->runner;
+    const Runner& runner = ready(self);
     if (count > runner.input_count()) return complain_about_count(runner, count);
     std::vector<PyObject*> inputs(args, args + count);
     inputs.resize(runner.input_count());
@@ -61,8 +74,9 @@ PyObject* call(PyObject* callable, PyObject* const* args, std::size_t flags, PyO
     auto count = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
     try {
         if (names != nullptr && PyTuple_GET_SIZE(names) > 0) return call_with_keywords(self, args, count, names);
-        if (count != self->runner->input_count()) return complain_about_count(*self->runner, count);
-        return self->runner->run({args, count}, self->module).release();
+        const Runner& runner = ready(self);
+        if (count != runner.input_count()) return complain_about_count(runner, count);
+        return runner.run({args, count}, self->module).release();
     } catch (const PythonError&) {
         return nullptr;
     } catch (const std::exception& error) {
@@ -73,10 +87,13 @@ PyObject* call(PyObject* callable, PyObject* const* args, std::size_t flags, PyO
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(object_of(self)->module);
-    return object_of(self)->runner->traverse(visit, arg);
+    Py_VISIT(object_of(self)->captured);
+    const Runner* runner = object_of(self)->runner;
+    return runner == nullptr ? 0 : runner->traverse(visit, arg);
 }
 
 int clear(PyObject* self) {
+    // Not the captured graph: whoever still calls this one needs it, and its own objects break the cycle.
     Py_CLEAR(object_of(self)->module);
     return 0;
 }
@@ -85,6 +102,7 @@ void dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     if (object_of(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
     Py_CLEAR(object_of(self)->module);
+    Py_CLEAR(object_of(self)->captured);
     delete object_of(self)->runner;
     PyObject_GC_Del(self);
 }
@@ -94,7 +112,13 @@ PyObject* name(PyObject*, void*) {
 }
 
 PyObject* placeholders(PyObject* self, void*) {
-    auto targets = object_of(self)->runner->placeholders();
+    std::span<const Ref<>> targets;
+    try {
+        targets = ready(object_of(self)).placeholders();
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+        return nullptr;
+    }
     PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(targets.size()));
     if (tuple == nullptr) return nullptr;
     for (std::size_t i = 0; i < targets.size(); ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(targets[i].get()));
@@ -109,7 +133,8 @@ PyGetSetDef kProperties[] = {
 };
 
 PyTypeObject kRunnerType = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._C.Runner",
+    .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+    .tp_name = "stator._C.Runner",
     .tp_basicsize = sizeof(RunnerObject),
     .tp_dealloc = dealloc,
     .tp_vectorcall_offset = offsetof(RunnerObject, vectorcall),
@@ -125,21 +150,20 @@ PyTypeObject kRunnerType = {
 
 }  // namespace
 
-Ref<> make_runner(const Graph& graph, Borrowed<> module) {
-    auto runner = std::make_unique<Runner>(graph);
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module) {
     auto* self = PyObject_GC_New(RunnerObject, &kRunnerType);
     if (self == nullptr) throw PythonError();
     self->vectorcall = call;
-    // A runner that reads no attributes needs no module, and so makes no cycle with it.
-    self->module = runner->reads_attributes() ? Py_XNewRef(module.get()) : nullptr;
-    self->runner = runner.release();
+    self->captured = Py_NewRef(captured.get());
+    self->runner = nullptr;
+    self->module = Py_XNewRef(module.get());
     self->weak_references = nullptr;
     PyObject_GC_Track(self);
     return Ref<>::steal(reinterpret_cast<PyObject*>(self));
 }
 
 const Runner* runner_of(Borrowed<> object) {
-    return Py_IS_TYPE(object.get(), &kRunnerType) ? object_of(object)->runner : nullptr;
+    return Py_IS_TYPE(object.get(), &kRunnerType) ? &ready(object_of(object)) : nullptr;
 }
 
 Borrowed<> module_of_runner(Borrowed<> object) {

@@ -43,9 +43,8 @@ PyObject* fx_graph(PyObject*, PyObject* args) {
 PyObject* make_runner(PyObject*, PyObject* args) {
     PyObject *object, *module = nullptr;
     if (!PyArg_ParseTuple(args, "O|O:make_runner", &object, &module)) return nullptr;
-    graph::Captured* captured = captured_or_complain(object);
-    if (captured == nullptr) return nullptr;
-    return guarded([&] { return graph::make_runner(captured->graph(), module); });
+    if (captured_or_complain(object) == nullptr) return nullptr;
+    return guarded([&] { return graph::make_runner(object, module); });
 }
 
 PyObject* knows_fx_layout(PyObject*, PyObject*) {

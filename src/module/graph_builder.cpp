@@ -19,12 +19,14 @@ using graph::NodeKind;
 using graph::Result;
 
 struct BuilderObject {
-    PyObject_HEAD graph::Graph* graph;
+    PyObject ob_base;
+    graph::Graph* graph;
 };
 
 /// Stands for a node in the arguments of later ones.
 struct NodeObject {
-    PyObject_HEAD PyObject* builder;  // owned: the node lives in its graph
+    PyObject ob_base;
+    PyObject* builder;  // owned: the node lives in its graph
     Node* node;
 };
 
@@ -283,7 +285,8 @@ PyMethodDef kMethods[] = {
 PySequenceMethods kSequence = {.sq_length = length};
 
 PyTypeObject kBuilderType = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._C.GraphBuilder",
+    .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+    .tp_name = "stator._C.GraphBuilder",
     .tp_basicsize = sizeof(BuilderObject),
     .tp_dealloc = dealloc_builder,
     .tp_repr = repr,
@@ -295,7 +298,8 @@ PyTypeObject kBuilderType = {
 };
 
 PyTypeObject kNodeType = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "stator._C.GraphNode",
+    .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+    .tp_name = "stator._C.GraphNode",
     .tp_basicsize = sizeof(NodeObject),
     .tp_dealloc = dealloc_node,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
