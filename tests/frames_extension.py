@@ -1,0 +1,44 @@
+"""The extension under test in tests/frames and tests/bytecode: the engine, or on a Python without PyTorch the rooms that
+need none, built by tests/frames/run_all.sh."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from types import CodeType, ModuleType
+
+
+def load() -> ModuleType:
+    path = os.environ.get("STATOR_FRAMES")
+    if path is None:
+        return importlib.import_module("stator._C")
+    # By its path, so that the package (and with it PyTorch) is not imported.
+    name = "stator._frames"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+extension = sys.modules.get("stator._frames") or load()
+
+
+class Decoded:
+    """One instruction, as the extension gives it."""
+
+    __slots__ = ("op", "arg", "extra", "target", "start", "offset", "next_offset", "line", "handler", "can_resume")
+
+    def __init__(self, row: tuple) -> None:
+        for name, value in zip(self.__slots__, row, strict=True):
+            setattr(self, name, value)
+
+
+def decode(code: CodeType) -> list[Decoded]:
+    return [Decoded(row) for row in extension._frames_decode(code)]
+
+
+def find(function: object, op: str, nth: int = 0) -> Decoded:
+    """The nth instruction of this kind in a function."""
+    return [each for each in decode(function.__code__) if each.op == op][nth]  # type: ignore[attr-defined]
