@@ -5,7 +5,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import NamedTuple
 
 
 def load() -> ModuleType:
@@ -25,20 +26,25 @@ def load() -> ModuleType:
 extension = sys.modules.get("stator._frames") or load()
 
 
-class Decoded:
+class Decoded(NamedTuple):
     """One instruction, as the extension gives it."""
 
-    __slots__ = ("op", "arg", "extra", "target", "start", "offset", "next_offset", "line", "handler", "can_resume")
-
-    def __init__(self, row: tuple) -> None:
-        for name, value in zip(self.__slots__, row, strict=True):
-            setattr(self, name, value)
+    op: str
+    arg: int
+    extra: int
+    target: int
+    start: int
+    offset: int
+    next_offset: int
+    line: int
+    handler: int
+    can_resume: int
 
 
 def decode(code: CodeType) -> list[Decoded]:
-    return [Decoded(row) for row in extension._frames_decode(code)]
+    return [Decoded(*row) for row in extension._frames_decode(code)]
 
 
-def find(function: object, op: str, nth: int = 0) -> Decoded:
+def find(function: FunctionType, op: str, nth: int = 0) -> Decoded:
     """The nth instruction of this kind in a function."""
-    return [each for each in decode(function.__code__) if each.op == op][nth]  # type: ignore[attr-defined]
+    return [each for each in decode(function.__code__) if each.op == op][nth]

@@ -105,9 +105,7 @@ def test_specialised_code_decodes_the_same() -> None:
 def test_extended_arguments_and_long_jumps() -> None:
     body = "".join(f"        x = [{n}.5, 'text {n}']\n" for n in range(600))
     source = f"def f(xs):\n  for x in xs:\n    try:\n{body}        continue\n    finally:\n{body}  return x\n"
-    space: dict = {}
-    exec(source, space)
-    code = space["f"].__code__
+    code = list(nested(compile(source, "<test>", "exec")))[1]
     assert sum(name == "EXTENDED_ARG" for _, name, _ in raw(code)) > 1000
     assert difference(code) is None
     starts = [row for row in extension._frames_decode(code) if row[4] != row[5]]
