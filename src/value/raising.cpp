@@ -30,12 +30,8 @@ void raise_type_error(Tracer& tracer, const std::string& prefix, const Value* va
     tracer.raise(PyExc_TypeError, prefix + "'" + value->type()->tp_name + "'" + suffix);
 }
 
-Value* not_implemented(Tracer& tracer) {
-    return tracer.constant(Py_NotImplemented);
-}
-
-bool is_not_implemented(const Value* value) {
-    return value->object() == Py_NotImplemented;
+Value* or_not_implemented(Tracer& tracer, Value* answer) {
+    return answer != nullptr ? answer : tracer.constant(Py_NotImplemented);
 }
 
 void expect_arguments(Tracer& tracer, PyTypeObject* type, const char* method, const Arguments& arguments,

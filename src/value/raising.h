@@ -11,9 +11,8 @@ namespace stator {
 /// `'int' object is not iterable`: `prefix`, the class's name in quotes, `suffix`.
 [[noreturn]] void raise_type_error(Tracer& tracer, const std::string& prefix, const Value* value,
                                    const std::string& suffix);
-/// `NotImplemented`: how a comparison says that the kind does not know.
-Value* not_implemented(Tracer& tracer);
-bool is_not_implemented(const Value* value);
+/// What the program sees of an operation that answered null: `NotImplemented`.
+Value* or_not_implemented(Tracer& tracer, Value* answer);
 
 /// Checks the arguments of a C method that takes from `least` to `most` positional ones after `self` and no keywords.
 /// Where they don't fit, the method itself is called with as many, on an empty instance, for its own exception.

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "effect/plan.h"
+#include "torch/known.h"
 #include "value/attributes.h"
 #include "value/identity.h"
 #include "value/index.h"
@@ -43,8 +46,7 @@ Value* make_like(Tracer& tracer, SequenceValue* like, std::vector<Value*> items)
 Py_ssize_t field_position(PyTypeObject* type, PyObject* raw, Borrowed<> name) {
     if (std::string_view(Py_TYPE(raw)->tp_name) == "collections._tuplegetter" ||
         std::string_view(Py_TYPE(raw)->tp_name) == "_collections._tuplegetter") {
-        Ref<> reduced = Ref<>::steal(PyObject_CallMethod(raw, "__reduce__", nullptr));
-        if (!reduced) throw PythonError();
+        Ref<> reduced = checked(PyObject_CallMethod(raw, "__reduce__", nullptr));
         return PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0));
     }
     if (Py_TYPE(raw) != &PyMemberDescr_Type) return -1;
@@ -100,6 +102,11 @@ Task extend_from(Tracer& tracer, ListValue* list, Value* iterable) {
         list->append(tracer, item);
     }
     co_return tracer.none();
+}
+
+Task extend_then_self(Tracer& tracer, ListValue* list, Value* iterable) {
+    co_await extend(tracer, list, iterable);
+    co_return list;
 }
 
 void put_slice(Tracer& tracer, ListValue* list, Value* slice, const std::vector<Value*>& values) {
@@ -159,23 +166,13 @@ void check_size_items(Tracer& tracer, const std::vector<Value*>& items) {
 }  // namespace
 
 PyTypeObject* torch_size_class() {
-    static PyTypeObject* const type = [] {
-        PyObject* module = PyImport_ImportModule("torch");
-        PyObject* found = module == nullptr ? nullptr : PyObject_GetAttrString(module, "Size");
-        Py_XDECREF(module);
-        if (found == nullptr) PyErr_Clear();
-        return reinterpret_cast<PyTypeObject*>(found);
-    }();
-    return type;
+    return torch_room::known().size_class;
 }
 
 bool has_fields(PyTypeObject* type) {
     if (type == &PyTuple_Type || !PyType_IsSubtype(type, &PyTuple_Type)) return false;
-    for (const char* mark : {"_fields", "n_sequence_fields"}) {
-        Ref<> name = Ref<>::steal(PyUnicode_FromString(mark));
-        if (_PyType_Lookup(type, name.get()) != nullptr) return true;
-    }
-    return false;
+    return cpython::lookup_in_mro(type, interned("_fields"), nullptr) != nullptr ||
+           cpython::lookup_in_mro(type, interned("n_sequence_fields"), nullptr) != nullptr;
 }
 
 TupleValue* make_tuple(Tracer& tracer, std::vector<Value*> items, PyTypeObject* type) {
@@ -240,8 +237,8 @@ Ref<> SequenceValue::as_constant(Tracer& tracer) {
     if (plain) return made;
     Ref<> arguments = checked(PyTuple_Pack(1, made.get()));
     // A named tuple's own `__new__` takes the fields apart; `tuple.__new__` takes the items as they are.
-    Ref<> name = checked(PyUnicode_FromString("_fields"));
-    newfunc create = _PyType_Lookup(class_, name.get()) != nullptr ? PyTuple_Type.tp_new : class_->tp_new;
+    bool named = cpython::lookup_in_mro(class_, interned("_fields"), nullptr) != nullptr;
+    newfunc create = named ? PyTuple_Type.tp_new : class_->tp_new;
     return checked(create(class_, arguments.get(), nullptr));
 }
 
@@ -343,7 +340,7 @@ Outcome SequenceValue::compare(Tracer& tracer, Comparison op, Value* other) {
     tracer.realize(this);
     tracer.realize(other);
     SequenceValue* sequence = as_sequence(other);
-    if (sequence == nullptr || sequence->kind != kind) return not_implemented(tracer);
+    if (sequence == nullptr || sequence->kind != kind) return nullptr;
     // Lists of different lengths differ without a look at their items; tuples do look.
     if (kind == Kind::List && items.size() != sequence->items.size()) {
         if (op == Comparison::Equal) return tracer.boolean(false);
@@ -438,6 +435,21 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     replace(tracer, static_cast<std::size_t>(*index), value);
 }
 
+Outcome ListValue::assign_item(Tracer& tracer, Value* key, Value* value) {
+    tracer.realize(this);
+    tracer.realize(key);
+    if (!is_slice(key)) {
+        set_item(tracer, key, value);
+        return tracer.none();
+    }
+    check_assignable(tracer, key, value);
+    if (auto values = items_now(tracer, value)) {
+        put_slice(tracer, this, key, *values);
+        return tracer.none();
+    }
+    return tracer.start(collect_then_put(tracer, this, key, value));
+}
+
 void ListValue::replace(Tracer& tracer, std::size_t position, Value* value) {
     Value* before = item(tracer, position);
     tracer.on_undo([this, position, before] { items[position] = before; });
@@ -485,6 +497,11 @@ Value* ListValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     return nullptr;
 }
 
+Outcome ListValue::update(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (op != BinaryOperator::Add) return in_place(tracer, op, other);
+    return tracer.start(extend_then_self(tracer, this, other));
+}
+
 void ListValue::assign(Tracer& tracer, std::vector<Value*> contents) {
     tracer.realize(this);
     tracer.will_mutate(this);
@@ -525,18 +542,6 @@ Outcome extend(Tracer& tracer, ListValue* list, Value* iterable) {
         return tracer.none();
     }
     return tracer.start(extend_from(tracer, list, iterable));
-}
-
-Outcome assign_slice(Tracer& tracer, ListValue* list, Value* slice, Value* iterable) {
-    tracer.realize(list);
-    tracer.realize(slice);
-    tracer.realize(iterable);
-    check_assignable(tracer, slice, iterable);
-    if (auto values = items_now(tracer, iterable)) {
-        put_slice(tracer, list, slice, *values);
-        return tracer.none();
-    }
-    return tracer.start(collect_then_put(tracer, list, slice, iterable));
 }
 
 }  // namespace stator

@@ -44,7 +44,9 @@ struct ListValue final : SequenceValue {
     static constexpr Kind kKind = Kind::List;
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
     void set_item(Tracer& tracer, Value* key, Value* value) override;
+    Outcome assign_item(Tracer& tracer, Value* key, Value* value) override;
     void delete_item(Tracer& tracer, Value* key) override;
+    Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
     /// Replaces the contents, undoably.
     void assign(Tracer& tracer, std::vector<Value*> contents);
@@ -63,8 +65,6 @@ inline SequenceValue* as_sequence(Value* value) {
 
 /// `list.extend` and `list += iterable`: pending where the iterable runs the program's own code. Gives None.
 Outcome extend(Tracer& tracer, ListValue* list, Value* iterable);
-/// `list[slice] = iterable`, pending likewise. Gives None.
-Outcome assign_slice(Tracer& tracer, ListValue* list, Value* slice, Value* iterable);
 
 /// `torch.Size`.
 PyTypeObject* torch_size_class();

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "effect/plan.h"
 #include "value/attributes.h"
-#include "value/raising.h"
 #include "value/sequence.h"
 
 namespace stator {
@@ -32,7 +31,7 @@ Outcome SliceValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 Outcome SliceValue::compare(Tracer& tracer, Comparison op, Value* other) {
     tracer.realize(other);
     auto* slice = cast<SliceValue>(other);
-    if (slice == nullptr) return not_implemented(tracer);
+    if (slice == nullptr) return nullptr;
     if (slice == this && (op == Comparison::Equal || op == Comparison::LessEqual || op == Comparison::GreaterEqual))
         return tracer.boolean(true);
     return make_tuple(tracer, {start, stop, step})
