@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "value/calling.h"
 #include "value/attributes.h"
 #include "value/class.h"
 #include "value/identity.h"
@@ -52,7 +53,7 @@ Ref<> lookup_object(Tracer& tracer, Value* key) {
 }
 
 Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
-    Value* made = co_await operations::call(tracer, factory, Arguments{});
+    Value* made = co_await call_with(tracer, factory);
     dict->insert(tracer, key, made);
     co_return made;
 }
@@ -301,7 +302,7 @@ graph::Argument DictValue::as_argument(Tracer& tracer) {
 
 int DictValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) return plan.fetch(source);
+    if (source != nullptr) return rebuild_outside(plan, this);
     std::vector<Value*> parts;
     for (Table::Entry* entry : table.entries()) {
         parts.push_back(entry->key);

@@ -1,6 +1,7 @@
 /// `dict.update` and all that takes the same argument.
 #include "base/names.h"
 #include "value/dict.h"
+#include "value/calling.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/sequence.h"
@@ -10,7 +11,7 @@ namespace stator {
 namespace {
 
 Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
-    Value* keys = co_await operations::call_method(tracer, other, "keys", Arguments{});
+    Value* keys = co_await call_method_with(tracer, other, "keys");
     Value* iterator = co_await operations::iterate(tracer, keys);
     while (true) {
         Value* key = co_await operations::next(tracer, iterator);

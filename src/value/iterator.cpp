@@ -1,8 +1,11 @@
 #include "value/iterator.h"
 
+#include <algorithm>
+
 #include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
+#include "value/calling.h"
 #include "value/dict.h"
 #include "value/identity.h"
 #include "value/operations.h"
@@ -16,7 +19,7 @@ namespace {
 
 Task next_of_call(Tracer& tracer, CallIterator* iterator) {
     if (iterator->callable == nullptr) co_return tracer.exhausted();
-    Value* item = co_await operations::call(tracer, iterator->callable, Arguments{});
+    Value* item = co_await call_with(tracer, iterator->callable);
     Value* found = co_await same_or_equal(tracer, iterator->sentinel, item);
     if (!is_true(found)) co_return item;
     tracer.on_undo([iterator, before = iterator->callable] { iterator->callable = before; });
@@ -33,6 +36,14 @@ int IteratorValue::rebuild(PlanBuilder& plan) {
 
 std::string IteratorValue::print() const {
     return "<" + type_name(class_) + ">";
+}
+
+bool is_immediate(const Value* iterator) {
+    return iterator->kind == Kind::Iterator && static_cast<const IteratorValue*>(iterator)->immediate();
+}
+
+bool all_immediate(const std::vector<Value*>& iterators) {
+    return std::ranges::all_of(iterators, is_immediate);
 }
 
 bool SequenceIterator::immediate() const {

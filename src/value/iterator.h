@@ -27,6 +27,10 @@ struct IteratorValue : Value {
     std::string print() const override;
 };
 
+/// Whether a value is an iterator of which `next` never runs the program's code and never raises.
+bool is_immediate(const Value* iterator);
+bool all_immediate(const std::vector<Value*>& iterators);
+
 /// Over the items of a sequence as they are at each step (a list may grow meanwhile). `sequence` is null at the end.
 struct SequenceIterator final : IteratorValue {
     SequenceIterator(PyTypeObject* type, Value* sequence) : IteratorValue(type), sequence(sequence) {}

@@ -27,6 +27,11 @@ bool all_leaves(const std::vector<Value*>& values) {
     return std::ranges::all_of(values, [](const Value* value) { return is_leaf(value); });
 }
 
+int rebuild_outside(PlanBuilder& plan, Value* value) {
+    if (value->source->access == Access::Pinned) return plan.constant(value->source->object);
+    return plan.fetch(value->source);
+}
+
 void rebuild_attributes(PlanBuilder& plan, int to, ObjectValue* object) {
     for (auto& [name, value] : object->attributes)
         if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, name);

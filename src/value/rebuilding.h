@@ -12,6 +12,9 @@ namespace stator {
 bool is_leaf(const Value* value);
 bool all_leaves(const std::vector<Value*>& values);
 
+/// What a value from outside that did not change is in a plan: the object that its source leads to.
+int rebuild_outside(PlanBuilder& plan, Value* value);
+
 /// Sets what the trace put into the instance dict of a container made in the trace.
 void rebuild_attributes(PlanBuilder& plan, int to, ObjectValue* object);
 

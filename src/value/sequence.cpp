@@ -8,6 +8,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "value/calling.h"
 #include "value/attributes.h"
 #include "value/identity.h"
 #include "value/index.h"
@@ -61,7 +62,7 @@ Py_ssize_t field_position(PyTypeObject* type, PyObject* raw, Borrowed<> name) {
 }
 
 Task index_then_get(Tracer& tracer, SequenceValue* sequence, Value* key) {
-    Value* index = co_await operations::call_method(tracer, key, "__index__", Arguments{});
+    Value* index = co_await call_method_with(tracer, key, "__index__");
     co_return co_await sequence->get_item(tracer, index);
 }
 
@@ -361,7 +362,7 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
 
 int SequenceValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) return plan.fetch(source);
+    if (source != nullptr) return rebuild_outside(plan, this);
     if (kind == Kind::List && !(class_ == &PyList_Type && all_leaves(items))) {
         int to = plan.reserve(this);
         if (class_ == &PyList_Type)

@@ -344,7 +344,7 @@ graph::Argument SetValue::as_argument(Tracer& tracer) {
 
 int SetValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) return plan.fetch(source);
+    if (source != nullptr) return rebuild_outside(plan, this);
     std::vector<std::int32_t> elements;
     for (Table::Entry* entry : table.entries()) elements.push_back(entry->key->rebuild(plan));
     if (int known = plan.known(this); known >= 0) return known;
