@@ -17,7 +17,7 @@ enum class GuardKind : std::uint8_t {
     Length,      // a tuple, list, dict or set of `number` items
     HasNoKey,    // a dict without `expected`
     Keys,        // a dict with exactly the keys of the tuple `expected`, in that order
-    Elements,    // a set equal to the frozenset `expected`
+    Elements,    // a set with the elements of the frozenset `expected`, iterated in the order seen
     Absent,      // nothing there: an empty cell or slot, or a class attribute that does not exist
     Tensor,      // the metadata of the tensor `expected`
     Same,        // the very object that `other` leads to
@@ -27,7 +27,7 @@ enum class GuardKind : std::uint8_t {
 struct Guard {
     GuardKind kind;
     Source* source;
-    PyObject* expected = nullptr;  // kept alive by the trace's arena, then by the program
+    PyObject* expected = nullptr;  // kept alive by the trace's arena, then by the program (of a tensor only its class)
     std::int64_t number = 0;
     Source* other = nullptr;
 };
