@@ -34,9 +34,12 @@ Source* Provenance::pinned(Borrowed<> object) {
     return source;
 }
 
-Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object) {
+Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object,
+                          bool* is_new) {
     ChildKey place{parent, access, number, key.get()};
+    if (is_new != nullptr) *is_new = false;
     if (auto found = children_.find(place); found != children_.end()) return found->second;
+    if (is_new != nullptr) *is_new = true;
     auto* source = arena_.make<Source>();
     source->access = access;
     source->number = number;

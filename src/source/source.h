@@ -53,8 +53,10 @@ class Provenance {
     Source* slot(int number, Borrowed<> name, Borrowed<> object);
     Source* function(Borrowed<> object);
     Source* pinned(Borrowed<> object);
-    /// The child of `parent` by this access; `object` is what was found there.
-    Source* child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object);
+    /// The child of `parent` by this access; `object` is what was found there. `is_new` tells whether it was asked for
+    /// the first time.
+    Source* child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object,
+                  bool* is_new = nullptr);
 
     const std::vector<Source*>& roots() const { return roots_; }
 

@@ -13,6 +13,10 @@ Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyOb
 /// Python's `object.__getattribute__` followed by `__getattr__`.
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name);
 
+/// `object.__setattr__` and `object.__delattr__`: data descriptors of the class, then the instance. A value of None.
+Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Value* value);
+Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+
 /// What a class attribute becomes when read through an instance (`self` not null) or through the class itself.
 Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type, Borrowed<> name);
 

@@ -33,5 +33,7 @@ struct ConstantValue final : Value {
 
 /// Whether an object is of a class whose instances are constants.
 bool is_constant(Borrowed<> object);
+/// Whether a guard may compare it by value: its class is written in C and its comparison runs no user code.
+bool is_safe_to_compare(Borrowed<> object);
 
 }  // namespace stator

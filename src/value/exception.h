@@ -24,5 +24,7 @@ struct ExceptionValue final : ObjectValue {
 
 /// The value of an exception to raise: an instance, or a class that is called without arguments.
 ExceptionValue* make_exception(Tracer& tracer, PyTypeObject* type, std::vector<Value*> arguments);
+/// The value of a real exception that a real operation raised while tracing.
+ExceptionValue* make_exception(Tracer& tracer, PyObject* real);
 
 }  // namespace stator

@@ -36,6 +36,9 @@ struct ObjectValue : Value {
     std::string print() const override;
 };
 
+/// `object.__dict__` as the program sees it.
+Value* instance_dict(Tracer& tracer, Value* object);
+
 /// The instance's `__dict__` as a source, for one that came from outside; null if its class gives it none.
 Source* instance_dict_source(Tracer& tracer, ObjectValue* object);
 

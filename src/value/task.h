@@ -28,18 +28,16 @@ class [[nodiscard]] Task {
 
         struct Awaiter {
             promise_type& promise;
-            Value* ready;
-            bool await_ready() const noexcept { return ready != nullptr; }
+            Outcome outcome;
+            bool await_ready() const noexcept { return !outcome.is_pending(); }
             void await_suspend(std::coroutine_handle<>) const noexcept {}
             Value* await_resume() const {
-                if (ready != nullptr) return ready;
+                if (!outcome.is_pending()) return outcome.value();
                 if (promise.delivered_failure) std::rethrow_exception(std::exchange(promise.delivered_failure, nullptr));
                 return std::exchange(promise.delivered, nullptr);
             }
         };
-        Awaiter await_transform(Outcome outcome) {
-            return Awaiter{*this, outcome.is_pending() ? nullptr : outcome.value()};
-        }
+        Awaiter await_transform(Outcome outcome) { return Awaiter{*this, outcome}; }
     };
 
     explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 
 #include "base/arena.h"
 #include "guard/guard.h"
@@ -121,6 +122,7 @@ class Tracer {
     /// Outside objects with an identity of their own, by address.
     std::unordered_map<PyObject*, Value*> by_identity_;
     Value* none_ = nullptr;
+    Value* booleans_[2] = {};
     Value* exhausted_ = nullptr;
 };
 

@@ -48,16 +48,22 @@ enum class Kind : std::uint8_t {
 /// recurse, so whoever asks must be ready for both; a coroutine (see task.h) simply awaits it.
 class [[nodiscard]] Outcome {
   public:
+    /// Null stands for NotImplemented, where an operation may answer so.
     Outcome(Value* value) : value_(value) {}
-    static Outcome pending() { return Outcome(nullptr); }
-    bool is_pending() const { return value_ == nullptr; }
+    static Outcome pending() {
+        Outcome outcome(nullptr);
+        outcome.pending_ = true;
+        return outcome;
+    }
+    bool is_pending() const { return pending_; }
     Value* value() const {
-        STATOR_DCHECK(value_ != nullptr, "the value is still to come");
+        STATOR_DCHECK(!pending_, "the value is still to come");
         return value_;
     }
 
   private:
     Value* value_;
+    bool pending_ = false;
 };
 
 struct Keyword {
