@@ -203,6 +203,7 @@ class GuardBuilder {
         const Draft& draft = drafts_[fact.place];
         PyObject* seen = draft.source->object;
         switch (fact.kind) {
+            case GuardKind::Present:
             case GuardKind::Absent:
                 return When::Never;  // the fetch says it
             case GuardKind::Type: {
@@ -532,6 +533,7 @@ class GuardBuilder {
                 step.op = StepOp::Elements;
                 step.object = elements_in_order(draft.source->object, fact.expected);
                 break;
+            case GuardKind::Present:
             case GuardKind::Absent:
                 return;
             case GuardKind::Tensor:

@@ -45,6 +45,7 @@ class GuardProgram {
     void visit(const std::function<void(PyObject*)>& visitor) const;
 
   private:
+    friend class GuardBuilder;
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -3,7 +3,9 @@
 
 namespace stator {
 
-bool bind_frames(PyObject* module);
+// Weak: rooms can be built and tested before all of them are there.
+[[gnu::weak]] bool bind_frames(PyObject* module);
+bool bind_shape(PyObject* module);
 
 }  // namespace stator
 
@@ -11,7 +13,7 @@ namespace {
 
 PyModuleDef kDefinition = {PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-constexpr bool (*kBinders[])(PyObject*) = {stator::bind_frames};
+bool (*const kBinders[])(PyObject*) = {stator::bind_frames, stator::bind_shape};
 
 }  // namespace
 
@@ -19,6 +21,7 @@ PyMODINIT_FUNC PyInit__C() {
     PyObject* module = PyModule_Create(&kDefinition);
     if (module == nullptr) return nullptr;
     for (auto* bind : kBinders) {
+        if (bind == nullptr) continue;
         if (!bind(module)) {
             Py_DECREF(module);
             return nullptr;
