@@ -5,15 +5,20 @@ namespace stator {
 
 // Weak: rooms can be built and tested before all of them are there.
 [[gnu::weak]] bool bind_frames(PyObject* module);
-bool bind_shape(PyObject* module);
+[[gnu::weak]] bool bind_shape(PyObject* module);
+[[gnu::weak]] bool bind_graph(PyObject* module);
+[[gnu::weak]] bool bind_guard(PyObject* module);
+[[gnu::weak]] bool bind_run(PyObject* module);
 
 }  // namespace stator
 
 namespace {
 
-PyModuleDef kDefinition = {PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef kDefinition = {
+    PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-bool (*const kBinders[])(PyObject*) = {stator::bind_frames, stator::bind_shape};
+bool (*const kBinders[])(PyObject*) = {stator::bind_frames, stator::bind_shape, stator::bind_graph, stator::bind_guard,
+                                       stator::bind_run};
 
 }  // namespace
 

@@ -31,6 +31,9 @@ struct ClassValue final : Value {
     std::string print() const override;
 };
 
+/// `type.__call__`: a new instance by `__new__` and `__init__`.
+Outcome construct_instance(Tracer& tracer, ClassValue* type, const Arguments& arguments);
+
 /// `super()` and `super(C, obj)`.
 struct SuperValue final : Value {
     static constexpr Kind kKind = Kind::Super;

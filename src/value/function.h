@@ -41,8 +41,9 @@ struct FunctionValue final : ObjectValue {
     std::vector<Keyword> keyword_defaults;
     Value* annotations = nullptr;
     std::vector<CellValue*> closure;
+    /// While it is being rebuilt: cells to be filled once the function is there.
+    std::vector<CellValue*> pending_cells;
 
-    PyFunctionObject* real() const { return reinterpret_cast<PyFunctionObject*>(outside); }
     std::size_t default_count() const;
     Value* default_at(Tracer& tracer, std::size_t index);
     /// Null if the parameter has none.
