@@ -58,13 +58,15 @@ bool needs_object(PlanOp op) {
 
 void check_step(const PlanStep& step, std::vector<bool>& filled) {
     Reads reads = reads_of(step.op);
-    STATOR_CHECK(step.from.size() >= reads.least && step.from.size() <= reads.most, "a plan's step reads too little or too much");
+    STATOR_CHECK(step.from.size() >= reads.least && step.from.size() <= reads.most,
+                 "a plan's step reads too little or too much");
     STATOR_CHECK(step.op != PlanOp::Dict || step.from.size() % 2 == 0, "a dict is made of pairs");
     STATOR_CHECK(!needs_object(step.op) || step.object != nullptr, "a plan's step lacks its object");
     for (std::size_t i = 0; i < step.from.size(); ++i) {
         std::int32_t from = step.from[i];
         bool is_filled = from >= 0 && static_cast<std::size_t>(from) < filled.size() && filled[from];
-        STATOR_CHECK(is_filled || (from == -1 && i >= reads.optional_from), "a plan reads a register before it is filled");
+        STATOR_CHECK(is_filled || (from == -1 && i >= reads.optional_from),
+                     "a plan reads a register before it is filled");
     }
     STATOR_CHECK((step.to >= 0) == makes_something(step.op), "a plan's step has a result where it makes none, or none");
     if (step.to < 0) return;
@@ -148,7 +150,8 @@ Plan PlanBuilder::finish() && {
     std::vector<bool> filled(plan_.registers);
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
         check_step(plan_.steps[i], filled);
-        STATOR_CHECK(plan_.steps[i].op != PlanOp::Return || i + 1 == plan_.steps.size(), "a plan goes on after it returned");
+        STATOR_CHECK(plan_.steps[i].op != PlanOp::Return || i + 1 == plan_.steps.size(),
+                     "a plan goes on after it returned");
     }
     find_shape(plan_);
     return std::move(plan_);

@@ -30,7 +30,8 @@ std::string pairs(const PlanStep& step) {
 }
 
 std::string function(const PlanStep& step) {
-    static constexpr const char* kParts[] = {"globals", "name", "defaults", "keyword defaults", "closure", "annotations"};
+    static constexpr const char* kParts[] = {"globals",          "name",    "defaults",
+                                             "keyword defaults", "closure", "annotations"};
     std::string text = "function " + std::string(utf8(reinterpret_cast<PyCodeObject*>(step.object)->co_qualname));
     for (std::size_t i = 0; i < step.from.size(); ++i)
         if (step.from[i] >= 0) text += std::string(i == 0 ? " with " : ", ") + kParts[i] + " " + name(step.from[i]);
@@ -96,7 +97,8 @@ std::string print(const PlanStep& step) {
 }  // namespace
 
 std::string print(const Plan& plan) {
-    return joined(plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
+    return joined(
+        plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
 }
 
 }  // namespace stator

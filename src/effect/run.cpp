@@ -175,8 +175,10 @@ class Executor {
     }
 
     Ref<> make_dict(const PlanStep& step) const {
-        Ref<> dict = step.object == nullptr || class_of(step) == &PyDict_Type ? checked(PyDict_New()) : make_instance(class_of(step));
-        for (std::size_t i = 0; i < step.from.size(); i += 2) set_dict_item(dict.get(), from(step, i), from(step, i + 1));
+        Ref<> dict = step.object == nullptr || class_of(step) == &PyDict_Type ? checked(PyDict_New())
+                                                                              : make_instance(class_of(step));
+        for (std::size_t i = 0; i < step.from.size(); i += 2)
+            set_dict_item(dict.get(), from(step, i), from(step, i + 1));
         return dict;
     }
 
@@ -184,7 +186,7 @@ class Executor {
         bool is_frozen = step.op == PlanOp::Frozenset;
         PyTypeObject* plain = is_frozen ? &PyFrozenSet_Type : &PySet_Type;
         PyTypeObject* type = step.object == nullptr ? plain : class_of(step);
-        // A frozenset takes its elements when it is made, in the order in which a set would have.
+        // A frozenset takes its elements when it is made.
         if (is_frozen) {
             Ref<> arguments = checked(PyTuple_Pack(1, tuple_of(step).get()));
             return make_instance(type, arguments);
@@ -234,7 +236,7 @@ class Executor {
     }
 
     const Plan& plan_;
-    std::span<PyObject* const> outputs_, fetched_;
+    std::span<PyObject*const> outputs_, fetched_;
     Registers registers_;
 };
 

@@ -1,9 +1,9 @@
 /// From guards over a tree of sources to the steps of a program.
 ///
-/// Where an object is known to be the one of the last check, because the dict or class that holds it did not change, some
-/// of what was checked of it can't have changed either: its value if it is a constant, its items if it is a tuple, its
-/// class if that is a builtin one. Such facts are called lasting here, and are checked inside the block of that dict or
-/// class, to be skipped with it. Everything else comes after the block.
+/// Where an object is known to be the one of the last check, because the dict or class that holds it did not change,
+/// some of what was checked of it can't have changed either: its value if it is a constant, its items if it is a tuple,
+/// its class if that is a builtin one. Such facts are called lasting here, and are checked inside the block of that
+/// dict or class, to be skipped with it. Everything else comes after the block.
 #include <Python.h>
 #include <structmember.h>
 
@@ -86,7 +86,7 @@ class GuardBuilder {
         std::int32_t first_fact = kNone, last_fact = kNone;
         std::int32_t first_child = kNone, last_child = kNone, next_sibling = kNone;
         bool absent = false;
-        bool used = false;         // its object itself is wanted, not just what is reached through it
+        bool used = false;              // its object itself is wanted, not just what is reached through it
         bool fetched_by_block = false;  // an instance's dict that is fetched and entered in one step
         bool without_dict = false;      // ... and that the instance need not have
     };
@@ -111,7 +111,8 @@ class GuardBuilder {
     std::int32_t draft_of(Source* source) {
         if (source->register_number >= 0) return source->register_number;
         path_.clear();
-        for (Source* step = source; step != nullptr && step->register_number < 0; step = step->parent) path_.push_back(step);
+        for (Source* step = source; step != nullptr && step->register_number < 0; step = step->parent)
+            path_.push_back(step);
         for (auto step = path_.rbegin(); step != path_.rend(); ++step) add_draft(*step);
         return source->register_number;
     }
@@ -142,7 +143,8 @@ class GuardBuilder {
     }
 
     void add(const Guard& guard) {
-        Fact fact{.kind = guard.kind, .place = draft_of(guard.source), .number = guard.number, .expected = guard.expected};
+        Fact fact{
+            .kind = guard.kind, .place = draft_of(guard.source), .number = guard.number, .expected = guard.expected};
         if (guard.other != nullptr) {
             fact.other = used(guard.other);
             drafts_[fact.place].used = true;
@@ -180,7 +182,8 @@ class GuardBuilder {
 
     bool is_repetition(const Fact& fact) const {
         int compared = 0;
-        for (std::int32_t i = drafts_[fact.place].first_fact; i != kNone && compared < kComparedForRepetition; ++compared) {
+        for (std::int32_t i = drafts_[fact.place].first_fact; i != kNone && compared < kComparedForRepetition;
+             ++compared) {
             const Fact& other = state_.facts[i];
             if (other.kind == fact.kind && other.number == fact.number && other.other == fact.other &&
                 expected_[i] == fact.expected)
@@ -363,12 +366,14 @@ class GuardBuilder {
 
     bool looks_up_constants(const Draft& draft) const {
         for (std::int32_t child = draft.first_child; child != kNone; child = drafts_[child].next_sibling)
-            if (drafts_[child].source->access == Access::DictItem && is_looked_up(drafts_[child].source->key)) return true;
-        return any_fact(draft, [](const Fact& fact) { return fact.kind == GuardKind::HasNoKey && is_looked_up(fact.expected); });
+            if (drafts_[child].source->access == Access::DictItem && is_looked_up(drafts_[child].source->key))
+                return true;
+        return any_fact(
+            draft, [](const Fact& fact) { return fact.kind == GuardKind::HasNoKey && is_looked_up(fact.expected); });
     }
 
-    /// Whether an instance's dict is only looked into, so that fetching it can wait for the block; `without_dict` if just
-    /// for attributes, which an instance can have without a dict.
+    /// Whether an instance's dict is only looked into, so that fetching it can wait for the block; `without_dict` if
+    /// just for attributes, which an instance can have without a dict.
     void plan_instance_dict(Draft& draft) const {
         if (draft.used || draft.absent) return;
         bool only_looked_into = draft.first_child != kNone || draft.first_fact != kNone;
@@ -552,11 +557,14 @@ class GuardBuilder {
     /// Equal sets may be iterated in different orders. What was traced had the order of the set that was seen.
     PyObject* elements_in_order(PyObject* seen, PyObject* expected) {
         STATOR_CHECK(PyAnySet_Check(expected), "a guard on elements needs a frozenset");
-        PyObject* set = seen != nullptr && PyAnySet_Check(seen) && PySet_GET_SIZE(seen) == PySet_GET_SIZE(expected) ? seen : expected;
+        PyObject* set = seen != nullptr && PyAnySet_Check(seen) && PySet_GET_SIZE(seen) == PySet_GET_SIZE(expected)
+                            ? seen
+                            : expected;
         Ref<> elements = Ref<>::steal(PyTuple_New(PySet_GET_SIZE(set)));
         STATOR_CHECK(elements, "out of memory");
         Py_ssize_t i = 0;
-        for (SetEntries entries(set); entries.next(); ++i) PyTuple_SET_ITEM(elements.get(), i, Py_NewRef(entries.key()));
+        for (SetEntries entries(set); entries.next(); ++i)
+            PyTuple_SET_ITEM(elements.get(), i, Py_NewRef(entries.key()));
         return keep(elements.get());
     }
 

@@ -57,7 +57,8 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
     if (object == expected) return true;
     PyTypeObject* type = Py_TYPE(expected);
     if (Py_TYPE(object) != type) return false;
-    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type) return equal_by_class(object, expected);
+    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type)
+        return equal_by_class(object, expected);
     if (type == &PyFloat_Type) {
         double is = PyFloat_AS_DOUBLE(object), was = PyFloat_AS_DOUBLE(expected);
         return std::memcmp(&is, &was, sizeof is) == 0;
@@ -70,12 +71,14 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
     if (type == &PyFrozenSet_Type) return same_elements(object, expected);
     if (type == &PySlice_Type) {
         auto is = cpython::slice_parts(object), was = cpython::slice_parts(expected);
-        return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) && same_constant(is.step, was.step);
+        return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) &&
+               same_constant(is.step, was.step);
     }
     if (type == &PyRange_Type) {
         // Equal ranges may have been written differently, and show it: range(0, 3, 2) == range(0, 4, 2).
         auto is = cpython::range_parts(object), was = cpython::range_parts(expected);
-        return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) && same_constant(is.step, was.step);
+        return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) &&
+               same_constant(is.step, was.step);
     }
     return is_torch_device(type) && equal_by_class(object, expected);
 }
@@ -83,7 +86,8 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
 bool is_safe_key(Borrowed<> borrowed) {
     PyObject* object = borrowed;
     if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) || object == Py_None ||
-        PyFloat_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || object == Py_Ellipsis)
+        PyFloat_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
+        object == Py_Ellipsis)
         return true;
     if (!PyTuple_CheckExact(object)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)

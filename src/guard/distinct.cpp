@@ -6,9 +6,7 @@
 namespace stator {
 
 DistinctObjects::DistinctObjects(std::vector<std::int32_t> registers)
-    : registers_(std::move(registers)),
-      last_(registers_.size()),
-      table_(std::bit_ceil(2 * registers_.size() + 2)) {
+    : registers_(std::move(registers)), last_(registers_.size()), table_(std::bit_ceil(2 * registers_.size() + 2)) {
     changed_.reserve(registers_.size());
 }
 

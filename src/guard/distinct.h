@@ -26,8 +26,8 @@ class DistinctObjects {
     void erase(std::int32_t position);
 
     std::vector<std::int32_t> registers_;
-    std::vector<PyObject*> last_;       // by position; compared, never looked into
-    std::vector<std::int32_t> table_;   // open addressing over the objects: position + 1, or 0 where free
+    std::vector<PyObject*> last_;      // by position; compared, never looked into
+    std::vector<std::int32_t> table_;  // open addressing over the objects: position + 1, or 0 where free
     std::vector<std::int32_t> changed_;
     bool valid_ = false;  // the table holds exactly the objects of `last_`
 };

@@ -9,52 +9,98 @@ namespace {
 
 const char* name_of(StepOp op) {
     switch (op) {
-        case StepOp::Slot: return "slot";
-        case StepOp::Function: return "function";
-        case StepOp::Globals: return "globals";
-        case StepOp::Builtins: return "builtins";
-        case StepOp::ClosureCell: return "closure cell";
-        case StepOp::CellContents: return "cell contents";
-        case StepOp::Default: return "default";
-        case StepOp::KeywordDefault: return "keyword default";
-        case StepOp::TupleItem: return "tuple item";
-        case StepOp::ListItem: return "list item";
-        case StepOp::StringItem: return "item";
-        case StepOp::ConstantItem: return "item by constant";
-        case StepOp::IdentityItem: return "item by identity";
-        case StepOp::InstanceDict: return "instance dict";
-        case StepOp::ModuleDict: return "module dict";
-        case StepOp::ClassAttribute: return "class attribute";
-        case StepOp::Member: return "member";
-        case StepOp::Computed: return "computed member";
-        case StepOp::MethodSelf: return "method self";
-        case StepOp::MethodFunction: return "method function";
-        case StepOp::EnterDict: return "enter dict";
-        case StepOp::EnterInstanceDict: return "enter instance dict";
-        case StepOp::MakeInstanceDict: return "make and enter instance dict";
-        case StepOp::LeaveDict: return "leave dict";
-        case StepOp::EnterClass: return "enter class";
-        case StepOp::LeaveClass: return "leave class";
-        case StepOp::SafeKeys: return "safe keys";
-        case StepOp::Type: return "type";
-        case StepOp::Identity: return "identity";
-        case StepOp::Constant: return "constant";
-        case StepOp::FunctionCode: return "function code";
-        case StepOp::TupleLength: return "tuple length";
-        case StepOp::ListLength: return "list length";
-        case StepOp::DictLength: return "dict length";
-        case StepOp::SetLength: return "set length";
-        case StepOp::NoStringKey: return "no key";
-        case StepOp::NoConstantKey: return "no key by constant";
-        case StepOp::NoIdentityKey: return "no key by identity";
-        case StepOp::Keys: return "keys";
-        case StepOp::OrderedKeys: return "ordered keys";
-        case StepOp::Elements: return "elements";
-        case StepOp::Tensor: return "tensor";
-        case StepOp::Same: return "same";
-        case StepOp::Different: return "different";
-        case StepOp::AllDistinct: return "all distinct";
-        case StepOp::Done: return "done";
+        case StepOp::Slot:
+            return "slot";
+        case StepOp::Function:
+            return "function";
+        case StepOp::Globals:
+            return "globals";
+        case StepOp::Builtins:
+            return "builtins";
+        case StepOp::ClosureCell:
+            return "closure cell";
+        case StepOp::CellContents:
+            return "cell contents";
+        case StepOp::Default:
+            return "default";
+        case StepOp::KeywordDefault:
+            return "keyword default";
+        case StepOp::TupleItem:
+            return "tuple item";
+        case StepOp::ListItem:
+            return "list item";
+        case StepOp::StringItem:
+            return "item";
+        case StepOp::ConstantItem:
+            return "item by constant";
+        case StepOp::IdentityItem:
+            return "item by identity";
+        case StepOp::InstanceDict:
+            return "instance dict";
+        case StepOp::ModuleDict:
+            return "module dict";
+        case StepOp::ClassAttribute:
+            return "class attribute";
+        case StepOp::Member:
+            return "member";
+        case StepOp::Computed:
+            return "computed member";
+        case StepOp::MethodSelf:
+            return "method self";
+        case StepOp::MethodFunction:
+            return "method function";
+        case StepOp::EnterDict:
+            return "enter dict";
+        case StepOp::EnterInstanceDict:
+            return "enter instance dict";
+        case StepOp::MakeInstanceDict:
+            return "make and enter instance dict";
+        case StepOp::LeaveDict:
+            return "leave dict";
+        case StepOp::EnterClass:
+            return "enter class";
+        case StepOp::LeaveClass:
+            return "leave class";
+        case StepOp::SafeKeys:
+            return "safe keys";
+        case StepOp::Type:
+            return "type";
+        case StepOp::Identity:
+            return "identity";
+        case StepOp::Constant:
+            return "constant";
+        case StepOp::FunctionCode:
+            return "function code";
+        case StepOp::TupleLength:
+            return "tuple length";
+        case StepOp::ListLength:
+            return "list length";
+        case StepOp::DictLength:
+            return "dict length";
+        case StepOp::SetLength:
+            return "set length";
+        case StepOp::NoStringKey:
+            return "no key";
+        case StepOp::NoConstantKey:
+            return "no key by constant";
+        case StepOp::NoIdentityKey:
+            return "no key by identity";
+        case StepOp::Keys:
+            return "keys";
+        case StepOp::OrderedKeys:
+            return "ordered keys";
+        case StepOp::Elements:
+            return "elements";
+        case StepOp::Tensor:
+            return "tensor";
+        case StepOp::Same:
+            return "same";
+        case StepOp::Different:
+            return "different";
+        case StepOp::AllDistinct:
+            return "all distinct";
+        case StepOp::Done:
+            return "done";
     }
     return "?";
 }
@@ -69,8 +115,8 @@ std::string a_kind_of(PyObject* object) {
 
 /// Keys or elements that are there now, as a tuple.
 std::string contents(PyObject* container) {
-    Ref<> items = Ref<>::steal(PyDict_CheckExact(container) || PyODict_CheckExact(container) || PySet_CheckExact(container) ||
-                                       PyFrozenSet_CheckExact(container)
+    Ref<> items = Ref<>::steal(PyDict_CheckExact(container) || PyODict_CheckExact(container) ||
+                                       PySet_CheckExact(container) || PyFrozenSet_CheckExact(container)
                                    ? PySequence_Tuple(container)
                                    : nullptr);
     if (!items) PyErr_Clear();
@@ -92,7 +138,8 @@ std::string explain_function(const std::string& source, PyObject* object, PyObje
     auto* now = cpython::code_of(reinterpret_cast<PyFunctionObject*>(object));
     std::string is(utf8(now->co_qualname));
     if (reinterpret_cast<PyObject*>(now) == code) return source + " is " + is + " with other globals than before";
-    return is == was ? source + " is " + is + " with other code than before" : source + " is the function " + is + ", was " + was;
+    return is == was ? source + " is " + is + " with other code than before"
+                     : source + " is the function " + is + ", was " + was;
 }
 
 }  // namespace
@@ -121,8 +168,10 @@ std::string GuardProgram::State::print_fact(const Fact& fact) const {
 std::string GuardProgram::State::print_step(std::size_t index) const {
     const Step& step = steps[index];
     std::string text = name_of(step.op);
-    if (is_fetch(step.op)) return text + " r" + std::to_string(step.to) + " = " + print_place(step.to) + (step.absent ? " (absent)" : "");
-    if (fact_of_step[index] >= 0) return text + " r" + std::to_string(step.from) + ": " + print_fact(facts[fact_of_step[index]]);
+    if (is_fetch(step.op))
+        return text + " r" + std::to_string(step.to) + " = " + print_place(step.to) + (step.absent ? " (absent)" : "");
+    if (fact_of_step[index] >= 0)
+        return text + " r" + std::to_string(step.from) + ": " + print_fact(facts[fact_of_step[index]]);
     std::int32_t about = step.to >= 0 ? step.to : step.from;
     return about < 0 ? text : text + " r" + std::to_string(about) + ": " + print_place(about);
 }
@@ -145,10 +194,14 @@ std::string GuardProgram::State::explain_failure() const {
     if (fact_of_step[failed] < 0) {
         std::string place = print_place(step.op == StepOp::MakeInstanceDict ? step.to : step.from);
         switch (step.op) {
-            case StepOp::SafeKeys: return place + " has keys that can't be compared without running their code";
-            case StepOp::EnterClass: return place + " is " + a_kind_of(object) + ", was a class";
-            case StepOp::MakeInstanceDict: return place + " is not there any more";
-            default: return place + " is " + a_kind_of(object) + ", was a dict";
+            case StepOp::SafeKeys:
+                return place + " has keys that can't be compared without running their code";
+            case StepOp::EnterClass:
+                return place + " is " + a_kind_of(object) + ", was a class";
+            case StepOp::MakeInstanceDict:
+                return place + " is not there any more";
+            default:
+                return place + " is " + a_kind_of(object) + ", was a dict";
         }
     }
     const Fact& fact = facts[fact_of_step[failed]];
@@ -158,7 +211,8 @@ std::string GuardProgram::State::explain_failure() const {
             return "type of " + place + " is " + type_name(Py_TYPE(object)) + ", was " +
                    type_name(reinterpret_cast<PyTypeObject*>(fact.expected));
         case GuardKind::Identity:
-            if (Py_TYPE(object) != Py_TYPE(fact.expected)) return place + " is " + short_repr(object) + ", was " + short_repr(fact.expected);
+            if (Py_TYPE(object) != Py_TYPE(fact.expected))
+                return place + " is " + short_repr(object) + ", was " + short_repr(fact.expected);
             return place + " is another " + type_name(Py_TYPE(object)) + " than before";
         case GuardKind::Constant:
             if (short_repr(object) == short_repr(fact.expected))

@@ -62,7 +62,8 @@ bool has_keys(PyObject* dict, PyObject* expected) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
     for (Py_ssize_t i = 0; i < count; ++i)
-        if (!PyDict_Next(dict, &position, &key, &value) || !same_constant(key, PyTuple_GET_ITEM(expected, i))) return false;
+        if (!PyDict_Next(dict, &position, &key, &value) || !same_constant(key, PyTuple_GET_ITEM(expected, i)))
+            return false;
     return true;
 }
 
@@ -213,7 +214,8 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
                 PyObject* dict = step->op == StepOp::EnterInstanceDict ? cpython::instance_dict_if_made(from).get()
                                                                        : instance_dict_made(from);
                 values[step->to] = dict;
-                if (dict != nullptr && dict == step->object && cpython::dict_version(dict) == step->version) [[likely]] {
+                if (dict != nullptr && dict == step->object && cpython::dict_version(dict) == step->version)
+                    [[likely]] {
                     step = first + step->number;
                     continue;
                 }
@@ -237,8 +239,8 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
                 }
                 continue;
             case StepOp::EnterClass:
-                if (from == step->object && cpython::type_version(reinterpret_cast<PyTypeObject*>(from)) == step->version)
-                    [[likely]] {
+                if (from == step->object &&
+                    cpython::type_version(reinterpret_cast<PyTypeObject*>(from)) == step->version) [[likely]] {
                     step = first + step->number;
                     continue;
                 }

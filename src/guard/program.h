@@ -18,8 +18,8 @@ namespace stator {
 
 class GuardProgram {
   public:
-    /// From the guards of a trace, in order, the sources whose objects are wanted (`fetched`, in order), and the sources
-    /// whose objects have to be different from each other. Keeps nothing of the trace: the sources may go.
+    /// From the guards of a trace, in order, the sources whose objects are wanted (`fetched`, in order), and the
+    /// sources whose objects have to be different from each other. Keeps nothing of the trace: the sources may go.
     GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched,
                  std::span<Source* const> all_distinct = {});
     ~GuardProgram();

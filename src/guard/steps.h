@@ -26,21 +26,22 @@ enum class StepOp : std::uint8_t {
     KeywordDefault,  // keyword-only default `object` of the function `from`
     TupleItem,       // item `number` of the tuple `from`
     ListItem,        // item `number` of the list `from`
-    StringItem,      // of the dict `from`, by the exact str `object`; where `from` is empty, of the instance in `number`
-    ConstantItem,    // of the dict `from`, by the constant `object`; after SafeKeys
-    IdentityItem,    // of the dict `from`, by the key that is `object`
-    InstanceDict,    // of the instance `from`, made if need be
-    ModuleDict,      // of the Python module `from`
+    StringItem,    // of the dict `from`, by the exact str `object`; where `from` is empty, of the instance in `number`
+    ConstantItem,  // of the dict `from`, by the constant `object`; after SafeKeys
+    IdentityItem,  // of the dict `from`, by the key that is `object`
+    InstanceDict,  // of the instance `from`, made if need be
+    ModuleDict,    // of the Python module `from`
     ClassAttribute,  // `object` along the MRO of the class `from`
-    Member,          // the reference at byte `number` of `from`, an instance of the class `object`; `extra` if it is null
-    Computed,        // what the descriptor `object` gives for `from`; kept in `computed[number]`
-    MethodSelf,      // of the bound method `from`
+    Member,      // the reference at byte `number` of `from`, an instance of the class `object`; `extra` if it is null
+    Computed,    // what the descriptor `object` gives for `from`; kept in `computed[number]`
+    MethodSelf,  // of the bound method `from`
     MethodFunction,  // of the bound method `from`
 
     // Blocks. An Enter knows its Leave by index (`number`), and a Leave its Enter. The Enter keeps the dict or class
     // (`object`) and its `version` as of the block's last success.
     EnterDict,          // the block of the dict `from`
-    EnterInstanceDict,  // `to` = the dict of `from`, empty where the instance keeps its attributes without; then its block
+    EnterInstanceDict,  // `to` = the dict of `from`, empty where the instance keeps its attributes without; then its
+                        // block
     MakeInstanceDict,   // the same, with the dict made if need be
     LeaveDict,          // of the dict `from`
     EnterClass,         // the block of the class `from`
@@ -51,7 +52,7 @@ enum class StepOp : std::uint8_t {
     Type,
     Identity,
     Constant,
-    FunctionCode,   // a Python function with the code `object` and the globals `extra`
+    FunctionCode,  // a Python function with the code `object` and the globals `extra`
     TupleLength,
     ListLength,
     DictLength,
