@@ -48,7 +48,15 @@ def assert_same_results(actual: Any, expected: Any) -> None:
 
 def facts(graph: torch.fx.Graph) -> list[tuple[Any, ...]]:
     return [
-        (n.op, n.target, n.name, repr(n.args), repr(n.kwargs), [u.name for u in n.users], [i.name for i in n.all_input_nodes])
+        (
+            n.op,
+            n.target,
+            n.name,
+            repr(n.args),
+            repr(n.kwargs),
+            [u.name for u in n.users],
+            [i.name for i in n.all_input_nodes],
+        )
         for n in graph.nodes
     ]
 
