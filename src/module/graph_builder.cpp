@@ -243,7 +243,10 @@ PyObject* finish(PyObject* self, PyObject* args) {
         graph_in(self).finish();
         std::unique_ptr<graph::Graph> graph(std::exchange(reinterpret_cast<BuilderObject*>(self)->graph, nullptr));
         graph::ExampleMaker example;
-        if (maker != Py_None) example = {call_maker, Ref<>::share(maker)};
+        if (PyCallable_Check(maker))
+            example = {call_maker, Ref<>::share(maker)};
+        else if (maker != Py_None)
+            example = graph::fake_tensors_in(maker);
         return graph::make_captured(std::move(graph), std::move(example));
     });
 }
@@ -278,7 +281,9 @@ PyMethodDef kMethods[] = {
      "add(kind, target, args=(), kwargs={}, ...): a node, to be used in the arguments of later ones."},
     {"name_after", name_after, METH_VARARGS, "name_after(node, variable): the program stored it there."},
     {"truncate", truncate, METH_O, "truncate(size): forget the nodes from there on."},
-    {"finish", finish, METH_VARARGS, "finish(example_maker=None): the captured graph; the builder is empty then."},
+    {"finish", finish, METH_VARARGS,
+     "finish(examples=None): the captured graph; the builder is empty then. Example values are made by a function or "
+     "in a fake mode."},
     {nullptr, nullptr, 0, nullptr},
 };
 
