@@ -8,12 +8,13 @@ it, changes to the graph take effect with `recompile()`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-import torch
 from torch.fx import _lazy_graph_module
 from torch.fx.graph import PythonCode
 from torch.fx.graph_module import _assign_attr
+
+import torch
 
 from . import _C
 
@@ -24,12 +25,13 @@ _CAPTURED_STATE = ("_captured", "forward")
 class GraphModule(_lazy_graph_module._LazyGraphModule):
     """A captured graph as a module. See the text at the top of this file."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # torch.fx makes a class for each instance, to put the generated forward on it. Here an instance gets its own
         # class when it gets generated code, and a copy never shares the class of its original.
-        while cls.__dict__.get("_is_of_one_instance", False):
-            cls = cls.__base__
-        return torch.nn.Module.__new__(cls)
+        shared = cls
+        while shared.__dict__.get("_is_of_one_instance", False):
+            shared = shared.__base__
+        return torch.nn.Module.__new__(shared)
 
     @classmethod
     def from_captured(cls, captured: _C.Graph, attributes: dict[str, Any] | None = None) -> GraphModule:

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "graph/captured.h"
 #include "graph/node.h"
+#include "torch/tensor.h"
 
 namespace stator {
 
@@ -81,32 +82,11 @@ Argument to_argument(graph::Graph& graph, PyObject* object) {
     return Argument::of_items(PyList_Check(object) ? Argument::Kind::List : Argument::Kind::Tuple, items);
 }
 
-torch_room::Dims to_dims(Borrowed<> sequence) {
-    torch_room::Dims dims;
-    Ref<> tuple = checked(PySequence_Tuple(sequence));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i)
-        dims.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.get(), i)));
-    return dims;
-}
-
-/// What a tensor tells about itself in Python: enough for tests. The dtype is its number in `c10::ScalarType`.
-torch_room::TensorMeta* to_meta(graph::Graph& graph, PyObject* tensor) {
-    auto* meta = graph.arena().make<torch_room::TensorMeta>();
-    meta->sizes = to_dims(checked(PyObject_GetAttrString(tensor, "shape")));
-    meta->strides = to_dims(checked(PyObject_CallMethod(tensor, "stride", nullptr)));
-    Ref<> dtype = checked(PyObject_Str(checked(PyObject_GetAttrString(tensor, "dtype")).get()));
-    std::string_view name = utf8(dtype.get());
-    meta->dtype = static_cast<torch_room::Dtype>(name == "torch.int64" ? 4 : name == "torch.bool" ? 11 : 6);
-    meta->requires_grad = checked(PyObject_GetAttrString(tensor, "requires_grad")).get() == Py_True;
-    meta->python_class = Py_TYPE(tensor);
-    return meta;
-}
-
 Result to_result(graph::Graph& graph, PyObject* example) {
     Result result;
-    if (PyObject_HasAttrString(example, "requires_grad")) {
+    if (torch_room::is_tensor(example)) {
         result.kind = Result::Kind::Tensor;
-        result.tensor = to_meta(graph, example);
+        result.tensor = graph.arena().make<torch_room::TensorMeta>(torch_room::read_meta(example));
     } else if (PyTuple_Check(example) || PyList_Check(example)) {
         result.kind = PyTuple_Check(example) ? Result::Kind::Tuple : Result::Kind::List;
         if (PyTuple_Check(example) && !PyTuple_CheckExact(example)) result.type = Py_TYPE(example);

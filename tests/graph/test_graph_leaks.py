@@ -6,14 +6,15 @@ import copy
 import gc
 import sys
 import weakref
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-import torch
 from graph_writing import chain
-
 from stator import _C
 from stator.graph_module import GraphModule
+
+import torch
 
 
 def build_only() -> None:
@@ -87,7 +88,7 @@ def test_references_to_shared_objects_are_flat() -> None:
         make_module()
         make_fx()
     gc.collect()
-    for before, after in zip(counts, [sys.getrefcount(o) for o in (target, None, torch.Tensor)]):
+    for before, after in zip(counts, [sys.getrefcount(o) for o in (target, None, torch.Tensor)], strict=True):
         assert abs(after - before) < 50
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import operator
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-import torch
-from graph_writing import make_fake
+from stator import _C
+from stator.graph_module import GraphModule
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
-from stator import _C
-from stator.graph_module import GraphModule
+import torch
 
 
 def linear_relu(mode: FakeTensorMode | None = None) -> GraphModule:
@@ -27,7 +27,7 @@ def linear_relu(mode: FakeTensorMode | None = None) -> GraphModule:
     total = b.add("call_method", "sum", (relu,), {"dim": -1}, result=torch.ones(8))
     twice = b.add("call_function", operator.mul, (x, 2), result=torch.ones(8, 4))
     b.add("output", "output", ((total, twice),))
-    return GraphModule.from_captured(b.finish(None if mode is None else make_fake(mode)))
+    return GraphModule.from_captured(b.finish(mode))
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -44,7 +44,7 @@ def is_native(module: GraphModule) -> bool:
 
 def assert_right(call: Callable[..., Any], tolerance: float = 0.0) -> None:
     x, w = inputs()
-    for one, other in zip(call(x, w), expected(x, w)):
+    for one, other in zip(call(x, w), expected(x, w), strict=True):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
@@ -149,9 +149,18 @@ def test_it_prints() -> None:
     text = linear_relu().print_readable(print_output=False)
     assert "def forward(self, L_x_ : torch.Tensor, L_self_parameters_w_ : torch.nn.parameter.Parameter):" in text
     assert "relu = torch.relu(add)" in text
-    with FakeTensorMode() as mode:
-        text = linear_relu(mode).print_readable(print_output=False)
+    text = linear_relu(FakeTensorMode()).print_readable(print_output=False)
     assert 'matmul: "f32[8, 4]"' in text
+
+
+def test_example_values_are_fake_tensors_of_the_mode() -> None:
+    mode = FakeTensorMode()
+    nodes = {node.name: node for node in linear_relu(mode).graph.nodes}
+    example = nodes["matmul"].meta["example_value"]
+    assert isinstance(example, torch._subclasses.FakeTensor) and example.fake_mode is mode
+    assert example.shape == (8, 4) and example.stride() == (4, 1) and example.device == torch.device("cpu")
+    weight = nodes["l_self_parameters_w_"].meta["example_value"]
+    assert isinstance(weight, torch.nn.Parameter) and weight.requires_grad
 
 
 def test_creation_takes_microseconds() -> None:
@@ -210,7 +219,7 @@ def test_inductor_trains() -> None:
 
 
 def test_dynamo_helpers_take_it() -> None:
-    import torch._dynamo.utils as utils
+    from torch._dynamo import utils
 
     mode = FakeTensorMode()
     module = linear_relu(mode)

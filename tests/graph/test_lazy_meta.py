@@ -10,12 +10,13 @@ import operator
 import pickle
 import sys
 import traceback
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-import torch
-
 from stator import _C
+
+import torch
 
 KEYS = ["nn_module_stack", "source_fn_stack", "stack_trace", "example_value"]
 

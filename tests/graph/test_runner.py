@@ -9,11 +9,11 @@ import weakref
 from typing import Any
 
 import pytest
-import torch
 from graph_writing import chain
-
 from stator import _C
 from stator.graph_module import GraphModule
+
+import torch
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 
