@@ -18,8 +18,6 @@ import torch
 
 from . import _C
 
-# Instance attributes of the captured state. `forward` hides the class's one, so that `module.forward` is the runner.
-_CAPTURED_STATE = ("_captured", "forward")
 
 
 class GraphModule(_lazy_graph_module._LazyGraphModule):
@@ -52,6 +50,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         if attributes:
             for path in sorted(attributes, key=lambda path: path.count(".")):
                 _assign_attr(attributes[path], self, path)
+        # Hides the class's one, so that `module.forward` is the native callable itself.
         state["forward"] = _C.make_runner(captured, self)
         return self
 
@@ -68,11 +67,18 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
     def _become_ordinary(self) -> None:
         """Leaves the captured state: from here on `torch.fx` is in charge."""
         self._graph  # noqa: B018 - builds it if nobody did
-        for name in _CAPTURED_STATE:
-            self.__dict__.pop(name, None)
+        self._take_captured_state()
         if not type(self).__dict__.get("_is_of_one_instance", False):
             own = type("GraphModule", (type(self),), {"_is_of_one_instance": True, "__module__": __name__})
             self.__class__ = own
+
+    def _take_captured_state(self) -> dict[str, Any]:
+        """Takes what only the captured state has out of the instance."""
+        state = self.__dict__
+        taken = {"_captured": state.pop("_captured")} if "_captured" in state else {}
+        if type(state.get("forward")) is _C.Runner:  # else it is somebody's own
+            taken["forward"] = state.pop("forward")
+        return taken
 
     def recompile(self) -> PythonCode | None:  # type: ignore[override]
         """The graph was changed. Where `torch.fx` is told to be lazy, the code is generated when it is needed."""
@@ -90,7 +96,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         self._graph  # noqa: B018
-        hidden = {name: self.__dict__.pop(name) for name in _CAPTURED_STATE if name in self.__dict__}
+        hidden = self._take_captured_state()
         try:
             return super().__deepcopy__(memo)
         finally:

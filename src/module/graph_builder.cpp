@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "base/boundary.h"
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -139,18 +140,6 @@ Ref<> wrap(PyObject* builder, Node* node) {
     return Ref<>::steal(reinterpret_cast<PyObject*>(object));
 }
 
-template <class Body>
-PyObject* guarded(const Body& body) {
-    try {
-        return body().release();
-    } catch (const PythonError&) {
-        return nullptr;
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
-    }
-}
-
 PyObject* add(PyObject* self, PyObject* args, PyObject* kwargs) {
     const char* word;
     PyObject *target, *positional = nullptr, *keywords = nullptr, *result = nullptr, *location = nullptr,
@@ -166,7 +155,7 @@ PyObject* add(PyObject* self, PyObject* args, PyObject* kwargs) {
         return nullptr;
     NodeKind kind;
     if (!to_kind(word, kind)) return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         graph::Graph& graph = graph_in(self);
         std::vector<Argument> arguments;
         for (Py_ssize_t i = 0; positional != nullptr && i < PyTuple_GET_SIZE(positional); ++i)
@@ -190,14 +179,14 @@ PyObject* name_after(PyObject* self, PyObject* args) {
     NodeObject* node;
     const char* variable;
     if (!PyArg_ParseTuple(args, "O!s:name_after", &kNodeType, &node, &variable)) return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         graph_in(self).name_after(node->node, variable);
         return Ref<>::share(Py_None);
     });
 }
 
 PyObject* truncate(PyObject* self, PyObject* size) {
-    return guarded([&] {
+    return at_boundary([&] {
         graph_in(self).truncate(PyLong_AsSize_t(size));
         return Ref<>::share(Py_None);
     });
@@ -219,7 +208,7 @@ Ref<> call_maker(PyObject* context, const torch_room::TensorMeta& meta) {
 PyObject* finish(PyObject* self, PyObject* args) {
     PyObject* maker = Py_None;
     if (!PyArg_ParseTuple(args, "|O:finish", &maker)) return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         graph_in(self).finish();
         std::unique_ptr<graph::Graph> graph(std::exchange(reinterpret_cast<BuilderObject*>(self)->graph, nullptr));
         graph::ExampleMaker example;
@@ -253,7 +242,7 @@ Py_ssize_t length(PyObject* self) {
 }
 
 PyObject* repr(PyObject* self) {
-    return guarded([&] { return checked(PyUnicode_FromString(graph::print(graph_in(self)).c_str())); });
+    return at_boundary([&] { return checked(PyUnicode_FromString(graph::print(graph_in(self)).c_str())); });
 }
 
 PyMethodDef kMethods[] = {

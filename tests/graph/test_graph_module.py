@@ -129,6 +129,16 @@ def test_it_is_a_module() -> None:
     torch.testing.assert_close(module(L_self_parameters_w_=w, L_x_=x)[0], expected(x, w)[0])
 
 
+def test_a_forward_of_somebodys_own_stays() -> None:
+    module = linear_relu()
+    module.forward = lambda x, w: "mine"  # type: ignore[method-assign]
+    assert module(1, 2) == "mine"
+    module.recompile()
+    assert module(1, 2) == "mine"
+    del module.forward
+    assert_right(module)
+
+
 def test_copies_are_their_own() -> None:
     module = linear_relu()
     module.meta["a"] = [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import inspect
 import operator
 import weakref
 from typing import Any
@@ -137,6 +138,7 @@ def test_inputs_by_position_and_by_name() -> None:
     b.add("output", "output", ((b.add("call_function", operator.sub, (x, y)),),))
     runner = _C.make_runner(b.finish())
     assert runner.placeholders == ("L_x_", "L_y_")
+    assert str(inspect.signature(runner)) == "(L_x_, L_y_)"
     assert runner(5, 3) == runner(5, L_y_=3) == runner(L_y_=3, L_x_=5) == (2,)
     for arguments, keywords, message in [
         ((1,), {}, "takes 2 positional arguments but 1"),
