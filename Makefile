@@ -55,7 +55,7 @@ bench: build
 	$(IN_VENV)/python -m bench
 
 golden: build
-	EXPECTTEST_ACCEPT=1 $(IN_VENV)/python -m pytest -n $(JOBS) -q $(TESTS)
+	EXPECTTEST_ACCEPT=1 $(IN_VENV)/python -m pytest -n $(JOBS) --dist loadfile -q $(TESTS)
 	git diff --stat -- tests
 
 # The rooms that need no PyTorch, on the other Pythons that this machine has. A version that is absent says so.

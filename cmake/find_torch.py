@@ -1,4 +1,4 @@
-"""Prints the folder and the version of the torch that Stator is built against, or says in one sentence why there is none.
+"""Prints the folder and the version of the torch to build against, or says in one sentence why there is none.
 
 Torch is found by looking, not by importing: inside an isolated build environment it can't be imported, and its import
 takes seconds.

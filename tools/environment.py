@@ -4,6 +4,7 @@ Run by the Python that the environment is for. What is missing on the machine is
 is downloaded. It has to parse on Pythons that Stator does not support, to be able to tell them so.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,27 +16,14 @@ REQUIREMENTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__fi
 
 def complaint():
     """What keeps this machine from building Stator, or None."""
-    version = "%d.%d" % sys.version_info[:2]
+    version = "{}.{}".format(*sys.version_info[:2])
+    other = "or choose another Python with PYTHON=..."
     if not (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.implementation.name != "cpython":
-        return "Stator knows the frames of CPython 3.11, 3.12 and 3.13, and %s is %s %s: choose another with PYTHON=..." % (
-            sys.executable,
-            sys.implementation.name,
-            version,
-        )
+        return f"Stator knows the frames of CPython 3.11, 3.12 and 3.13, and {sys.executable} is {version}."
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
-        return "The headers of %s are missing: install python%s-dev, or choose another Python with PYTHON=..." % (
-            sys.executable,
-            version,
-        )
-    try:
-        import ensurepip
-        import venv
-    except ImportError:
-        return "%s can't make virtual environments: install python%s-venv, or choose another Python with PYTHON=..." % (
-            sys.executable,
-            version,
-        )
-    assert ensurepip and venv
+        return f"The headers of {sys.executable} are missing: install python{version}-dev, {other}"
+    if any(importlib.util.find_spec(name) is None for name in ("ensurepip", "venv")):
+        return f"{sys.executable} can't make virtual environments: install python{version}-venv, {other}"
     if not any(shutil.which(name) for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name):
         return "Stator is written in C++20 and no C++ compiler was found: install g++ 11 or clang++ 14 or later."
     return None
@@ -59,4 +47,4 @@ if __name__ == "__main__":
     try:
         install(sys.argv[1], sys.argv[2:])
     except subprocess.CalledProcessError as failure:
-        sys.exit("Setting up %s failed (its output is above): %s" % (sys.argv[1], failure))
+        sys.exit(f"Setting up {sys.argv[1]} failed (its output is above): {failure}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 
-import torch
-
 import stator
+import torch
 from stator._engine import engine
 
 

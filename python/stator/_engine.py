@@ -19,23 +19,23 @@
     Until it is called again, `callback(report)` is called in this thread after every attempt at a capture; None stops
     that. It returns the callback that was there before. A report is a plain dict, described in report.py.
 
-The engine reads `stator.settings.values`, a plain dict, whenever it captures, and calls `stator.errors.raise_unsupported(report)`
-where `fullgraph=True` forbids to go on uncaptured.
+The engine reads `stator.settings.values`, a plain dict, whenever it captures, and calls
+`stator.errors.raise_unsupported(break)` where `fullgraph=True` forbids to go on uncaptured.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 
 def engine() -> Any:
     """The extension module, or an ImportError that says what to do."""
     try:
-        from stator import _C  # type: ignore[attr-defined]
-    except ImportError as failure:
-        if getattr(failure, "path", None) is not None:
-            raise  # It is there and does not load: the linker's own words say why.
+        return importlib.import_module("stator._C")
+    except ModuleNotFoundError as missing:
+        if missing.name != "stator._C":
+            raise
         raise ImportError(
             "Stator's C++ extension is not built for this Python: run `make build`, or `pip install .` beside torch."
         ) from None
-    return _C

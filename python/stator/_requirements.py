@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 import sys
 
@@ -38,7 +39,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _torch_of_the_build() -> str | None:
     """None where nothing was built: the Python files alone can be imported, until something is compiled."""
     try:
-        from stator import _built_with  # type: ignore[attr-defined]
+        built_with = importlib.import_module("stator._built_with")
     except ImportError:
         return None
-    return str(_built_with.TORCH)
+    return str(built_with.TORCH)

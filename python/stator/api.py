@@ -8,10 +8,9 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
-from torch import nn
-
 from stator import backends, modules
 from stator._engine import engine
+from torch import nn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,12 +50,18 @@ def compile(
 ) -> Any:
     """Compiles a function, a bound method or a module; without one, a decorator that does.
 
-    backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)` that returns a callable.
-    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph, instead of going on uncaptured.
+    backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
+    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph.
     dynamic: whether sizes are symbols; None decides by what is seen.
     options, mode: for the backend, as with `torch.compile`.
     """
-    arguments = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic, "options": options, "mode": mode}
+    arguments: dict[str, Any] = {
+        "backend": backend,
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "options": options,
+        "mode": mode,
+    }
     if fn is None:
         return functools.partial(compile, **arguments)
     if isinstance(fn, (staticmethod, classmethod)):
@@ -96,7 +101,7 @@ def _python_function(fn: Any) -> Callable[..., Any]:
         )
     if not callable(fn):
         raise TypeError(f"stator.compile takes functions, methods and modules, not {fn!r}.")
-    call = getattr(type(fn), "__call__", None)
+    call = inspect.getattr_static(type(fn), "__call__")
     if isinstance(call, FunctionType):
         return MethodType(call, fn)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         break_: Break
 
     class BackendCompilerFailed(_DynamoBackendCompilerFailed):
-        """The backend raised. `backend_name` names it, `graph_module` is what it was given, `__cause__` what it raised."""
+        """The backend raised. `backend_name` names it, `graph_module` is what it got, `__cause__` what it raised."""
 
         backend_name: str
         graph_module: GraphModule
@@ -47,7 +47,7 @@ def _backend_compiler_failed() -> type[Exception]:
     from torch._dynamo import exc
 
     class BackendCompilerFailed(exc.BackendCompilerFailed):
-        """The backend raised. `backend_name` names it, `graph_module` is what it was given, `__cause__` what it raised."""
+        """The backend raised. `backend_name` names it, `graph_module` is what it got, `__cause__` what it raised."""
 
         def __init__(self, backend_name: str, graph_module: GraphModule, cause: Exception) -> None:
             def named() -> None: ...
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
 
 
 def raise_unsupported(report: dict[str, Any]) -> NoReturn:
-    """Called by the engine where `fullgraph=True` forbids to go on: `report` is one break, as report.py describes it."""
+    """Called by the engine where `fullgraph=True` forbids to go on. `report` is a break as in report.py."""
     from stator.report import Break
 
     raise _unsupported()(Break.from_dict(report))  # type: ignore[call-arg]

@@ -99,5 +99,7 @@ def _forwarded_slots(model: type) -> dict[str, property]:
             lambda self: delattr(self._stator_original, name),
         )
 
-    names = (name for base in model.__mro__ for name, value in vars(base).items() if type(value) is MemberDescriptorType)
+    names = (
+        name for base in model.__mro__ for name, value in vars(base).items() if type(value) is MemberDescriptorType
+    )
     return {name: forwarded(name) for name in names}

@@ -7,8 +7,8 @@ The engine hands over plain dicts, one for each attempt at capturing a frame:
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...]}
 
-The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no entry
-beside it.
+The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no
+entry beside it.
 """
 
 from __future__ import annotations
@@ -141,18 +141,24 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
     def explained(*args: Any, **kwargs: Any) -> Report:
         report = Report()
         chosen = backends.resolve(backend, dynamic=None, options=None, mode=None)
-
-        # A backend of its own: what was captured for others is not looked at, so every capture is seen here.
-        def keeping_the_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-            report.graph_modules.append(graph_module)
-            return chosen(graph_module, example_inputs)
-
-        watched = api.compile(api.original_of(fn), backend=backends.Backend(chosen.name, keeping_the_graph))
+        watched = api.compile(api.original_of(fn), backend=_Watched(chosen, report.graph_modules.append))
         with _collecting(report.add):
             report.result = watched(*args, **kwargs)
         return report
 
     return explained
+
+
+class _Watched(backends.Backend):
+    """Hands every graph on. Being a backend of its own, it sees them all: what was captured for others is not used."""
+
+    def __init__(self, chosen: backends.Backend, keep: Callable[[GraphModule], None]) -> None:
+        super().__init__(chosen.name, chosen.compiler, chosen.arguments)
+        self.keep = keep
+
+    def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.keep(graph_module)
+        return super().__call__(graph_module, example_inputs)
 
 
 @contextmanager
