@@ -1,4 +1,4 @@
-"""`python -m bench [--repeats N] [--only TEXT] [--dynamo-alone]`: the tables on the screen, the figures in bench/results."""
+"""`python -m bench [--repeats N] [--only TEXT] [--dynamo-alone]`: tables on the screen, figures in bench/results."""
 
 from __future__ import annotations
 

@@ -70,7 +70,11 @@ def compile(
     engine_options = {"fullgraph": fullgraph, "dynamic": dynamic}
 
     def compile_call(function: Callable[..., Any]) -> Any:
-        return engine().Compiled(function, resolved, engine_options)
+        compiled = engine().Compiled(function, resolved, engine_options)
+        # By these two, `torch.compiler.disable` and `torch.compile` find what to start from: the outermost one wins.
+        compiled._torchdynamo_orig_callable = function
+        compiled._torchdynamo_wrapper_id = id(compiled)
+        return compiled
 
     original = original_of(fn)
     if isinstance(original, nn.Module):
@@ -84,10 +88,17 @@ def reset() -> None:
 
 
 def original_of(fn: Any) -> Any:
-    """What was given to `stator.compile`; something that is not compiled is its own original."""
-    if isinstance(fn, engine().Compiled):
-        return fn.__wrapped__
-    return modules.original_of(fn)
+    """What `stator.compile`, `torch.compile` or `torch.compiler.disable` was given to make `fn`, or `fn` itself."""
+    while True:
+        if isinstance(fn, modules.CompiledModule):
+            fn = fn._stator_original
+        # functools.wraps copies these attributes to wrappers that are something else: then the id is not theirs.
+        elif getattr(fn, "_torchdynamo_wrapper_id", None) != id(fn):
+            return fn
+        elif isinstance(fn, nn.Module):
+            fn = fn._orig_mod
+        else:
+            fn = fn._torchdynamo_orig_callable
 
 
 def _python_function(fn: Any) -> Callable[..., Any]:

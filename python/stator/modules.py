@@ -56,11 +56,6 @@ def compile_module(module: M, compile_call: Callable[[MethodType], Any], argumen
     return compiled
 
 
-def original_of(module: Any) -> Any:
-    """The model that a compiled module runs; anything else is its own original."""
-    return module._stator_original if isinstance(module, CompiledModule) else module
-
-
 def _rebuild(module: nn.Module, arguments: dict[str, Any]) -> Any:
     from stator.api import compile
 
