@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from torch._guards import TracingContext, tracing
 
@@ -18,15 +17,36 @@ if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx import GraphModule
 
-_modes: WeakKeyDictionary[GraphModule, FakeTensorMode] = WeakKeyDictionary()
+
+class ModeCell:
+    """Holds the fake mode of one capture, from the moment someone asks for it.
+
+    The engine gives one cell to the nodes of a graph (for their `example_value`) and, as `_stator_fake_mode` in its
+    `__dict__`, to the graph's module, so that the backend's tracing context and the nodes agree.
+    """
+
+    __slots__ = ("_mode",)
+
+    def __init__(self) -> None:
+        self._mode: FakeTensorMode | None = None
+
+    def get(self) -> FakeTensorMode:
+        if self._mode is None:
+            self._mode = new_mode()
+        return self._mode
+
+    # A copy of a graph module is of the same capture; a pickled one starts afresh.
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModeCell:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModeCell, ()
 
 
 def mode_of(graph_module: GraphModule) -> FakeTensorMode:
     """The fake mode that every fake tensor of this graph belongs to."""
-    mode = _modes.get(graph_module)
-    if mode is None:
-        mode = _modes.setdefault(graph_module, new_mode())
-    return mode
+    cell = graph_module.__dict__.setdefault("_stator_fake_mode", ModeCell())
+    return cell.get()
 
 
 def new_mode() -> FakeTensorMode:
