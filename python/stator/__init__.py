@@ -53,13 +53,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _PUBLIC.get(name)
-    if home is None:
-        raise AttributeError(f"module 'stator' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"stator.{home}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        home = _PUBLIC.get(name)
+        if home is None:
+            raise AttributeError(f"module 'stator' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"stator.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
