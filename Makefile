@@ -60,6 +60,10 @@ golden: build
 
 # The rooms that need no PyTorch, on the other Pythons that this machine has. A version that is absent says so.
 FRAMES_PYTHONS ?= 3.12 3.13
+FRAMES_TESTS := tests/frames tests/bytecode
+FRAMES_VENV = .venv-frames-$(FRAMES_VERSION)
+FRAMES_BUILD = build/frames/$(FRAMES_VERSION)
+.PHONY: test-frames-on
 test-frames: $(VENV)/.ready
 	@for version in $(FRAMES_PYTHONS); do \
 	    python=$$($(IN_VENV)/python tools/find_python.py $$version); \
@@ -67,16 +71,14 @@ test-frames: $(VENV)/.ready
 	    $(MAKE) --no-print-directory test-frames-on FRAMES_VERSION=$$version FRAMES_PYTHON=$$python || exit 1; \
 	done
 
-FRAMES_VENV = .venv-frames-$(FRAMES_VERSION)
-FRAMES_BUILD = build/frames-$(FRAMES_VERSION)
-.PHONY: test-frames-on
-test-frames-on: requirements/frames.txt
+test-frames-on:
 	@[ $(FRAMES_VENV)/.ready -nt requirements/frames.txt ] || \
 	    { $(FRAMES_PYTHON) tools/environment.py $(FRAMES_VENV) frames && touch $(FRAMES_VENV)/.ready; }
 	@[ -f $(FRAMES_BUILD)/build.ninja ] || $(CONFIGURE) -B $(FRAMES_BUILD) -DSTATOR_FRAMES_ONLY=ON \
-	    -DPython_EXECUTABLE=$(CURDIR)/$(FRAMES_VENV)/bin/python -DSTATOR_OUTPUT=$(CURDIR)/$(FRAMES_BUILD)
+	    -DPython_EXECUTABLE=$(CURDIR)/$(FRAMES_VENV)/bin/python -DSTATOR_OUTPUT=$(CURDIR)/$(FRAMES_BUILD)/extension
 	$(NINJA) $(FRAMES_BUILD)
-	PYTHONPATH=$(CURDIR)/$(FRAMES_BUILD) $(FRAMES_VENV)/bin/python -m pytest -q tests/frames
+	STATOR_FRAMES=$$(ls $(CURDIR)/$(FRAMES_BUILD)/extension/_frames.*.so) \
+	    $(FRAMES_VENV)/bin/python -m pytest -q -p no:cacheprovider $(FRAMES_TESTS)
 
 # ---- Sanitizers: another build beside links to the same Python files. Leaks are not looked for, because PyTorch and ----
 # ---- CPython leave too much behind at exit; `tests/package/test_sanitizer.py` shows that a use after free is caught. ----
