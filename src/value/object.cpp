@@ -5,6 +5,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "value/attributes.h"
+#include "value/builtin.h"
 #include "value/function.h"
 #include "value/operations.h"
 #include "value/tracer.h"
@@ -81,6 +82,8 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+    if (Handler handler = Handlers::instance().find(raw); handler != nullptr)
+        return handler(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type)
         tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(class_) + " is called");
     Outcome bound = bind_attribute(tracer, method, raw, this, class_, interned("__call__"));

@@ -110,8 +110,7 @@ Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
         return call(tracer, method, {{object, key, value}, {}});
-    object->set_item(tracer, key, value);
-    return tracer.none();
+    return object->assign_item(tracer, key, value);
 }
 
 Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
@@ -312,7 +311,7 @@ Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     tracer.realize(right);
     if (Value* method = user_method(tracer, left, in_place_method_name(op)); method != nullptr)
         return tracer.start(in_place_by_method(tracer, op, method, left, right));
-    if (Value* answer = left->in_place(tracer, op, right); answer != nullptr) return answer;
+    if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr) return answer;
     return binary_operands(tracer, op, left, right, true);
 }
 

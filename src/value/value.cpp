@@ -72,6 +72,11 @@ void Value::set_item(Tracer& tracer, Value*, Value*) {
     raise_type_error(tracer, this, "does not support item assignment");
 }
 
+Outcome Value::assign_item(Tracer& tracer, Value* key, Value* value) {
+    set_item(tracer, key, value);
+    return tracer.none();
+}
+
 void Value::delete_item(Tracer& tracer, Value*) {
     raise_type_error(tracer, this, "doesn't support item deletion");
 }

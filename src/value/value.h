@@ -42,6 +42,7 @@ enum class Kind : std::uint8_t {
     Exception,
     Super,
     Context,
+    Deque,
 };
 
 /// What an operation came to: a value now, or a frame that was pushed and will deliver it later. The tracer does not
@@ -135,6 +136,8 @@ struct Value {
     /// Items, as the builtin kinds have them; user classes with `__getitem__` and friends are dispatched before.
     virtual Outcome get_item(Tracer& tracer, Value* key);
     virtual void set_item(Tracer& tracer, Value* key, Value* value);
+    /// What `self[key] = value` asks for: `set_item`, unless the kind walks over `value` (a slice of a list).
+    virtual Outcome assign_item(Tracer& tracer, Value* key, Value* value);
     virtual void delete_item(Tracer& tracer, Value* key);
     virtual Outcome contains(Tracer& tracer, Value* item);
     /// `len`; -1 if the kind has none.
@@ -150,6 +153,8 @@ struct Value {
     virtual Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected);
     /// `self op= other`; null to fall back to `binary`.
     virtual Value* in_place(Tracer& tracer, BinaryOperator op, Value* other);
+    /// What `self op= other` asks for: `in_place`, unless the kind walks over `other`, which may run the program's code.
+    virtual Outcome update(Tracer& tracer, BinaryOperator op, Value* other) { return in_place(tracer, op, other); }
     virtual Value* unary(Tracer& tracer, UnaryOperator op);
     /// Null where Python would see NotImplemented.
     virtual Outcome compare(Tracer& tracer, Comparison op, Value* other);

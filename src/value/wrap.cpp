@@ -166,7 +166,7 @@ Value* Tracer::fresh(Ref<> owned) {
     if (PyList_CheckExact(object)) return make_list(*this, items_of(object));
     if (PyAnySet_CheckExact(object)) {
         auto* set = make<SetValue>(Py_TYPE(object));
-        for (Value* item : items_of(object)) set->table.insert(*this, item, nullptr);
+        set->take_over(*this, Ref<>::share(object));
         return set;
     }
     if (PyDict_CheckExact(object)) {
