@@ -141,7 +141,7 @@ class Comparison:
             self._same_descriptor(expected, actual, path)
         elif isinstance(expected, weakref.ref):
             self.same(expected(), actual(), path + "()")
-        elif hasattr(expected, "cache_info"):
+        elif isinstance(expected, functools._lru_cache_wrapper):
             self.same(expected.cache_info(), actual.cache_info(), path + ".cache_info()")
         elif isinstance(expected, (bytearray, memoryview)):
             self._require(bytes(expected) == bytes(actual), "bytes", expected, actual, path)

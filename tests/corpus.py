@@ -16,6 +16,7 @@ only results count. An argument is given another maker by keyword: `@corpus.core
 import ast
 import builtins
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,9 @@ class Group:
         self.corpus, self.mark, self.defaults = corpus, mark, defaults
 
     def add(self, name: str, program: Any, makers: list[Any], options: dict[str, Any]) -> None:
+        taken = [case.id for case in self.corpus.cases]
+        repeated = sum(one == name or one.startswith(name + " (again ") for one in taken)
+        name = f"{name} (again {repeated})" if repeated else name
         case = Case(name, program, makers, {**self.defaults, **options})
         self.corpus.cases.append(pytest.param(case, id=name, marks=getattr(pytest.mark, self.mark)))
 
@@ -96,22 +100,36 @@ class Group:
                 continue
             expression = wrap.format(line)
             known = ARGUMENTS | overrides
-            free = {node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)
+                nodes = list(ast.walk(ast.parse(expression)))
+            free = {node.id for node in nodes if isinstance(node, ast.Name)}
             parameters = [name for name in known if name in free and name not in (using or {})]
             namespace: dict[str, Any] = {"__name__": "program"}
             exec(IMPORTS, namespace)
             namespace.update(using or {})
             unknown = {name for name in free if name not in known and name not in namespace and not hasattr(builtins, name)}
-            stored = {n.id for n in ast.walk(ast.parse(expression)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-            lambda_names = {a.arg for a in ast.walk(ast.parse(expression)) if isinstance(a, ast.arg)}
-            assert unknown <= stored | lambda_names, f"no argument for {unknown} in {line}"
-            parameters = [name for name in parameters if name not in stored | lambda_names]
-            exec(compile_source(f"def f({', '.join(parameters)}):\n    return {expression}\n"), namespace)
+            bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+            assert unknown <= bound, f"no argument for {unknown} in {line}"
+            parameters = [name for name in parameters if name not in bound]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)
+                code = compile_source(f"def f({', '.join(parameters)}):\n    return {expression}\n")
+            exec(code, namespace)
             self.add(line, namespace["f"], [known[name] for name in parameters], options)
 
     def values(self, *texts: str, **overrides: Any) -> None:
-        """Registers lines of plain Python, each beside one tensor operation, so that there is a graph to capture."""
-        self.lines(*texts, wrap="(x + 1, {})", **overrides)
+        """Registers plain Python, each beside one tensor operation, so that there is a graph to capture.
+
+        A line holds any number of expressions separated by commas, each a program of its own.
+        """
+        for line in (line.strip() for text in texts for line in text.splitlines()):
+            if not line or line.startswith("#"):
+                continue
+            row = f"({line},)"
+            for element in ast.parse(row, mode="eval").body.elts:
+                self.lines(ast.get_source_segment(row, element), wrap="(x + 1, {})", **overrides)
 
 
 class Corpus:
@@ -124,8 +142,6 @@ class Corpus:
 
     def test(self) -> Callable:
         """The parametrized test of everything registered so far."""
-        names = [case.id for case in self.cases]
-        assert len(set(names)) == len(names), f"two programs of one name: {sorted(n for n in names if names.count(n) > 1)}"
 
         @pytest.mark.parametrize("case", self.cases)
         def test_program(case: Case) -> None:

@@ -56,10 +56,11 @@ def is_users_file(filename: str) -> bool:
 
 
 def users_lines(error: BaseException) -> list[tuple[str, int | None]]:
-    """The frames of the traceback that belong to the program, as function names with lines."""
-    return [
+    """The program's frames of the traceback, as names with lines; a recursion counts once, however deep it went."""
+    frames = [
         (frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if is_users_file(frame.filename)
     ]
+    return [frame for index, frame in enumerate(frames) if index == 0 or frame != frames[index - 1]]
 
 
 def run(world: World, seed: int) -> Outcome:
@@ -83,8 +84,13 @@ def run(world: World, seed: int) -> Outcome:
 def backward(outcome: Outcome) -> BaseException | None:
     """Backward of the sum of the floating results; what it raised, if anything."""
     found: list[torch.Tensor] = []
+    visited: set[int] = set()
 
     def collect(value: Any) -> None:
+        if isinstance(value, (list, tuple, dict)):
+            if id(value) in visited:
+                return
+            visited.add(id(value))
         if isinstance(value, torch.Tensor):
             if value.requires_grad and value.grad_fn is not None and value.is_floating_point():
                 if all(value is not one for one in found):

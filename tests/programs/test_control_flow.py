@@ -12,6 +12,37 @@ FACTOR = 2.5
 SETTINGS = {"scale": 3, "names": ["a", "b"]}
 
 
+class Box:
+    value = 1
+
+
+class Coded(Exception):
+    def __init__(self, code):
+        super().__init__(f"code {code}")
+        self.code = code
+
+
+class Point:
+    __match_args__ = ("a", "c")
+
+    def __init__(self, a, c):
+        self.a, self.c = a, c
+
+
+class Manager:
+    def __init__(self, name, log):
+        self.name = name
+        self.log = log
+
+    def __enter__(self):
+        self.log.append("enter " + self.name)
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.log.append(("exit " + self.name, kind is None or kind.__name__))
+        return kind is KeyError
+
+
 @core
 def if_elif_else(x, n):
     if n < 0:
@@ -138,9 +169,6 @@ def for_return_inside(x):
 
 @core
 def for_target_is_attribute_and_item(x):
-    class Box:
-        pass
-
     box, cells = Box(), [0, 0]
     for box.value in range(3):
         x = x + box.value
@@ -303,14 +331,9 @@ def try_in_loop_with_continue_and_break(x):
 
 @core
 def try_exception_attributes(x):
-    class Mine(Exception):
-        def __init__(self, code):
-            super().__init__(f"code {code}")
-            self.code = code
-
     try:
-        raise Mine(7)
-    except Mine as error:
+        raise Coded(7)
+    except Coded as error:
         return x + error.code, str(error), error.args
 
 
@@ -409,12 +432,6 @@ def match_values(x):
 
 @core
 def match_classes(x):
-    class Point:
-        __match_args__ = ("a", "c")
-
-        def __init__(self, a, c):
-            self.a, self.c = a, c
-
     for point in (Point(0, 1), Point(2, 0), Point(3, 4)):
         match point:
             case Point(0, c):
@@ -454,7 +471,7 @@ def star_unpacking(x, tensors):
     return a + last, front, [*rest, *front], {**{"k": c}, "d": d}, e
 
 
-@core
+@core(graphs=None)
 def swaps(x, y, z):
     x, y = y, x
     a, c, d, e = 1, 2, 3, 4
@@ -493,9 +510,6 @@ def augmented_on_names(x, n):
 
 @core
 def augmented_on_items_and_attributes(x):
-    class Box:
-        value = 1
-
     box = Box()
     box.value += 2
     cells = [1, 2, 3]
@@ -567,16 +581,13 @@ def deletes(x):
     table = {"k": 1, "j": 2}
     del table["k"]
 
-    class Box:
-        pass
-
     box = Box()
-    box.value = 1
-    del box.value
+    box.extra = 1
+    del box.extra
     try:
         a
     except UnboundLocalError as error:
-        return x + 1, cells, table, hasattr(box, "value"), str(error)
+        return x + 1, cells, table, hasattr(box, "extra"), str(error)
 
 
 @core
@@ -665,7 +676,7 @@ def annotations(x: torch.Tensor, n: int) -> torch.Tensor:
     return y
 
 
-@core
+@later_effects
 def nested_functions_and_classes(x):
     def outer(a):
         def inner(c):
@@ -686,20 +697,8 @@ def nested_functions_and_classes(x):
 def with_in_loop_and_try(x):
     log = []
 
-    class Manager:
-        def __init__(self, name):
-            self.name = name
-
-        def __enter__(self):
-            log.append("enter " + self.name)
-            return self
-
-        def __exit__(self, kind, value, trace):
-            log.append(("exit " + self.name, kind is None or kind.__name__))
-            return kind is KeyError
-
     for k in range(3):
-        with Manager("a") as a, Manager("c"):
+        with Manager("a", log) as a, Manager("c", log):
             x = x + len(a.name)
             if k == 0:
                 continue
@@ -742,7 +741,7 @@ def recursion_on_python_numbers(x, n):
     return x * factorial(n + 3)
 
 
-@core
+@later_effects
 def exception_groups(x):
     out = []
     try:
