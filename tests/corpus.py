@@ -15,6 +15,7 @@ only results count. An argument is given another maker by keyword: `@corpus.core
 
 import ast
 import builtins
+import collections
 import inspect
 import warnings
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from typing import Any
 import pytest
 import torch
 from harness import T, same
-from worlds import IMPORTS, compile_source
+from worlds import IMPORTED, compile_source
 
 ARGUMENTS: dict[str, Any] = {
     "x": T(3, 4),
@@ -72,9 +73,9 @@ class Group:
         self.corpus, self.mark, self.defaults = corpus, mark, defaults
 
     def add(self, name: str, program: Any, makers: list[Any], options: dict[str, Any]) -> None:
-        taken = [case.id for case in self.corpus.cases]
-        repeated = sum(one == name or one.startswith(name + " (again ") for one in taken)
-        name = f"{name} (again {repeated})" if repeated else name
+        self.corpus.names[name] += 1
+        if self.corpus.names[name] > 1:
+            name = f"{name} (again {self.corpus.names[name] - 1})"
         case = Case(name, program, makers, {**self.defaults, **options})
         self.corpus.cases.append(pytest.param(case, id=name, marks=getattr(pytest.mark, self.mark)))
 
@@ -105,9 +106,7 @@ class Group:
                 nodes = list(ast.walk(ast.parse(expression)))
             free = {node.id for node in nodes if isinstance(node, ast.Name)}
             parameters = [name for name in known if name in free and name not in (using or {})]
-            namespace: dict[str, Any] = {"__name__": "program"}
-            exec(IMPORTS, namespace)
-            namespace.update(using or {})
+            namespace: dict[str, Any] = {"__name__": "program", **IMPORTED, **(using or {})}
             unknown = {name for name in free if name not in known and name not in namespace and not hasattr(builtins, name)}
             bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
             bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -122,8 +121,10 @@ class Group:
     def values(self, *texts: str, **overrides: Any) -> None:
         """Registers plain Python, each beside one tensor operation, so that there is a graph to capture.
 
-        A line holds any number of expressions separated by commas, each a program of its own.
+        A line holds any number of expressions separated by commas, each a program of its own. The graph is always
+        the same, so there is no use in comparing it with torch._dynamo's.
         """
+        overrides = {"compare_dynamo": False, **overrides}
         for line in (line.strip() for text in texts for line in text.splitlines()):
             if not line or line.startswith("#"):
                 continue
@@ -137,6 +138,7 @@ class Corpus:
 
     def __init__(self) -> None:
         self.cases: list[Any] = []
+        self.names: collections.Counter[str] = collections.Counter()
         self.core = Group(self, "core", {})
         self.later_effects = Group(self, "later_effects", {"fullgraph": False, "compare_dynamo": False})
 

@@ -13,12 +13,17 @@ import torch
 
 Maker = Callable[[], Any]
 
-IMPORTS = """
+IMPORTED: dict[str, Any] = {}
+exec(
+    """
 import collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator, random, types, typing
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-"""
+""",
+    IMPORTED,
+)
+del IMPORTED["__builtins__"]
 
 
 def T(*shape: int, dtype: torch.dtype = torch.float32, grad: bool = False, device: str = "cpu") -> Maker:
@@ -54,8 +59,7 @@ class Source:
         self.name = name
 
     def namespace(self) -> dict[str, Any]:
-        namespace: dict[str, Any] = {"__name__": "program"}
-        exec(IMPORTS, namespace)
+        namespace: dict[str, Any] = {"__name__": "program", **IMPORTED}
         exec(self.code, namespace)
         return namespace
 
@@ -81,12 +85,12 @@ class World:
         self.kwargs: dict[str, Any] = {}
         self.under: Callable[[], Any] = contextlib.nullcontext
         self.namespace: dict[str, Any] = {}
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         if isinstance(program, Source):
             self.namespace = program.namespace()
             self.program = self.namespace[program.name]
         else:
-            exec(IMPORTS, self.namespace)
+            self.namespace.update(IMPORTED)
             self.program = program.make() if isinstance(program, Built) else program
         self.own_names = set(self.namespace) if isinstance(program, Source) else None
         self.entry = self.program
@@ -94,13 +98,13 @@ class World:
 
     def make_arguments(self, seed: int) -> None:
         """Fresh arguments; equal for equal seeds."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         self.args = [value() if callable(value) else value for value in self.makers]
         self.kwargs = {name: value() if callable(value) else value for name, value in self.keyword_makers.items()}
 
     def change(self, mutation: Callable[["World"], object] | str) -> None:
         """Applies one mutation: a function of the world, or text that runs among the program's globals."""
-        torch.manual_seed(99)
+        torch.default_generator.manual_seed(99)
         if isinstance(mutation, str):
             self.namespace.update(ARGS=self.args, KWARGS=self.kwargs, PROGRAM=self.program, WORLD=self)
             exec(mutation, self.namespace)
