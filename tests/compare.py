@@ -160,6 +160,9 @@ class Comparison:
             self.same(one, other, f"{path}[{index}]")
 
     def _same_dict(self, expected: Any, actual: Any, path: str) -> None:
+        if "_hooks" in path.rsplit("[", 1)[-1]:
+            # The keys of hooks come from a counter that both worlds share.
+            return self._same_sequence(list(expected.values()), list(actual.values()), path + ".values()")
         plain_keys = all(isinstance(key, (str, int)) for key in expected)
         if plain_keys and all(isinstance(key, (str, int)) for key in actual):
             self._require(list(expected) == list(actual), "keys or their order", list(expected), list(actual), path)
@@ -169,6 +172,7 @@ class Comparison:
             self.same(one, other, f"{path}[{short(key)}]")
         if isinstance(expected, collections.defaultdict):
             self.same(expected.default_factory, actual.default_factory, path + ".default_factory")
+        return None
 
     def _same_set(self, expected: Any, actual: Any, path: str) -> None:
         self._require(len(expected) == len(actual), "length", expected, actual, path)
