@@ -165,7 +165,9 @@ class Comparison:
             return self._same_sequence(list(expected.values()), list(actual.values()), path + ".values()")
         plain_keys = all(isinstance(key, (str, int)) for key in expected)
         if plain_keys and all(isinstance(key, (str, int)) for key in actual):
-            self._require(list(expected) == list(actual), "keys or their order", list(expected), list(actual), path)
+            gone, extra = [k for k in expected if k not in actual], [k for k in actual if k not in expected]
+            self._require(not gone and not extra, f"keys (missing {gone}, added {extra})", expected, actual, path)
+            self._require(list(expected) == list(actual), "order of keys", list(expected), list(actual), path)
         else:
             self._same_sequence(list(expected), list(actual), path + ".keys()")
         for key, one, other in zip(list(expected), list(expected.values()), list(actual.values())):
@@ -221,7 +223,7 @@ class Comparison:
         found = False
         if hasattr(expected, "__dict__"):
             found = True
-            self.same(dict(vars(expected)), dict(vars(actual)), path + ".__dict__")
+            self.same(attributes(expected), attributes(actual), path + ".__dict__")
         for cls in type(expected).__mro__:
             slots = cls.__dict__.get("__slots__", ())
             for slot in (slots,) if isinstance(slots, str) else slots:
@@ -252,8 +254,8 @@ class Comparison:
         self._require(alike, "values", expected, actual, path)
         if expected.is_leaf and actual.is_leaf:
             self.same(expected.grad, actual.grad, path + ".grad")
-        if type(expected) not in (torch.Tensor, torch.nn.Parameter) or vars(expected) or vars(actual):
-            self.same(dict(vars(expected)), dict(vars(actual)), path + ".__dict__")
+        if attributes(expected) or attributes(actual):
+            self.same(attributes(expected), attributes(actual), path + ".__dict__")
 
     def _same_storage(self, expected: torch.Tensor, actual: torch.Tensor, path: str) -> None:
         one, other = expected.untyped_storage()._cdata, actual.untyped_storage()._cdata
@@ -268,6 +270,12 @@ def cell_content(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return "(empty cell)"
+
+
+def attributes(owner: Any) -> dict[str, Any]:
+    """The instance's dictionary, without the marks that PyTorch's compilers leave on modules and tensors."""
+    marks = ("_dynamo", "_is_torch_compile")
+    return {name: value for name, value in vars(owner).items() if not str(name).startswith(marks)}
 
 
 def slot_content(owner: Any, name: str) -> Any:
