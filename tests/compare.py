@@ -93,6 +93,10 @@ class Comparison:
             alike = expected.__name__ == actual.__name__
             if alike and not isinstance(expected.__self__, (types.ModuleType, type(None))):
                 return self.same(expected.__self__, actual.__self__, path + ".__self__")
+        elif isinstance(expected, types.ModuleType) and expected is not actual and expected.__spec__ is None:
+            return self.same(attributes(expected), attributes(actual), path + ".__dict__")
+        elif isinstance(expected, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            alike = expected.__name__ == actual.__name__
         else:
             alike = expected == actual
         return self._require(bool(alike), "value", expected, actual, path)
@@ -245,17 +249,22 @@ class Comparison:
             self.same(expected.stride(), actual.stride(), path + ".stride()")
             self.same(expected.storage_offset(), actual.storage_offset(), path + ".storage_offset()")
             self._same_storage(expected, actual, path)
-        with torch.no_grad():
-            one, other = expected.detach(), actual.detach()
-            if self.tolerance is None:
-                alike = torch.allclose(one, other, rtol=0, atol=0, equal_nan=True) if one.dtype != torch.bool else torch.equal(one, other)
-            else:
-                alike = torch.allclose(one, other, rtol=self.tolerance, atol=self.tolerance, equal_nan=True)
-        self._require(alike, "values", expected, actual, path)
+        if expected.device.type != "meta":
+            self._same_elements(expected, actual, path)
         if expected.is_leaf and actual.is_leaf:
             self.same(expected.grad, actual.grad, path + ".grad")
         if attributes(expected) or attributes(actual):
             self.same(attributes(expected), attributes(actual), path + ".__dict__")
+
+    def _same_elements(self, expected: torch.Tensor, actual: torch.Tensor, path: str) -> None:
+        with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+            one, other = expected.detach().to_dense(), actual.detach().to_dense()
+            if one.dtype is torch.bool:
+                alike = torch.equal(one, other)
+            else:
+                bound = self.tolerance or 0.0
+                alike = torch.allclose(one, other, rtol=bound, atol=bound, equal_nan=True)
+        self._require(alike, "values", expected, actual, path)
 
     def _same_storage(self, expected: torch.Tensor, actual: torch.Tensor, path: str) -> None:
         one, other = expected.untyped_storage()._cdata, actual.untyped_storage()._cdata

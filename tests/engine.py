@@ -75,7 +75,10 @@ def target_text(target: Any) -> str:
     """A node's target in words; a function object by module and name."""
     if isinstance(target, str):
         return target
-    return f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', getattr(target, '__name__', target))}"
+    try:
+        return torch.fx.node._get_qualified_name(target)
+    except Exception:
+        return repr(target)
 
 
 def describe(module: torch.fx.GraphModule) -> list[Node]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from engine import ENGINE
 
 Maker = Callable[[], Any]
 
@@ -115,9 +116,14 @@ class World:
 
     def state(self) -> tuple:
         """All that a call may have changed, in comparable form."""
-        hidden = {"__builtins__"}
-        names = {} if self.own_names is None else {k: v for k, v in self.namespace.items() if k not in hidden}
+        names = {} if self.own_names is None else {k: v for k, v in self.namespace.items() if not is_machinery(k)}
         return self.args, self.kwargs, self.program, names
+
+
+def is_machinery(name: str) -> bool:
+    """Whether a global is not the program's: torch._dynamo leaves names of its own there, Stator must leave none."""
+    left_by_dynamo = ENGINE == "dynamo" and (name.startswith("__") or name[1:2].isdigit())
+    return name == "__builtins__" or left_by_dynamo
 
 
 def is_plain(value: Any) -> bool:
