@@ -19,15 +19,20 @@ struct Waiting {
 };
 
 Waiting* first_waiting = nullptr;
-/// The hook that was there when ours was put on.
+/// The hook that was there when ours was put on. Ours is on while a call waits.
 _PyFrameEvalFunction hook_below = _PyEval_EvalFrameDefault;
+/// Another tool may come on top of ours while it is on, keep ours as the one to chain to, and stay. This is what was
+/// below ours then; ours goes on passing frames to it, until the tool has put ours back and we find it there.
+_PyFrameEvalFunction hook_below_tool = _PyEval_EvalFrameDefault;
 
 PyObject* hook(PyThreadState* thread, Frame* frame, int throwing);
 
 void link(Waiting& waiting) {
     if (first_waiting == nullptr) {
         _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp);
-        if (current != hook) {
+        if (current == hook) {
+            hook_below = hook_below_tool;
+        } else {
             hook_below = current;
             _PyInterpreterState_SetEvalFrameFunc(waiting.thread->interp, hook);
         }
@@ -42,9 +47,11 @@ void unlink(Waiting& waiting) {
     while (*place != &waiting) place = &(*place)->next;
     *place = waiting.next;
     waiting.is_linked = false;
-    // If another tool put its hook on top of ours meanwhile, ours stays below it and only passes frames on.
-    if (first_waiting == nullptr && _PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp) == hook)
+    if (first_waiting != nullptr) return;
+    if (_PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp) == hook)
         _PyInterpreterState_SetEvalFrameFunc(waiting.thread->interp, hook_below);
+    else
+        hook_below_tool = hook_below;
 }
 
 Waiting* find_waiting(PyThreadState* thread) {
@@ -54,10 +61,11 @@ Waiting* find_waiting(PyThreadState* thread) {
 }
 
 PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
-    if (hook_below == _PyEval_EvalFrameDefault) return _PyEval_EvalFrameDefault(thread, frame, throwing);
-    // A tool that came on top of ours and stayed is below us now, and chains back to us with the same frame.
     static thread_local Frame* passing = nullptr;
-    if (passing == frame) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+    // A tool that stayed is below us, and chains back to us with the same frame.
+    const bool is_chained = first_waiting == nullptr || passing == frame;
+    if (is_chained) return hook_below_tool(thread, frame, throwing);
+    if (hook_below == _PyEval_EvalFrameDefault) return _PyEval_EvalFrameDefault(thread, frame, throwing);
     Frame* outer = passing;
     passing = frame;
     PyObject* result = hook_below(thread, frame, throwing);

@@ -232,13 +232,15 @@ PyObject* step_once(PyObject*, PyObject* given) {
     return call(order, nullptr, callable, arguments);
 }
 
-/// (callable, arguments, value[, step]) -> value
+/// (callable, arguments, value[, step or None[, code]]) -> value
 PyObject* return_value(PyObject*, PyObject* given) {
     Order order{.kind = Order::Kind::kReturn};
-    PyObject *callable = nullptr, *arguments = nullptr;
-    if (!PyArg_ParseTuple(given, "OO!O|O", &callable, &PyTuple_Type, &arguments, &order.value, &order.step))
+    PyObject *callable = nullptr, *arguments = nullptr, *code = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!O|OO!", &callable, &PyTuple_Type, &arguments, &order.value, &order.step,
+                          &PyCode_Type, &code))
         return nullptr;
-    return call(order, nullptr, callable, arguments);
+    if (order.step == Py_None) order.step = nullptr;
+    return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
 }
 
 /// Whether the handler got the frame of the last call above.
@@ -313,6 +315,9 @@ PyObject* or_none(PyObject* borrowed) {
 
 PyObject* dict_version(PyObject*, PyObject* dict) {
     return PyLong_FromUnsignedLongLong(cpython::dict_version(dict));
+}
+PyObject* make_versioned(PyObject*, PyObject* dict) {
+    return PyBool_FromLong(cpython::make_versioned(dict));
 }
 PyObject* type_version(PyObject*, PyObject* type) {
     return PyLong_FromUnsignedLong(cpython::type_version(reinterpret_cast<PyTypeObject*>(type)));
@@ -399,6 +404,7 @@ PyMethodDef kFunctions[] = {
     {"_frames_other_tool_count", other_tool_count, METH_NOARGS, nullptr},
     {"_frames_hook_in_place", hook_in_place, METH_NOARGS, nullptr},
     {"_frames_dict_version", dict_version, METH_O, nullptr},
+    {"_frames_make_versioned", make_versioned, METH_O, nullptr},
     {"_frames_type_version", type_version, METH_O, nullptr},
     {"_frames_instance_dict", instance_dict, METH_O, nullptr},
     {"_frames_instance_dict_if_made", instance_dict_if_made, METH_O, nullptr},

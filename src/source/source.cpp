@@ -59,6 +59,7 @@ std::string print(const Source& source) {
         case Access::Function:
             return "<function>";
         case Access::Pinned:
+            if (source.key != nullptr) return std::string(utf8(source.key));
             return PyModule_Check(source.object) ? std::string(PyModule_GetName(source.object)) : short_repr(source.object);
         case Access::Globals:
             return source.parent->access == Access::Function ? "G" : of_parent() + ".__globals__";

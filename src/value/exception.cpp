@@ -26,13 +26,29 @@ ExceptionValue* make_exception(Tracer& tracer, PyObject* real) {
     return exception;
 }
 
+namespace {
+
+struct TracebackValue final : Value {
+    TracebackValue() : Value(Kind::Context) {}
+    PyTypeObject* type() const override { return &PyTraceBack_Type; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<>) override {
+        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is read");
+    }
+    std::string print() const override { return "traceback"; }
+};
+
+}  // namespace
+
+Value* traceback_of(Tracer& tracer, Value*) {
+    return tracer.make<TracebackValue>();
+}
+
 Outcome ExceptionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("args")) return make_tuple(tracer, arguments);
     if (name.get() == interned("__cause__")) return cause == nullptr ? tracer.none() : cause;
     if (name.get() == interned("__context__")) return context == nullptr ? tracer.none() : context;
     if (name.get() == interned("__suppress_context__")) return tracer.boolean(suppress_context);
-    if (name.get() == interned("__traceback__"))
-        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is read");
+    if (name.get() == interned("__traceback__")) return traceback_of(tracer, this);
     if (name.get() == interned("value") && PyType_IsSubtype(class_, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
         return arguments.empty() ? tracer.none() : arguments[0];
     if (real != nullptr && own_attribute(tracer, name) == nullptr) {

@@ -24,6 +24,8 @@ struct ExceptionValue final : ObjectValue {
 
 /// The value of an exception to raise: an instance, or a class that is called without arguments.
 ExceptionValue* make_exception(Tracer& tracer, PyTypeObject* type, std::vector<Value*> arguments);
+/// What stands for the traceback of an exception: may be passed on, and breaks when it is looked at.
+Value* traceback_of(Tracer& tracer, Value* exception);
 /// The value of a real exception that a real operation raised while tracing.
 ExceptionValue* make_exception(Tracer& tracer, PyObject* real);
 

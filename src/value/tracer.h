@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "guard/guard.h"
+#include "torch/global_state.h"
 #include "value/break.h"
 #include "value/task.h"
 #include "value/value.h"
@@ -72,6 +73,8 @@ class Tracer {
     virtual Value* local_of_caller(Borrowed<> name) = 0;
     virtual Value* first_argument_of_caller() = 0;
     virtual Value* class_cell_of_caller() = 0;
+    /// The function whose frame is innermost.
+    virtual FunctionValue* running_function() = 0;
 
     // --- graph ---------------------------------------------------------------------------------------------------
 
@@ -79,9 +82,18 @@ class Tracer {
     virtual Value* emit_function(Borrowed<> function, const Arguments& arguments) = 0;
     virtual Value* emit_method(Borrowed<> name, const Arguments& arguments) = 0;
     /// An operation that is in the graph for its effect alone (a change of the grad mode, ...).
-    virtual void emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
+    virtual graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
     /// The placeholder of a tensor from outside.
     virtual graph::Node* input(TensorValue* tensor) = 0;
+    /// Called for each tensor that becomes an argument of the node under construction, in order.
+    void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
+    /// The modes of PyTorch as the program has set them so far.
+    virtual torch_room::Modes modes() const = 0;
+    virtual void set_modes(const torch_room::Modes& modes) = 0;
+
+    /// Contexts that were entered and not left yet, by the manager: what leaving it has to know.
+    void push_context(Value* manager, Value* entered) { contexts_.emplace_back(manager, entered); }
+    Value* pop_context(Value* manager);
 
     // --- guards and effects --------------------------------------------------------------------------------------
 
@@ -116,6 +128,8 @@ class Tracer {
 
     void realize_now(Value* value);
 
+    std::vector<TensorValue*> tensor_arguments_;
+    std::vector<std::pair<Value*, Value*>> contexts_;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;
