@@ -1,6 +1,7 @@
 /// `str`, `bytes` and what makes text of values. Methods of strings are done for real on constants.
 #include "base/python_error.h"
 #include "value/calling.h"
+#include "value/iterator.h"
 #include "value/raising.h"
 #include "value/registry.h"
 #include "value/sequence.h"
