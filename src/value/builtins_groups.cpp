@@ -310,6 +310,14 @@ void register_groups(Handlers& handlers) {
     handlers.add("itertools", "tee", make_tee);
     handlers.add("itertools", "groupby", make_groupby);
     handlers.add("itertools", "batched", make_batched);
+    for (const char* name :
+         {"chain", "islice", "count", "repeat", "cycle", "takewhile", "dropwhile", "starmap", "accumulate", "pairwise",
+          "compress", "zip_longest", "filterfalse", "product", "permutations", "combinations",
+          "combinations_with_replacement", "_tee", "groupby", "_grouper", "batched"})
+        if (PyTypeObject* type = itertools_class(name)) {
+            handlers.add_method(type, "__next__", iterator_next);
+            handlers.add_method(type, "__iter__", iterator_iter);
+        }
 }
 
 }  // namespace stator

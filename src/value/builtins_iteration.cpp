@@ -66,16 +66,6 @@ Outcome builtin_next(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(next_or(tracer, iterator, otherwise));
 }
 
-Outcome iterator_next(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() != 1) tracer.raise(PyExc_TypeError, "expected 0 arguments, got " + std::to_string(arguments.count() - 1));
-    return tracer.start(next_or(tracer, arguments.positional[0], nullptr));
-}
-
-Outcome iterator_iter(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() != 1) tracer.raise(PyExc_TypeError, "expected 0 arguments, got " + std::to_string(arguments.count() - 1));
-    return arguments.positional[0];
-}
-
 // --- lazy iterators ----------------------------------------------------------------------------------------------------
 
 Task start_enumerate(Tracer& tracer, Value* iterable, Value* count) {
@@ -265,6 +255,18 @@ PyTypeObject* iterator_of_empty(const char* expression) {
 }
 
 }  // namespace
+
+Outcome iterator_next(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1)
+        tracer.raise(PyExc_TypeError, "expected 0 arguments, got " + std::to_string(arguments.count() - 1));
+    return tracer.start(next_or(tracer, arguments.positional[0], nullptr));
+}
+
+Outcome iterator_iter(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1)
+        tracer.raise(PyExc_TypeError, "expected 0 arguments, got " + std::to_string(arguments.count() - 1));
+    return arguments.positional[0];
+}
 
 void register_iteration(Handlers& handlers) {
     handlers.add("builtins", "len", builtin_len);

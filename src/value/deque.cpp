@@ -74,9 +74,20 @@ void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents) {
 }
 
 void DequeValue::append(Tracer& tracer, Value* value) {
+    if (longest < 0 || static_cast<Py_ssize_t>(items.size()) < longest) {
+        tracer.realize(this);
+        tracer.will_mutate(this);
+        tracer.on_undo([this] {
+            items.pop_back();
+            --changes;
+        });
+        items.push_back(value);
+        ++changes;
+        return;
+    }
     std::vector<Value*> contents = items;
     contents.push_back(value);
-    if (longest >= 0 && static_cast<Py_ssize_t>(contents.size()) > longest) contents.erase(contents.begin());
+    contents.erase(contents.begin());
     assign(tracer, std::move(contents));
 }
 
