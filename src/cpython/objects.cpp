@@ -58,6 +58,15 @@ Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owne
     return nullptr;
 }
 
+Borrowed<> class_dict(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+    // Classes of the interpreter itself keep it elsewhere; it lives as long as they do.
+    return Ref<>::steal(PyType_GetDict(type)).get();
+#else
+    return type->tp_dict;
+#endif
+}
+
 PyCodeObject* code_of(PyFunctionObject* function) {
     return reinterpret_cast<PyCodeObject*>(function->func_code);
 }

@@ -23,6 +23,9 @@ Borrowed<> instance_attribute(PyObject* object, PyObject* name);
 /// nothing. `owner`, if given, is set on success.
 Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner = nullptr);
 
+/// The class's own dictionary; its bases' are not in it.
+Borrowed<> class_dict(PyTypeObject* type);
+
 /// Functions.
 PyCodeObject* code_of(PyFunctionObject* function);
 Borrowed<> globals_of(PyFunctionObject* function);

@@ -163,6 +163,5 @@ class Graph {
 std::string print(const Graph& graph);
 std::string print(const Node& node);
 std::string print(const Argument& argument);
-std::string print(const Result& result);
 
 }  // namespace stator::graph

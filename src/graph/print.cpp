@@ -78,21 +78,9 @@ std::string print_items(const Argument& argument) {
     }
 }
 
-}  // namespace
-
-std::string print(const Argument& argument) {
-    switch (argument.kind) {
-        case Argument::Kind::Node:
-            return "%" + (argument.node->name.empty() ? std::to_string(argument.node->index) : argument.node->name);
-        case Argument::Kind::Constant:
-            return print_constant(argument.constant);
-        default:
-            return print_items(argument);
-    }
-}
-
-std::string print(const Result& result) {
-    auto print_one = [](const Result& item) { return print(item); };
+/// What comes out, or nothing where that is not known.
+std::string print_result(const Result& result) {
+    auto print_one = [](const Result& item) { return print_result(item); };
     switch (result.kind) {
         case Result::Kind::None:
             return "";
@@ -109,6 +97,19 @@ std::string print(const Result& result) {
     return "";
 }
 
+}  // namespace
+
+std::string print(const Argument& argument) {
+    switch (argument.kind) {
+        case Argument::Kind::Node:
+            return "%" + (argument.node->name.empty() ? std::to_string(argument.node->index) : argument.node->name);
+        case Argument::Kind::Constant:
+            return print_constant(argument.constant);
+        default:
+            return print_items(argument);
+    }
+}
+
 std::string print(const Node& node) {
     auto print_one = [](const Argument& argument) { return print(argument); };
     std::string inputs = joined(node.arguments, print_one);
@@ -118,7 +119,7 @@ std::string print(const Node& node) {
     std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
     text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
     if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
-    std::string result = print(node.result);
+    std::string result = print_result(node.result);
     return result.empty() ? text : text + " -> " + result;
 }
 

@@ -362,7 +362,7 @@ class GuardBuilder {
         state_.steps[enter].number = emit({.op = StepOp::LeaveClass, .from = index, .number = enter});
     }
 
-    static bool is_looked_up(PyObject* key) { return !is_plain_string(key) && is_safe_key(key); }
+    static bool is_looked_up(PyObject* key) { return !is_plain_string(key) && is_constant_key(key); }
 
     bool looks_up_constants(const Draft& draft) const {
         for (std::int32_t child = draft.first_child; child != kNone; child = drafts_[child].next_sibling)
@@ -390,6 +390,16 @@ class GuardBuilder {
         }
         draft.fetched_by_block = only_looked_into;
         draft.without_dict = only_looked_into && only_attributes;
+    }
+
+    /// Whether the dict that was seen has the very object as a key, and not just one that is equal to it.
+    static bool holds_key_itself(const Source& source) {
+        PyObject* dict = source.parent->object;
+        if (dict == nullptr || !PyDict_Check(dict)) return false;
+        PyObject *key, *value;
+        for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);)
+            if (key == source.key) return true;
+        return false;
     }
 
     void emit_fetch(std::int32_t index) {
@@ -437,10 +447,12 @@ class GuardBuilder {
                 step.op = PyTuple_Check(source.parent->object) ? StepOp::TupleItem : StepOp::ListItem;
                 break;
             case Access::DictItem:
-                step.op = is_plain_string(source.key) ? StepOp::StringItem
-                          : is_safe_key(source.key)   ? StepOp::ConstantItem
-                                                      : StepOp::IdentityItem;
+                step.op = is_plain_string(source.key)   ? StepOp::StringItem
+                          : is_constant_key(source.key) ? StepOp::ConstantItem
+                                                        : StepOp::IdentityItem;
                 step.number = state_.places[step.from].parent;
+                STATOR_CHECK(step.op != StepOp::IdentityItem || holds_key_itself(source),
+                             "a key that can't be looked up without running its code");
                 break;
             case Access::InstanceDict:
                 if (source.parent->object != nullptr && PyModule_Check(source.parent->object)) {
@@ -525,9 +537,11 @@ class GuardBuilder {
                 break;
             }
             case GuardKind::HasNoKey:
-                step.op = is_plain_string(fact.expected) ? StepOp::NoStringKey
-                          : is_safe_key(fact.expected)   ? StepOp::NoConstantKey
-                                                         : StepOp::NoIdentityKey;
+                step.op = is_plain_string(fact.expected)   ? StepOp::NoStringKey
+                          : is_constant_key(fact.expected) ? StepOp::NoConstantKey
+                                                           : StepOp::NoIdentityKey;
+                STATOR_CHECK(step.op != StepOp::NoIdentityKey || is_known_by_identity(fact.expected),
+                             "a key that can't be looked up without running its code");
                 step.number = state_.places[fact.place].parent;
                 break;
             case GuardKind::Keys:

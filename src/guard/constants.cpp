@@ -83,16 +83,35 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
     return is_torch_device(type) && equal_by_class(object, expected);
 }
 
-bool is_safe_key(Borrowed<> borrowed) {
-    PyObject* object = borrowed;
-    if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) || object == Py_None ||
-        PyFloat_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
-        object == Py_Ellipsis)
-        return true;
+namespace {
+
+bool is_scalar_key(PyObject* object) {
+    return PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) || object == Py_None ||
+           PyFloat_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
+           object == Py_Ellipsis;
+}
+
+template <class Test>
+bool is_tuple_of(PyObject* object, Test test) {
     if (!PyTuple_CheckExact(object)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-        if (!is_safe_key(PyTuple_GET_ITEM(object, i))) return false;
+        if (!test(PyTuple_GET_ITEM(object, i))) return false;
     return true;
+}
+
+}  // namespace
+
+bool is_constant_key(Borrowed<> object) {
+    return is_scalar_key(object) || is_tuple_of(object, is_constant_key);
+}
+
+bool is_known_by_identity(Borrowed<> object) {
+    richcmpfunc compare = Py_TYPE(object.get())->tp_richcompare;
+    return compare == nullptr || compare == PyBaseObject_Type.tp_richcompare;
+}
+
+bool is_safe_beside(Borrowed<> key) {
+    return is_scalar_key(key) || is_known_by_identity(key) || is_tuple_of(key, is_safe_beside);
 }
 
 }  // namespace stator

@@ -12,6 +12,12 @@ namespace stator {
 bool same_constant(Borrowed<> object, Borrowed<> expected);
 
 /// Whether hashing and comparing the object is done by CPython alone: numbers, strings, None and tuples of those.
-bool is_safe_key(Borrowed<> object);
+bool is_constant_key(Borrowed<> object);
+
+/// Whether the object is equal to nothing but itself: classes, functions, enum members, instances without an `__eq__`.
+bool is_known_by_identity(Borrowed<> object);
+
+/// Whether looking a constant up among keys like this one runs no user code.
+bool is_safe_beside(Borrowed<> key);
 
 }  // namespace stator

@@ -49,10 +49,18 @@ PyObject* look_up_by_identity(PyObject* dict, PyObject* key) {
     return nullptr;
 }
 
+/// Of a key that is equal to nothing but itself. A key that may say otherwise is not asked: the answer is then no.
+bool has_no_identical_key(PyObject* dict, PyObject* key) {
+    PyObject *present, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &present, &value);)
+        if (present == key || !is_safe_beside(present)) return false;
+    return true;
+}
+
 bool has_safe_keys(PyObject* dict) {
     PyObject *key, *value;
     for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);)
-        if (!is_safe_key(key)) return false;
+        if (!is_safe_beside(key)) return false;
     return true;
 }
 
@@ -293,7 +301,7 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
                 if (look_up(from, step->object) != nullptr) goto failed;
                 continue;
             case StepOp::NoIdentityKey:
-                if (look_up_by_identity(from, step->object) != nullptr) goto failed;
+                if (!has_no_identical_key(from, step->object)) goto failed;
                 continue;
             case StepOp::Keys:
                 if (!has_keys(from, step->object)) goto failed;

@@ -1,6 +1,5 @@
 #include "shape/infer.h"
 
-#include "base/text.h"
 #include "shape/fallback.h"
 #include "shape/key.h"
 #include "shape/rules.h"
@@ -44,7 +43,7 @@ const Answer& infer(Arena& arena, const Question& question) {
     }
     std::vector<Ref<>> kept;
     Answer answer;
-    if (answer_by_rule(*store, question, state, answer)) {
+    if (answer_by_rule(*store, question, state, answer, kept)) {
         ++counters.rules;
     } else {
         ++counters.fallbacks;
@@ -66,7 +65,7 @@ const Answer* infer_by(Arena& arena, const Question& question, Way way) {
     Answer answer;
     std::vector<Ref<>> kept;
     if (way == Way::RuleOnly) {
-        if (state.unknown || !answer_by_rule(*store, question, state, answer)) return nullptr;
+        if (state.unknown || !answer_by_rule(*store, question, state, answer, kept)) return nullptr;
     } else {
         answer = ask_fake_tensors(*store, question, kept);
     }
@@ -81,26 +80,11 @@ const Counts& counts() {
     return counters;
 }
 
-std::string print(const graph::Result& result) {
-    using Kind = graph::Result::Kind;
-    std::string same = result.same_as_argument < 0 ? "" : "argument " + std::to_string(result.same_as_argument) + ": ";
-    switch (result.kind) {
-        case Kind::None: return "None";
-        case Kind::Tensor: return same + torch_room::print(*result.tensor);
-        case Kind::Constant: return short_repr(result.constant);
-        case Kind::Tuple: {
-            std::string name = result.type == nullptr ? "" : type_name(result.type);
-            return name + "(" + joined(result.items, [](const graph::Result& item) { return print(item); }) + ")";
-        }
-        case Kind::List: return "[" + joined(result.items, [](const graph::Result& item) { return print(item); }) + "]";
-    }
-    return "?";
-}
-
 std::string print(const Answer& answer) {
     if (answer.status == Status::DataDependent) return "data-dependent: " + answer.reason;
     if (answer.status == Status::Unsupported) return "unsupported: " + answer.reason;
-    std::string text = print(answer.result);
+    std::string text = graph::print(answer.result);
+    if (answer.result.same_as_argument >= 0) text = "argument " + std::to_string(answer.result.same_as_argument) + ": " + text;
     if (answer.view_of >= 0) text = "view of " + std::to_string(answer.view_of) + ": " + text;
     for (int index : answer.written) text += ", writes " + std::to_string(index);
     for (const MetadataChange& change : answer.changed_metadata)

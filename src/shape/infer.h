@@ -80,7 +80,6 @@ const Counts& counts();
 
 /// `f32[8, 4]`, `(f32[8], i64[8])`, `view of 0: f32[4]`.
 std::string print(const Answer& answer);
-std::string print(const graph::Result& result);
 
 // For tests and measurements: one way alone.
 

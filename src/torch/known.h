@@ -23,9 +23,9 @@ const Known& known();
 
 /// How a callable of PyTorch takes part in a trace.
 enum class Role {
-    None,      // nothing special: inlined if it is a Python function, else unknown
-    InGraph,   // becomes a node
-    Constant,  // answered for real while tracing, on constants
+    None,          // nothing special: inlined if it is a Python function, else unknown
+    InGraph,       // becomes a node
+    TensorMethod,  // a method of tensors written in Python: becomes a node by its name
 };
 
 /// Of a C function or a Python function that belongs to PyTorch.

@@ -28,7 +28,7 @@ bool is_enum_class(PyTypeObject* type) {
 /// A member of an enum class; null if it has none of that name.
 PyObject* enum_member(PyTypeObject* type, PyObject* name) {
     if (!is_enum_class(type)) return nullptr;
-    PyObject* members = PyDict_GetItemWithError(type->tp_dict, interned("_member_map_"));
+    PyObject* members = PyDict_GetItemWithError(cpython::class_dict(type), interned("_member_map_"));
     return members == nullptr || !PyDict_Check(members) ? nullptr : PyDict_GetItemWithError(members, name);
 }
 

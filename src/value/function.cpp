@@ -162,14 +162,18 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
         guard_identity();
         return handler(tracer, arguments);
     }
+    if (Handlers::instance().is_pure(outside)) {
+        guard_identity();
+        if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
+    }
     switch (torch_room::role_of(outside)) {
         case torch_room::Role::InGraph:
             guard_identity();
             return tracer.emit_function(outside, arguments);
-        case torch_room::Role::Constant:
+        case torch_room::Role::TensorMethod:
+            if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
             guard_identity();
-            if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
-            break;
+            return tracer.emit_method(code->co_name, arguments);
         case torch_room::Role::None:
             break;
     }

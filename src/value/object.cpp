@@ -6,6 +6,7 @@
 #include "effect/plan.h"
 #include "value/attributes.h"
 #include "value/builtin.h"
+#include "value/builtin.h"
 #include "value/function.h"
 #include "value/operations.h"
 #include "value/tracer.h"
@@ -84,6 +85,8 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
     if (Handler handler = Handlers::instance().find(raw); handler != nullptr)
         return handler(tracer, arguments.after(this));
+    if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
+        return Handlers::instance().find(raw)(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type)
         tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(class_) + " is called");
     Outcome bound = bind_attribute(tracer, method, raw, this, class_, interned("__call__"));

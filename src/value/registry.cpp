@@ -17,6 +17,8 @@ void register_all(Handlers& handlers) {
     register_operators(handlers);
     register_getters(handlers);
     register_copying(handlers);
+    register_objects(handlers);
+    register_torch(handlers);
 }
 
 }  // namespace stator

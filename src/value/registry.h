@@ -20,6 +20,9 @@ void register_operators(Handlers& handlers);
 void register_getters(Handlers& handlers);
 void register_copying(Handlers& handlers);
 
+void register_objects(Handlers& handlers);
+void register_torch(Handlers& handlers);
+
 void register_all(Handlers& handlers);
 
 }  // namespace stator

@@ -91,6 +91,10 @@ class Tracer {
     virtual torch_room::Modes modes() const = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
+    /// Contexts that were entered and not left yet, by the manager: what leaving it has to know.
+    void push_context(Value* manager, Value* entered) { contexts_.emplace_back(manager, entered); }
+    Value* pop_context(Value* manager);
+
     // --- guards and effects --------------------------------------------------------------------------------------
 
     virtual void guard(Guard guard) = 0;
@@ -125,6 +129,7 @@ class Tracer {
     void realize_now(Value* value);
 
     std::vector<TensorValue*> tensor_arguments_;
+    std::vector<std::pair<Value*, Value*>> contexts_;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;

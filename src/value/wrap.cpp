@@ -213,6 +213,16 @@ Value* Tracer::string(std::string_view text) {
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
 }
 
+Value* Tracer::pop_context(Value* manager) {
+    for (std::size_t i = contexts_.size(); i-- > 0;) {
+        if (contexts_[i].first != manager) continue;
+        Value* entered = contexts_[i].second;
+        contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
+        return entered;
+    }
+    break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");
+}
+
 void Tracer::raise(PyObject* exception_class, const std::string& message) {
     throw Raised{make_exception(*this, reinterpret_cast<PyTypeObject*>(exception_class), {string(message)})};
 }
