@@ -11,7 +11,18 @@ from typing import Any
 
 import torch
 from compare import Comparison, Difference
-from engine import CAPTURES, ENGINE, Recorder, captured, captured_by_dynamo, compile, describe, graph_difference, reset
+from engine import (
+    CAPTURES,
+    ENGINE,
+    Recorder,
+    captured,
+    captured_by_dynamo,
+    captured_graphs,
+    compile,
+    describe,
+    graph_difference,
+    reset,
+)
 from worlds import Built, Source, T, World, is_plain
 
 __all__ = ["Built", "Source", "T", "captured", "same", "same_graph_as_dynamo", "unrelated"]
@@ -234,6 +245,7 @@ def same_graph_as_dynamo(
     expected = capture(captured_by_dynamo)
     if expected is None:
         return
-    difference = graph_difference(expected, capture(captured))
+    worlds = expected, capture(captured_graphs)
+    difference = graph_difference(*([node for graph in graphs for node in describe(graph, live_only=True)] for graphs in worlds))
     if difference:
         raise Difference(f"the graph differs from torch._dynamo's:\n{difference}")

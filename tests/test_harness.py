@@ -7,7 +7,7 @@ import harness
 import pytest
 import torch
 from compare import Comparison, Difference
-from engine import Node, graph_difference
+from engine import Node, captured_by_dynamo, describe, graph_difference
 from harness import Source, T, same
 
 
@@ -168,6 +168,27 @@ def test_a_second_compilation_is_noticed(monkeypatch):
     monkeypatch.setattr(harness, "CAPTURES", True)
     with pytest.raises(Difference, match="call 2: 1 graphs compiled, 0 expected"):
         same(lambda x: x + 1, T(3), compare_dynamo=False)
+
+
+def test_dead_nodes_do_not_count_but_effects_do():
+    def program(x, y, unused):
+        unused * 2
+        z = x + 1
+        z.add_(y)
+        x[0] = 1
+        return z
+
+    graphs = captured_by_dynamo(program, torch.ones(2), torch.ones(2), torch.ones(2))
+    texts = [node.text for node in describe(graphs[0], live_only=True)]
+    assert texts == [
+        "placeholder l_x_",
+        "placeholder l_y_",
+        "call_function _operator.add",
+        "call_method add_",
+        "call_function _operator.setitem",
+        "output of 1",
+    ]
+    assert len(describe(graphs[0])) == 8
 
 
 def test_graphs_differ_readably():
