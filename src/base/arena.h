@@ -39,6 +39,14 @@ class Arena {
         return reinterpret_cast<T*>(kept_.back().get());
     }
 
+    /// For the garbage collector: what the owner of this arena keeps alive.
+    template <class Visit>
+    int visit_kept(const Visit& visit) const {
+        for (const Ref<>& object : kept_)
+            if (int stop = visit(object.get())) return stop;
+        return 0;
+    }
+
     std::size_t bytes_used() const { return bytes_used_; }
 
   private:

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/arena.h"
 #include "base/ref.h"
+#include "graph/names.h"
 #include "torch/meta.h"
 
 namespace stator::graph {
@@ -69,7 +70,7 @@ struct Location {
 
 /// The modules around a node, innermost first.
 struct ModulePath {
-    std::string path;           // `L['self'].layers.0`
+    std::string path;  // `L['self'].layers.0`
     PyTypeObject* type = nullptr;
     const ModulePath* outer = nullptr;
 };
@@ -81,15 +82,39 @@ struct Node {
     std::uint32_t index = 0;  // position in the graph
     /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str.
     PyObject* target = nullptr;
-    std::string name;  // unique in the graph; given when the graph is finished
+    std::string name;        // unique in the graph; given when the graph is finished
+    std::string first_name;  // the name before the program's variable gave it another one; empty if none did
     std::vector<Argument> arguments;
     std::vector<KeywordArgument> keywords;
     Result result;
-    std::uint32_t uses = 0;  // arguments of live nodes that are this node
+    std::uint32_t uses = 0;   // arguments of live nodes that are this node
     bool has_effect = false;  // stays even if nobody uses its result
+    bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;
+    /// A dict of further entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
+    PyObject* extra_meta = nullptr;
 };
+
+/// `placeholder`, `call_function`, ...: the words of `torch.fx`.
+const char* fx_word(NodeKind kind);
+
+/// Calls `visit(Node*)` for every node in an argument, in order, containers included.
+template <class Visit>
+void for_each_node(const Argument& argument, const Visit& visit) {
+    if (argument.kind == Argument::Kind::Node) {
+        visit(argument.node);
+    } else if (argument.kind != Argument::Kind::Constant) {
+        for (const Argument& item : argument.items->values) for_each_node(item, visit);
+    }
+}
+
+/// The same for everything a node takes: arguments, then keywords.
+template <class Visit>
+void for_each_input(const Node& node, const Visit& visit) {
+    for (const Argument& argument : node.arguments) for_each_node(argument, visit);
+    for (const KeywordArgument& keyword : node.keywords) for_each_node(keyword.value, visit);
+}
 
 /// Nodes in execution order. Truncation to a mark undoes what an instruction did.
 class Graph {
@@ -100,20 +125,43 @@ class Graph {
     Node* at(std::size_t index) const { return nodes_[index]; }
     std::span<Node* const> nodes() const { return nodes_; }
 
-    /// Forgets every node from `size` on.
+    /// The program stored this node's result into a variable: the node is named after the first one, as torch._dynamo
+    /// does. Placeholders keep their names.
+    void name_after(Node* node, std::string_view variable);
+
+    /// Forgets every node from `size` on, and the variables that named nodes since then.
     void truncate(std::size_t size);
-    /// Removes nodes that nobody uses and that have no effect, placeholders included, and gives names to the rest.
+    /// Puts placeholders first, gives every node its name, and removes nodes that nobody uses and that have no effect,
+    /// placeholders included. To be called once, after the output node was added.
     void finish();
+    bool is_finished() const { return is_finished_; }
+    /// The names given so far.
+    const Names& names() const { return names_; }
 
     Arena& arena() { return arena_; }
+    const Arena& arena() const { return arena_; }
 
   private:
+    /// A variable took a node's result when the graph had `size` nodes: names are handed out in the order of events.
+    struct Naming {
+        Node* node;
+        std::string variable;
+        std::size_t size;
+    };
+
+    void give_names();
+    void remove_unused();
+
     Arena arena_;
     std::vector<Node*> nodes_;
+    std::vector<Naming> namings_;
+    Names names_;
+    bool is_finished_ = false;
 };
 
 /// One line a node: `%add = call_function operator.add(%x, 1) -> f32[4]`.
 std::string print(const Graph& graph);
+std::string print(const Node& node);
 std::string print(const Argument& argument);
 
 }  // namespace stator::graph

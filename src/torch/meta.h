@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,7 +19,23 @@ class Dim {
     constexpr bool is_known() const { return true; }
     /// The integer; only where `is_known`.
     constexpr std::int64_t value() const { return value_; }
+
+    // Arithmetic and comparison go through these, so that code written over sizes stays as it is when a size becomes an
+    // expression: a comparison is then a question that may have to be guarded.
     friend constexpr bool operator==(Dim left, Dim right) { return left.value_ == right.value_; }
+    friend constexpr auto operator<=>(Dim left, Dim right) { return left.value_ <=> right.value_; }
+    friend constexpr Dim operator+(Dim left, Dim right) { return left.value_ + right.value_; }
+    friend constexpr Dim operator-(Dim left, Dim right) { return left.value_ - right.value_; }
+    friend constexpr Dim operator*(Dim left, Dim right) { return left.value_ * right.value_; }
+    /// Rounds down; the divisor is positive.
+    friend constexpr Dim operator/(Dim left, Dim right) {
+        std::int64_t quotient = left.value_ / right.value_;
+        return quotient - (left.value_ % right.value_ != 0 && left.value_ < 0);
+    }
+    friend constexpr Dim operator%(Dim left, Dim right) { return left - left / right * right; }
+    constexpr Dim& operator+=(Dim other) { return *this = *this + other; }
+    constexpr Dim& operator-=(Dim other) { return *this = *this - other; }
+    constexpr Dim& operator*=(Dim other) { return *this = *this * other; }
 
   private:
     std::int64_t value_;
@@ -36,6 +54,18 @@ struct Device {
     friend bool operator==(const Device&, const Device&) = default;
 };
 
+/// What a tensor is beyond its numbers, where that changes what operations do. Bits of `TensorMeta::dispatch_keys`.
+namespace trait {
+inline constexpr std::uint64_t kConjugate = 1 << 0;
+inline constexpr std::uint64_t kNegative = 1 << 1;
+inline constexpr std::uint64_t kZero = 1 << 2;
+inline constexpr std::uint64_t kInference = 1 << 3;
+inline constexpr std::uint64_t kFunctorch = 1 << 4;       // wrapped by vmap, grad, jvp, ...
+inline constexpr std::uint64_t kPythonDispatch = 1 << 5;  // a subclass with `__torch_dispatch__`
+inline constexpr std::uint64_t kFunctional = 1 << 6;
+inline constexpr std::uint64_t kNested = 1 << 7;
+}  // namespace trait
+
 /// Everything Stator assumes of a tensor. Two tensors with equal metadata are interchangeable to a captured graph.
 struct TensorMeta {
     Dims sizes;
@@ -46,7 +76,7 @@ struct TensorMeta {
     Layout layout{};
     bool requires_grad = false;
     bool is_leaf = true;
-    /// Bits of the dispatch key set that change what operations do: conjugate, negative, inference, functorch, ...
+    /// Bits of `trait`.
     std::uint64_t dispatch_keys = 0;
     /// A zero-dimensional tensor wrapped around a Python number takes part in type promotion as a number.
     bool is_wrapped_number = false;
@@ -54,7 +84,11 @@ struct TensorMeta {
     PyTypeObject* python_class = nullptr;
 
     friend bool operator==(const TensorMeta&, const TensorMeta&) = default;
+
+    std::size_t dimensions() const { return sizes.size(); }
 };
+
+std::size_t hash(const TensorMeta& meta);
 
 /// `f32[8, 4]`, with what is unusual behind it.
 std::string print(const TensorMeta& meta);

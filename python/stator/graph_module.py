@@ -1,0 +1,114 @@
+"""The graph module that a backend receives: a `torch.fx.GraphModule` that costs almost nothing until it is looked at.
+
+It has three states. A *captured* one runs its graph natively and has neither a `torch.fx.Graph` nor code; `graph` is
+built when it is first read. Once somebody asks for the code, sets the graph or calls `recompile()`, it becomes an
+ordinary `torch.fx.GraphModule` for good: *stale* until its code is needed, *compiled* from then on. As `torch.fx` has
+it, changes to the graph take effect with `recompile()`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from torch.fx import _lazy_graph_module
+from torch.fx.graph import PythonCode
+from torch.fx.graph_module import _assign_attr
+
+import torch
+
+from . import _C
+
+
+
+class GraphModule(_lazy_graph_module._LazyGraphModule):
+    """A captured graph as a module. See the text at the top of this file."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # torch.fx makes a class for each instance, to put the generated forward on it. Here an instance gets its own
+        # class when it gets generated code, and a copy never shares the class of its original.
+        shared = cls
+        while shared.__dict__.get("_is_of_one_instance", False):
+            shared = shared.__base__
+        return torch.nn.Module.__new__(shared)
+
+    @classmethod
+    def from_captured(cls, captured: _C.Graph, attributes: dict[str, Any] | None = None) -> GraphModule:
+        """The module of a captured graph. `attributes` are what its `get_attr` nodes name: parameters, buffers, modules
+        or constants, under their dotted paths."""
+        self = torch.nn.Module.__new__(cls)
+        torch.nn.Module.__init__(self)
+        state = self.__dict__
+        state["_captured"] = captured
+        state["_tracer_cls"] = None
+        state["_tracer_extras"] = {}
+        state["meta"] = {}
+        state["_replace_hooks"] = []
+        state["_create_node_hooks"] = []
+        state["_erase_node_hooks"] = []
+        state["_deepcopy_hooks"] = []
+        state["shape_env"] = None
+        if attributes:
+            for path in sorted(attributes, key=lambda path: path.count(".")):
+                _assign_attr(attributes[path], self, path)
+        # Hides the class's one, so that `module.forward` is the native callable itself.
+        state["forward"] = _C.make_runner(captured, self)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for what is not there: the parts of a torch.fx.GraphModule that are made on demand.
+        if name == "_graph" and "_captured" in self.__dict__:
+            graph = self.__dict__["_graph"] = _C.fx_graph(self.__dict__["_captured"], self)
+            return graph
+        if name in ("_code", "_lineno_map", "_prologue_start") and self._needs_recompile():
+            self._real_recompile()
+            return self.__dict__[name]
+        return super().__getattr__(name)
+
+    def _become_ordinary(self) -> None:
+        """Leaves the captured state: from here on `torch.fx` is in charge."""
+        self._graph  # noqa: B018 - builds it if nobody did
+        self._take_captured_state()
+        if not type(self).__dict__.get("_is_of_one_instance", False):
+            own = type("GraphModule", (type(self),), {"_is_of_one_instance": True, "__module__": __name__})
+            self.__class__ = own
+
+    def _take_captured_state(self) -> dict[str, Any]:
+        """Takes what only the captured state has out of the instance."""
+        state = self.__dict__
+        taken = {"_captured": state.pop("_captured")} if "_captured" in state else {}
+        if type(state.get("forward")) is _C.Runner:  # else it is somebody's own
+            taken["forward"] = state.pop("forward")
+        return taken
+
+    def recompile(self) -> PythonCode | None:  # type: ignore[override]
+        """The graph was changed. Where `torch.fx` is told to be lazy, the code is generated when it is needed."""
+        self._become_ordinary()
+        if _lazy_graph_module._use_lazy_graph_module_flag:
+            type(self).forward = type(self)._lazy_forward
+            return None
+        return self._real_recompile()
+
+    def _real_recompile(self) -> PythonCode:
+        self._become_ordinary()
+        return super()._real_recompile()
+
+    # Copies and pickles are made of the torch.fx graph, never of the captured one.
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        self._graph  # noqa: B018
+        hidden = self._take_captured_state()
+        try:
+            return super().__deepcopy__(memo)
+        finally:
+            self.__dict__.update(hidden)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._graph  # noqa: B018
+        return super().__reduce__()
+
+    def __reduce_package__(self, exporter: Any) -> tuple[Any, ...]:
+        self._graph  # noqa: B018
+        return super().__reduce_package__(exporter)
+
+
+__all__ = ["GraphModule"]

@@ -1,0 +1,77 @@
+/// A code object, decoded: instructions of one dialect whatever the Python, with lines, jump targets and handlers.
+#pragma once
+
+#include <Python.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ref.h"
+#include "bytecode/instruction.h"
+#include "cpython/code_object.h"
+
+namespace stator::bytecode {
+
+/// Where an exception raised by the instructions in [start, end) goes on: at `target`, the stack cut to `depth`, then
+/// `lasti` pushed (the raising instruction's `offset.unit()` as an `int`) if asked for, then the exception.
+struct Handler {
+    Index start;
+    Index end;
+    Index target;
+    std::int32_t depth;
+    bool push_lasti;
+};
+
+class Code {
+  public:
+    /// Throws `PythonError` or `InternalError`. Use `decode`, which does it once.
+    explicit Code(PyCodeObject* code);
+    Code(const Code&) = delete;
+    Code& operator=(const Code&) = delete;
+
+    PyCodeObject* object() const { return object_; }
+
+    std::span<const Instruction> instructions() const { return instructions_; }
+    const Instruction& operator[](Index index) const { return instructions_[index.value]; }
+    Index end() const { return {static_cast<std::int32_t>(instructions_.size())}; }
+    /// The instruction that the code unit at `offset` belongs to, be it a prefix, the opcode or a cache of it.
+    Index index_at(Offset offset) const;
+
+    std::span<const Handler> handlers() const { return handlers_; }
+    /// Null if an exception raised there leaves the frame.
+    const Handler* handler_for(Index index) const;
+
+    /// Where the body begins: the first `Resume`, behind `MakeCell` and `CopyFreeVars`.
+    Index body() const { return body_; }
+
+    int slot_count() const { return cpython::slot_count(object_); }
+    int stack_size() const { return cpython::stack_size(object_); }
+    int local_count() const { return object_->co_nlocals; }
+    int cell_count() const { return object_->co_ncellvars; }
+    int free_count() const { return object_->co_nfreevars; }
+    cpython::SlotKind slot_kind(int slot) const { return cpython::slot_kind(object_, slot); }
+    Borrowed<> slot_name(int slot) const { return cpython::slot_name(object_, slot); }
+    Borrowed<> name(int index) const { return PyTuple_GET_ITEM(object_->co_names, index); }
+    Borrowed<> constant(int index) const { return PyTuple_GET_ITEM(object_->co_consts, index); }
+
+  private:
+    friend class Decoder;
+
+    PyCodeObject* object_;
+    std::vector<Instruction> instructions_;
+    std::vector<Handler> handlers_;
+    /// The instruction of each code unit.
+    std::vector<Index> by_unit_;
+    Index body_;
+};
+
+/// The decoded form, made on first use and kept as long as the code object lives. Throws as the constructor.
+const Code& decode(PyCodeObject* code);
+
+/// One line: offset, operation, operands in words.
+std::string print(const Instruction& instruction, const Code& code);
+/// All instructions, with source lines and handlers.
+std::string print(const Code& code);
+
+}  // namespace stator::bytecode

@@ -1,0 +1,119 @@
+#include "cpython/frame.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "cpython/code_object.h"
+#include "cpython/frame_layout.h"
+#include "cpython/opcodes.h"
+
+namespace stator::cpython {
+
+PyCodeObject* code_of(const Frame* frame) {
+    return layout::code(frame);
+}
+PyFunctionObject* function_of(const Frame* frame) {
+    return reinterpret_cast<PyFunctionObject*>(layout::function(frame));
+}
+Borrowed<> globals_of(const Frame* frame) {
+    return frame->f_globals;
+}
+Borrowed<> builtins_of(const Frame* frame) {
+    return frame->f_builtins;
+}
+bool is_generator_frame(const Frame* frame) {
+    return frame->owner == FRAME_OWNED_BY_GENERATOR;
+}
+bool is_at_start(const Frame* frame) {
+    return frame->owner == FRAME_OWNED_BY_THREAD && layout::next(frame) == layout::first_unit(frame);
+}
+PyObject** slots(Frame* frame) {
+    return frame->localsplus;
+}
+int slot_count(const Frame* frame) {
+    return layout::code(frame)->co_nlocalsplus;
+}
+Frame* current_frame(PyThreadState* thread) {
+    return layout::current(thread);
+}
+
+void set_slot(Frame* frame, int slot, Ref<> value) {
+    // The old value goes last: its destructor may look at the frame.
+    Ref<> old = Ref<>::steal(std::exchange(frame->localsplus[slot], value.release()));
+}
+
+void enter_body(Frame* frame) {
+    STATOR_CHECK(is_at_start(frame), "the cells of a frame are made once, at its start");
+    PyCodeObject* code = code_of(frame);
+    int arg = 0;
+    for (CodeUnit unit : code_units(code)) {
+        arg = arg << 8 | unit.arg;
+        switch (real_op(unit.opcode)) {
+            case RealOp::ExtendedArg:
+                continue;
+            case RealOp::MakeCell: {
+                Ref<> cell = checked(PyCell_New(frame->localsplus[arg]));
+                set_slot(frame, arg, std::move(cell));
+                break;
+            }
+            case RealOp::CopyFreeVars: {
+                PyObject* closure = function_of(frame)->func_closure;
+                int first = code->co_nlocalsplus - arg;
+                for (int i = 0; i < arg; ++i) set_slot(frame, first + i, Ref<>::share(PyTuple_GET_ITEM(closure, i)));
+                break;
+            }
+            default:
+                resume_at(frame, body_start(code));
+                return;
+        }
+        arg = 0;
+    }
+}
+
+std::span<PyObject*> stack(Frame* frame) {
+    int base = slot_count(frame);
+    return {frame->localsplus + base, static_cast<std::size_t>(frame->stacktop - base)};
+}
+
+void set_stack(Frame* frame, std::span<PyObject* const> owned_values) {
+    STATOR_DCHECK(static_cast<int>(owned_values.size()) <= stack_size(code_of(frame)),
+                  "the value stack has no such depth");
+    std::span<PyObject*> old = stack(frame);
+    // Destructors may look at the frame, so what is dropped is dropped after the frame is whole again.
+    std::vector<Ref<>> dropped;
+    for (PyObject* value : old) dropped.push_back(Ref<>::steal(value));
+    std::copy(owned_values.begin(), owned_values.end(), old.data());
+    frame->stacktop = slot_count(frame) + static_cast<int>(owned_values.size());
+}
+
+void push(Frame* frame, Ref<> value) {
+    STATOR_DCHECK(static_cast<int>(stack(frame).size()) < stack_size(code_of(frame)), "the value stack is full");
+    frame->localsplus[frame->stacktop++] = value.release();
+}
+
+void resume_at(Frame* frame, Offset offset) {
+    layout::set_next(frame, layout::first_unit(frame) + offset.unit());
+}
+
+PyObject* run_untouched(PyThreadState* thread, Frame* frame) {
+    return _PyInterpreterState_GetEvalFrameFunc(thread->interp)(thread, frame, 0);
+}
+
+PyObject* run(PyThreadState* thread, Frame* frame) {
+    return _PyEval_EvalFrameDefault(thread, frame, 0);
+}
+
+LinkedFrame::LinkedFrame(PyThreadState* thread, Frame* frame, Offset offset) : thread_(thread), frame_(frame) {
+    layout::set_executing(frame, layout::first_unit(frame) + offset.unit());
+    frame->previous = layout::current(thread);
+    layout::current(thread) = frame;
+}
+
+LinkedFrame::~LinkedFrame() {
+    layout::current(thread_) = frame_->previous;
+}
+
+}  // namespace stator::cpython

@@ -1,0 +1,130 @@
+// The two ways out of a frame that CPython's interpreter does not offer as such: raising at an instruction, and
+// returning a value from anywhere.
+#include <algorithm>
+#include <vector>
+
+#include "base/python_error.h"
+#include "cpython/code_object.h"
+#include "cpython/frame.h"
+#include "cpython/frame_layout.h"
+#include "cpython/opcodes.h"
+
+namespace stator::cpython {
+
+namespace {
+
+PyObject* raise_here(PyThreadState* thread, Frame* frame) {
+    return _PyEval_EvalFrameDefault(thread, frame, 1);
+}
+
+}  // namespace
+
+#if PY_VERSION_HEX < 0x030D0000
+
+PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
+    layout::set_executing(frame, layout::first_unit(frame) + offset.unit());
+    return raise_here(thread, frame);
+}
+
+#else
+
+namespace {
+
+const HandlerRange* find_handler(const std::vector<HandlerRange>& handlers, Offset offset) {
+    for (const HandlerRange& handler : handlers)
+        if (handler.start <= offset && offset < handler.end) return &handler;
+    return nullptr;
+}
+
+void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset) {
+    LinkedFrame link(thread, frame, offset);
+    if (PyFrameObject* object = PyEval_GetFrame()) PyTraceBack_Here(object);
+}
+
+/// What the interpreter does with an exception that has a handler in this frame.
+PyObject* run_handler(PyThreadState* thread, Frame* frame, Offset offset, const HandlerRange& handler) {
+    add_to_traceback(thread, frame, offset);
+    std::vector<PyObject*> values;
+    Ref<> exception = Ref<>::steal(PyErr_GetRaisedException());
+    for (PyObject* value : stack(frame).first(handler.depth)) values.push_back(Py_XNewRef(value));
+    if (handler.push_lasti) values.push_back(PyLong_FromLong(offset.unit()));
+    values.push_back(exception.release());
+    set_stack(frame, values);
+    resume_at(frame, handler.target);
+    return run(thread, frame);
+}
+
+}  // namespace
+
+/// Asked to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before it, which is
+/// meant for generators that stand behind their YIELD_VALUE.
+PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
+    _Py_CODEUNIT* unit = layout::first_unit(frame) + offset.unit();
+    const CodeUnit original = code_units(code_of(frame))[offset.unit()];
+    if (cache_units(original.opcode) > 0) {
+        // A cache has the line and the columns of its instruction.
+        layout::set_next(frame, unit + 1);
+        return raise_here(thread, frame);
+    }
+    std::vector<HandlerRange> handlers = exception_table(code_of(frame));
+    const HandlerRange* handler = find_handler(handlers, offset);
+    if (find_handler(handlers, Offset{offset.value - 1}) == handler) {
+        layout::set_next(frame, unit);
+        return raise_here(thread, frame);
+    }
+    if (handler != nullptr) return run_handler(thread, frame, offset, *handler);
+    // The instruction has no handler but the one before it has. A frame that did not begin has none either, and adds
+    // nothing to the traceback that was just written.
+    add_to_traceback(thread, frame, offset);
+    layout::set_next(frame, layout::first_unit(frame) - 1);
+    return raise_here(thread, frame);
+}
+
+#endif
+
+namespace {
+
+Offset find_return_value(PyCodeObject* code) {
+    std::span<const CodeUnit> units = code_units(code);
+    for (std::size_t i = 0; i < units.size(); i += 1 + cache_units(units[i].opcode))
+        if (real_op(units[i].opcode) == RealOp::ReturnValue) return Offset::of_unit(static_cast<int>(i));
+    return kNoOffset;
+}
+
+_Py_CODEUNIT* return_value_of_our_own() {
+    static _Py_CODEUNIT* unit = [] {
+        static CodeUnit units[2] = {};
+        units[0] = units[1] = {static_cast<std::uint8_t>(number_of(RealOp::ReturnValue)), 0};
+        return reinterpret_cast<_Py_CODEUNIT*>(units + 1);
+    }();
+    return unit;
+}
+
+/// A function that ends in nothing but constants or exceptions has no RETURN_VALUE to jump to. The interpreter does not
+/// mind executing one that stands elsewhere; but a frame object that outlives the frame must not point there.
+PyObject* return_from_elsewhere(PyThreadState* thread, Frame* frame) {
+    Ref<PyFrameObject> object = Ref<PyFrameObject>::share(frame->frame_obj);
+    _Py_CODEUNIT* body = layout::first_unit(frame) + code_of(frame)->_co_firsttraceable;
+    layout::set_next(frame, return_value_of_our_own());
+    PyObject* result = run(thread, frame);
+    if (object && object.get()->f_frame != nullptr) layout::set_executing(object.get()->f_frame, body);
+    return result;
+}
+
+}  // namespace
+
+PyObject* return_at_once(PyThreadState* thread, Frame* frame, Ref<> value) {
+    CodeExtra& extra = extra_of(code_of(frame));
+    if (!extra.return_value_is_known) [[unlikely]] {
+        extra.return_value = find_return_value(code_of(frame));
+        extra.return_value_is_known = true;
+    }
+    PyObject* owned[] = {value.release()};
+    set_stack(frame, owned);
+    if (!extra.return_value.is_valid()) [[unlikely]]
+        return return_from_elsewhere(thread, frame);
+    resume_at(frame, extra.return_value);
+    return run(thread, frame);
+}
+
+}  // namespace stator::cpython

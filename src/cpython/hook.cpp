@@ -1,0 +1,101 @@
+#include "cpython/hook.h"
+
+#include "cpython/frame_layout.h"
+#include "cpython/tracing.h"
+
+namespace stator::cpython {
+
+namespace {
+
+/// A call that waits for its frame. They live on the C stack of their call, and in a list while they wait. The list is
+/// under the GIL as everything here, and has an element for each thread at most.
+struct Waiting {
+    PyThreadState* thread;
+    PyCodeObject* code;
+    FrameHandler handler;
+    void* context;
+    Waiting* next = nullptr;
+    bool is_linked = false;
+};
+
+Waiting* first_waiting = nullptr;
+/// The hook that was there when ours was put on. Ours is on while a call waits.
+_PyFrameEvalFunction hook_below = _PyEval_EvalFrameDefault;
+/// Another tool may come on top of ours while it is on, keep ours as the one to chain to, and stay. This is what was
+/// below ours then; ours goes on passing frames to it, until the tool has put ours back and we find it there.
+_PyFrameEvalFunction hook_below_tool = _PyEval_EvalFrameDefault;
+
+PyObject* hook(PyThreadState* thread, Frame* frame, int throwing);
+
+void link(Waiting& waiting) {
+    if (first_waiting == nullptr) {
+        _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp);
+        if (current == hook) {
+            hook_below = hook_below_tool;
+        } else {
+            hook_below = current;
+            _PyInterpreterState_SetEvalFrameFunc(waiting.thread->interp, hook);
+        }
+    }
+    waiting.next = first_waiting;
+    first_waiting = &waiting;
+    waiting.is_linked = true;
+}
+
+void unlink(Waiting& waiting) {
+    Waiting** place = &first_waiting;
+    while (*place != &waiting) place = &(*place)->next;
+    *place = waiting.next;
+    waiting.is_linked = false;
+    if (first_waiting != nullptr) return;
+    if (_PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp) == hook)
+        _PyInterpreterState_SetEvalFrameFunc(waiting.thread->interp, hook_below);
+    else
+        hook_below_tool = hook_below;
+}
+
+Waiting* find_waiting(PyThreadState* thread) {
+    for (Waiting* waiting = first_waiting; waiting != nullptr; waiting = waiting->next)
+        if (waiting->thread == thread) return waiting;
+    return nullptr;
+}
+
+PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
+    static thread_local Frame* passing = nullptr;
+    // A tool that stayed is below us, and chains back to us with the same frame.
+    const bool is_chained = first_waiting == nullptr || passing == frame;
+    if (is_chained) return hook_below_tool(thread, frame, throwing);
+    if (hook_below == _PyEval_EvalFrameDefault) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+    Frame* outer = passing;
+    passing = frame;
+    PyObject* result = hook_below(thread, frame, throwing);
+    passing = outer;
+    return result;
+}
+
+PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
+    Waiting* waiting = find_waiting(thread);
+    if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 || !is_at_start(frame))
+        return pass_on(thread, frame, throwing);
+    unlink(*waiting);
+    if (is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
+    return waiting->handler(thread, frame, waiting->context);
+}
+
+}  // namespace
+
+PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
+                         PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
+    Waiting waiting{PyThreadState_Get(), code, handler, context};
+    Waiting* outer = find_waiting(waiting.thread);
+    if (outer != nullptr) [[unlikely]]
+        unlink(*outer);
+    link(waiting);
+    PyObject* result = PyObject_Vectorcall(callable, arguments, count_and_flags, keyword_names);
+    if (waiting.is_linked) unlink(waiting);
+    if (outer != nullptr) [[unlikely]]
+        link(*outer);
+    return result;
+}
+
+}  // namespace stator::cpython

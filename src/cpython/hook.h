@@ -1,0 +1,23 @@
+/// Getting hold of a frame: the evaluation hook of PEP 523, on for the nanoseconds between a call and its frame.
+#pragma once
+
+#include <Python.h>
+
+#include "cpython/frame.h"
+
+namespace stator::cpython {
+
+/// Gets the frame at its start and answers for it: the result is the call's. Has to leave the frame in one of the ways
+/// of frame.h. May not throw.
+using FrameHandler = PyObject* (*)(PyThreadState* thread, Frame* frame, void* context);
+
+/// Calls `callable` by the vectorcall convention. The first frame of this thread that starts `code` goes to the handler
+/// instead of the interpreter. By then the hook is off again, so whatever the handler runs is at full speed.
+///
+/// The handler is not called if the call does not reach the code (binding the arguments failed, say), or while the code
+/// `is_being_traced`. Another tool's hook keeps getting every other frame. Calls may be nested and made in any thread:
+/// while an inner call is under way, an outer one whose frame did not come yet waits.
+PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
+                         PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names);
+
+}  // namespace stator::cpython

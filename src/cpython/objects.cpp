@@ -1,0 +1,142 @@
+#include "cpython/objects.h"
+
+extern "C" PyObject* stator_dict_if_made(PyObject* object);
+extern "C" PyObject* stator_instance_attribute(PyObject* object, PyObject* name);
+
+namespace stator::cpython {
+
+PyObject** dict_slot(PyObject* object) {
+    PyObject** slot = _PyObject_GetDictPtr(object);
+    if (slot == nullptr) return nullptr;
+    if (*slot == nullptr) {
+        // Some objects, functions for one, make theirs on first use.
+        Ref<> made = Ref<>::steal(PyObject_GenericGetDict(object, nullptr));
+        if (!made) PyErr_Clear();
+    }
+    return *slot == nullptr ? nullptr : slot;
+}
+
+Borrowed<> instance_dict(PyObject* object) {
+    PyObject** slot = dict_slot(object);
+    return slot == nullptr ? nullptr : *slot;
+}
+
+Borrowed<> instance_dict_if_made(PyObject* object) {
+    return stator_dict_if_made(object);
+}
+Borrowed<> instance_attribute(PyObject* object, PyObject* name) {
+    return stator_instance_attribute(object, name);
+}
+
+namespace {
+
+#if PY_VERSION_HEX >= 0x030C0000
+Ref<> type_dict(PyTypeObject* type) {
+    return Ref<>::steal(PyType_GetDict(type));
+}
+#else
+Ref<> type_dict(PyTypeObject* type) {
+    return Ref<>::share(type->tp_dict);
+}
+#endif
+
+}  // namespace
+
+Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner) {
+    PyObject* mro = type->tp_mro;
+    if (mro == nullptr) return nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+        Ref<> dict = type_dict(base);
+        if (!dict) continue;
+        if (PyObject* found = PyDict_GetItemWithError(dict.get(), name)) {
+            if (owner != nullptr) *owner = base;
+            return found;
+        }
+        PyErr_Clear();
+    }
+    return nullptr;
+}
+
+Borrowed<> class_dict(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+    // Classes of the interpreter itself keep it elsewhere; it lives as long as they do.
+    return Ref<>::steal(PyType_GetDict(type)).get();
+#else
+    return type->tp_dict;
+#endif
+}
+
+PyCodeObject* code_of(PyFunctionObject* function) {
+    return reinterpret_cast<PyCodeObject*>(function->func_code);
+}
+Borrowed<> globals_of(PyFunctionObject* function) {
+    return function->func_globals;
+}
+Borrowed<> builtins_of(PyFunctionObject* function) {
+    return function->func_builtins;
+}
+Borrowed<> defaults_of(PyFunctionObject* function) {
+    return function->func_defaults;
+}
+Borrowed<> keyword_defaults_of(PyFunctionObject* function) {
+    return function->func_kwdefaults;
+}
+Borrowed<> closure_of(PyFunctionObject* function) {
+    return function->func_closure;
+}
+
+Borrowed<> cell_contents(PyObject* cell) {
+    return PyCell_GET(cell);
+}
+
+namespace {
+
+// The layouts of these types are private to their C files, and the same in 3.11, 3.12 and 3.13.
+struct RangeLayout {
+    PyObject_HEAD PyObject *start, *stop, *step, *length;
+};
+struct WrapperLayout {
+    PyObject_HEAD PyObject* callable;
+};
+struct PropertyLayout {
+    PyObject_HEAD PyObject *getter, *setter, *deleter;
+};
+struct SuperLayout {
+    PyObject_HEAD PyTypeObject* type;
+    PyObject* object;
+    PyTypeObject* object_type;
+};
+
+template <class Layout>
+const Layout* as(PyObject* object) {
+    return reinterpret_cast<const Layout*>(object);
+}
+
+}  // namespace
+
+RangeParts range_parts(PyObject* range) {
+    auto* parts = as<RangeLayout>(range);
+    return {parts->start, parts->stop, parts->step, parts->length};
+}
+
+SliceParts slice_parts(PyObject* slice) {
+    auto* parts = reinterpret_cast<PySliceObject*>(slice);
+    return {parts->start, parts->stop, parts->step};
+}
+
+Borrowed<> wrapped_callable(PyObject* class_or_static_method) {
+    return as<WrapperLayout>(class_or_static_method)->callable;
+}
+
+PropertyParts property_parts(PyObject* property) {
+    auto* parts = as<PropertyLayout>(property);
+    return {parts->getter, parts->setter, parts->deleter};
+}
+
+SuperParts super_parts(PyObject* super) {
+    auto* parts = as<SuperLayout>(super);
+    return {parts->type, parts->object, parts->object_type};
+}
+
+}  // namespace stator::cpython

@@ -1,0 +1,72 @@
+/// Parts of objects that the public API of CPython gives no access to, or only with side effects. Nothing here runs
+/// user code. Results are borrowed and may be null.
+#pragma once
+
+#include <Python.h>
+
+#include "base/ref.h"
+
+namespace stator::cpython {
+
+/// The instance's dictionary, made if the object keeps its attributes without one; null if its type has none. Once
+/// made, a dictionary stays the object's own until `__dict__` is assigned.
+Borrowed<> instance_dict(PyObject* object);
+/// Where the object keeps its dictionary, which is made if need be; null if its type has none.
+PyObject** dict_slot(PyObject* object);
+/// The dictionary if there is one already. Null otherwise, also where attributes are kept without.
+Borrowed<> instance_dict_if_made(PyObject* object);
+/// An attribute of the instance itself, not of its type, whether it keeps a dictionary or not, and without making one.
+/// `name` has to be an exact `str`.
+Borrowed<> instance_attribute(PyObject* object, PyObject* name);
+
+/// The first class in the order of resolution that defines `name`, and what it defines it as. Binds nothing, caches
+/// nothing. `owner`, if given, is set on success.
+Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner = nullptr);
+
+/// The class's own dictionary; its bases' are not in it.
+Borrowed<> class_dict(PyTypeObject* type);
+
+/// Functions.
+PyCodeObject* code_of(PyFunctionObject* function);
+Borrowed<> globals_of(PyFunctionObject* function);
+Borrowed<> builtins_of(PyFunctionObject* function);
+/// A tuple, or null.
+Borrowed<> defaults_of(PyFunctionObject* function);
+/// A dict, or null.
+Borrowed<> keyword_defaults_of(PyFunctionObject* function);
+/// A tuple of cells, or null.
+Borrowed<> closure_of(PyFunctionObject* function);
+
+/// Null if the cell is empty.
+Borrowed<> cell_contents(PyObject* cell);
+
+/// `range` objects: `int` objects of any size.
+struct RangeParts {
+    Borrowed<> start, stop, step, length;
+};
+RangeParts range_parts(PyObject* range);
+
+/// `slice` objects: any objects.
+struct SliceParts {
+    Borrowed<> start, stop, step;
+};
+SliceParts slice_parts(PyObject* slice);
+
+/// `classmethod` and `staticmethod` objects: what they wrap.
+Borrowed<> wrapped_callable(PyObject* class_or_static_method);
+
+/// `property` objects: null where not given.
+struct PropertyParts {
+    Borrowed<> getter, setter, deleter;
+};
+PropertyParts property_parts(PyObject* property);
+
+/// `super` objects.
+struct SuperParts {
+    Borrowed<PyTypeObject> type;
+    Borrowed<> object;
+    Borrowed<PyTypeObject> object_type;
+};
+SuperParts super_parts(PyObject* super);
+
+}  // namespace stator::cpython

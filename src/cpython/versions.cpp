@@ -1,0 +1,79 @@
+#include "cpython/versions.h"
+
+#include "base/ref.h"
+
+namespace stator::cpython {
+
+namespace {
+
+// The field is deprecated as public API since 3.12, and kept up to 3.13.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+std::uint64_t version_tag(PyObject* dict) {
+    return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+}
+#pragma GCC diagnostic pop
+
+}  // namespace
+
+#if PY_VERSION_HEX >= 0x030D0000
+
+std::uint64_t dict_version(PyObject* dict) {
+    const bool may_share_values = reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr;
+    // The lowest bits belong to watchers and to the optimizer.
+    return may_share_values ? 0 : version_tag(dict) >> 12;
+}
+
+bool make_versioned(PyObject* dict) {
+    if (dict_version(dict) != 0) return true;
+    // Taking out the last item makes CPython give the dictionary a table of its own; put back, it is the last one
+    // again.
+    static PyObject* const popitem = PyUnicode_InternFromString("popitem");
+    Ref<> item = Ref<>::steal(PyObject_CallMethodNoArgs(dict, popitem));
+    if (!item || PyDict_SetItem(dict, PyTuple_GET_ITEM(item.get(), 0), PyTuple_GET_ITEM(item.get(), 1)) < 0)
+        PyErr_Clear();
+    return dict_version(dict) != 0;
+}
+
+#else
+
+std::uint64_t dict_version(PyObject* dict) {
+    // In 3.12 the lowest bits say who watches.
+    return PY_VERSION_HEX >= 0x030C0000 ? version_tag(dict) >> 8 : version_tag(dict);
+}
+
+bool make_versioned(PyObject*) {
+    return true;
+}
+
+#endif
+
+namespace {
+
+/// 0 if none is assigned.
+std::uint32_t current_type_version(PyTypeObject* type) {
+    // From 3.13 on the tag says it all, and the flag is unused.
+    bool is_valid = PY_VERSION_HEX >= 0x030D0000 || PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+    return is_valid ? type->tp_version_tag : 0;
+}
+
+void assign_type_version(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+    PyUnstable_Type_AssignVersionTag(type);
+#else
+    // Looking something up assigns a version, for the sake of CPython's own cache.
+    static PyObject* const name = PyUnicode_InternFromString("__class__");
+    _PyType_Lookup(type, name);
+#endif
+}
+
+}  // namespace
+
+std::uint32_t type_version(PyTypeObject* type) {
+    if (std::uint32_t version = current_type_version(type)) [[likely]]
+        return version;
+    assign_type_version(type);
+    return current_type_version(type);
+}
+
+}  // namespace stator::cpython

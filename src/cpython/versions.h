@@ -1,0 +1,28 @@
+/// Numbers that change when an object does, so that a guard can skip what did not change since it was last looked at.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace stator::cpython {
+
+/// Changes whenever the dictionary does: a key or a value set, deleted or replaced (by another object, whatever its
+/// equality). Never the same for two dictionaries, nor for two states of one. Values that change inside do not count.
+/// 0 if the dictionary has no version: then what is read of it has to be compared itself.
+///
+/// It is CPython's own version tag, which every change renews, with one exception. In 3.13 the dictionary of an
+/// instance may share its values with the object, and a change through the object then renews no tag (nor is a
+/// dictionary watcher told, in 3.13.0). Such a dictionary has no version until `make_versioned`.
+std::uint64_t dict_version(PyObject* dict);
+
+/// Sees to it that the dictionary has a version, if that is possible. The contents and their order stay as they are; an
+/// instance's attributes are kept in the dictionary alone from then on, as on older versions. False if it has none
+/// still (an empty dictionary of an instance, in 3.13).
+bool make_versioned(PyObject* dict);
+
+/// Changes whenever an attribute of the type or of one of its bases does, or the bases themselves. Assigned if needed.
+/// 0 if none can be: a type with an `mro` method of its own, or one that changed too often.
+std::uint32_t type_version(PyTypeObject* type);
+
+}  // namespace stator::cpython

@@ -1,0 +1,68 @@
+/// A finished graph as a Python object: the one owner of the graph, and of what `torch.fx` asks of its nodes later on
+/// (example values, stack traces, module stacks), each made when it is first read and the same object ever after.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ref.h"
+#include "graph/node.h"
+
+namespace stator::graph {
+
+/// How a fake tensor is made for metadata. A plain function with a Python object that it needs (a fake mode, say), so
+/// that the garbage collector sees that object.
+struct ExampleMaker {
+    /// Returns a new reference; throws `PythonError`.
+    Ref<> (*make)(PyObject* context, const torch_room::TensorMeta& meta) = nullptr;
+    Ref<> context;
+};
+
+/// The maker of FakeTensors in this mode.
+ExampleMaker fake_tensors_in(Borrowed<> fake_mode);
+
+/// What `Node.meta` has beyond plain entries.
+enum class Fact : std::uint8_t { NnModuleStack, SourceFnStack, StackTrace, ExampleValue };
+constexpr Fact kFacts[] = {Fact::NnModuleStack, Fact::SourceFnStack, Fact::StackTrace, Fact::ExampleValue};
+constexpr std::size_t kFactCount = std::size(kFacts);
+
+/// The interned key of a fact in `Node.meta`.
+PyObject* fact_key(Fact fact);
+
+class Captured {
+  public:
+    Captured(std::unique_ptr<Graph> graph, ExampleMaker maker) : graph_(std::move(graph)), maker_(std::move(maker)) {}
+
+    const Graph& graph() const { return *graph_; }
+
+    /// Whether the node's `meta` has this entry. Costs nothing.
+    bool has(const Node& node, Fact fact) const;
+    /// The entry, made on the first call. Throws `PythonError`.
+    Ref<> fact(const Node& node, Fact fact);
+
+    int traverse(visitproc visit, void* arg) const;
+    void forget_facts();
+
+  private:
+    Ref<> make(const Node& node, Fact fact);
+    Ref<> module_stack(const Node& node);
+    Ref<> source_functions(const Node& node);
+    Ref<> stack_trace(const Location* location);
+    Ref<> example_value(const Node& node);
+    Ref<> example_of(const Result& result);
+
+    std::unique_ptr<Graph> graph_;
+    ExampleMaker maker_;
+    std::vector<Ref<>> facts_;  // kFactCount for each node; empty until the first is asked for
+    std::unordered_map<const Location*, Ref<>> stack_traces_;
+};
+
+/// The Python object (`stator._C.Graph`) that owns a finished graph. Throws `PythonError`.
+Ref<> make_captured(std::unique_ptr<Graph> graph, ExampleMaker maker);
+/// What it owns, or null if the object is something else.
+Captured* captured_of(Borrowed<> object);
+/// Readies the type and adds it to the module.
+bool add_captured_type(PyObject* module);
+
+}  // namespace stator::graph

@@ -1,0 +1,52 @@
+/// The end of a capture: names, and what turned out not to be needed goes.
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "graph/node.h"
+
+namespace stator::graph {
+
+void Graph::finish() {
+    if (is_finished_) return;
+    STATOR_CHECK(!nodes_.empty() && nodes_.back()->kind == NodeKind::Output, "a graph ends with its output");
+    give_names();
+    remove_unused();
+    std::stable_partition(nodes_.begin(), nodes_.end(),
+                          [](const Node* node) { return node->kind == NodeKind::Placeholder; });
+    for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->index = static_cast<std::uint32_t>(i);
+    is_finished_ = true;
+}
+
+/// Every node gets a name, also those that go afterwards: torch._dynamo names a node when it makes it, and its users
+/// compare graphs by name.
+void Graph::give_names() {
+    std::unordered_map<PyObject*, std::string> names_of_targets;
+    auto naming = namings_.begin();
+    auto name_after_variables = [&](std::size_t size) {
+        for (; naming != namings_.end() && naming->size <= size; ++naming) {
+            Node* node = naming->node;
+            if (naming->variable == node->name) continue;
+            node->first_name = std::move(node->name);
+            node->name = names_.create(naming->variable);
+        }
+    };
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        name_after_variables(i);
+        auto [found, is_new] = names_of_targets.try_emplace(nodes_[i]->target);
+        if (is_new) found->second = name_of_target(nodes_[i]->target);
+        nodes_[i]->name = names_.create(found->second);
+    }
+    name_after_variables(nodes_.size());
+}
+
+void Graph::remove_unused() {
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+        if ((*node)->uses > 0 || (*node)->has_effect) continue;
+        for_each_input(**node, [](Node* input) { --input->uses; });
+        *node = nullptr;
+    }
+    std::erase(nodes_, nullptr);
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,131 @@
+#include "graph/names.h"
+
+#include <algorithm>
+
+#include "base/python_error.h"
+#include "base/text.h"
+
+namespace stator::graph {
+
+namespace {
+
+bool is_lower(char c) {
+    return c >= 'a' && c <= 'z';
+}
+bool is_upper(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+bool is_identifier_part(char c) {
+    return is_lower(c) || is_upper(c) || is_digit(c) || c == '_';
+}
+bool is_ascii(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
+/// `pascalCase` -> `pascal_case`, `ALL_CAPS` -> `all_caps`.
+std::string snake_case(std::string_view text) {
+    std::string snake;
+    snake.reserve(text.size() + 2);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (i > 0 && is_lower(text[i - 1]) && is_upper(text[i])) snake += '_';
+        snake += is_upper(text[i]) ? static_cast<char>(text[i] - 'A' + 'a') : text[i];
+    }
+    if (is_ascii(snake)) return snake;
+    // Lower case beyond ASCII is a table that only Python has.
+    ErrorAside aside;
+    Ref<> string = Ref<>::steal(PyUnicode_FromStringAndSize(snake.data(), static_cast<Py_ssize_t>(snake.size())));
+    Ref<> lower = string ? Ref<>::steal(PyObject_CallMethod(string.get(), "lower", nullptr)) : Ref<>();
+    if (!lower) {
+        PyErr_Clear();
+        return snake;
+    }
+    return std::string(utf8(lower.get()));
+}
+
+/// Runs of characters that an identifier can't have become one `_` each; a leading digit gets a `_` before it.
+std::string legal_identifier(std::string_view candidate) {
+    std::string legal;
+    for (std::size_t i = 0; i < candidate.size(); ++i) {
+        if (is_identifier_part(candidate[i]))
+            legal += candidate[i];
+        else if (i == 0 || is_identifier_part(candidate[i - 1]))
+            legal += '_';
+    }
+    if (legal.empty()) return "_unnamed";
+    return is_digit(legal[0]) ? "_" + legal : legal;
+}
+
+struct Split {
+    std::string_view base;
+    long number = -1;  // -1: the name does not end in `_` and digits
+};
+
+/// `add_12` -> `add`, 12. A base is never empty: `_12` is its own base.
+Split split_number(std::string_view name) {
+    std::size_t digits = name.size();
+    while (digits > 0 && is_digit(name[digits - 1])) --digits;
+    if (digits == name.size() || digits < 2 || name[digits - 1] != '_' || name.size() - digits > 17) return {name};
+    return {name.substr(0, digits - 1), std::stol(std::string(name.substr(digits)))};
+}
+
+}  // namespace
+
+std::string name_of_target(Borrowed<> target) {
+    if (PyUnicode_Check(target.get())) {
+        std::string_view text = utf8(target);
+        bool is_magic = text.starts_with("__") && text.ends_with("__");
+        if (is_magic) text = text.size() >= 4 ? text.substr(2, text.size() - 4) : std::string_view();
+        return snake_case(text);
+    }
+    ErrorAside aside;
+    Ref<> name = Ref<>::steal(PyObject_GetAttrString(target, "__name__"));
+    if (!name || !PyUnicode_Check(name.get())) {
+        PyErr_Clear();
+        return snake_case(Py_TYPE(target.get())->tp_name);
+    }
+    return snake_case(utf8(name.get()));
+}
+
+bool is_reserved_name(const std::string& name) {
+    // `torch.fx` keeps them in one dict that may grow: read again when it has another size.
+    static PyObject* table = nullptr;
+    static Py_ssize_t table_size = -1;
+    static std::unordered_set<std::string> reserved;
+    ErrorAside aside;
+    if (table == nullptr) {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch.fx.graph"));
+        table = module ? PyObject_GetAttrString(module.get(), "_illegal_names") : nullptr;
+        if (table == nullptr) PyErr_Clear();
+    }
+    if (table == nullptr || !PyDict_Check(table)) return false;
+    if (table_size != PyDict_Size(table)) {
+        table_size = PyDict_Size(table);
+        reserved.clear();
+        PyObject *key, *value;
+        for (Py_ssize_t position = 0; PyDict_Next(table, &position, &key, &value);)
+            if (value != Py_None && PyUnicode_Check(key)) reserved.emplace(utf8(key));
+    }
+    return reserved.contains(name);
+}
+
+std::string Names::create(std::string_view wanted) {
+    bool is_legal =
+        !wanted.empty() && !is_digit(wanted[0]) && std::all_of(wanted.begin(), wanted.end(), is_identifier_part);
+    std::string candidate = is_legal ? std::string(wanted) : legal_identifier(wanted);
+    auto [base_view, number] = split_number(candidate);
+    std::string base(base_view);
+    long& count = counts_[base];
+    if (number < 0 || used_.contains(candidate)) {
+        number = count;
+        if (is_reserved_name(candidate)) candidate = base + "_" + std::to_string(++number);
+    }
+    while (used_.contains(candidate)) candidate = base + "_" + std::to_string(++number);
+    count = number;
+    used_.insert(candidate);
+    return candidate;
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,80 @@
+#include "graph/node.h"
+
+#include "base/check.h"
+
+namespace stator::graph {
+
+Argument Argument::of(Node* node) {
+    Argument argument;
+    argument.kind = Kind::Node;
+    argument.node = node;
+    return argument;
+}
+
+Argument Argument::of_constant(Borrowed<> constant) {
+    Argument argument;
+    argument.kind = Kind::Constant;
+    argument.constant = constant;
+    return argument;
+}
+
+Argument Argument::of_items(Kind kind, Items* items) {
+    STATOR_DCHECK(kind != Kind::Node && kind != Kind::Constant, "a container argument needs a container kind");
+    STATOR_DCHECK(kind != Kind::Dict || items->keys.size() == items->values.size(), "a dict has a key for each value");
+    STATOR_DCHECK(kind != Kind::Slice || items->values.size() == 3, "a slice has start, stop and step");
+    Argument argument;
+    argument.kind = kind;
+    argument.items = items;
+    return argument;
+}
+
+const char* fx_word(NodeKind kind) {
+    switch (kind) {
+        case NodeKind::Placeholder:
+            return "placeholder";
+        case NodeKind::Function:
+            return "call_function";
+        case NodeKind::Method:
+            return "call_method";
+        case NodeKind::Attribute:
+            return "get_attr";
+        case NodeKind::Output:
+            return "output";
+    }
+    return "unknown";
+}
+
+Node* Graph::add(NodeKind kind, Borrowed<> target, std::vector<Argument> arguments,
+                 std::vector<KeywordArgument> keywords) {
+    STATOR_CHECK(!is_finished_, "a finished graph takes no more nodes");
+    Node* node = arena_.make<Node>();
+    node->kind = kind;
+    node->index = static_cast<std::uint32_t>(nodes_.size());
+    node->target = arena_.keep(Ref<>::share(target));
+    node->arguments = std::move(arguments);
+    node->keywords = std::move(keywords);
+    node->has_effect = kind == NodeKind::Output;
+    for_each_input(*node, [](Node* input) { ++input->uses; });
+    nodes_.push_back(node);
+    return node;
+}
+
+void Graph::name_after(Node* node, std::string_view variable) {
+    if (node->kind == NodeKind::Placeholder || node->is_named) return;
+    node->is_named = true;
+    namings_.push_back({node, std::string(variable), nodes_.size()});
+}
+
+void Graph::truncate(std::size_t size) {
+    STATOR_CHECK(!is_finished_ && size <= nodes_.size(), "only what was added can be forgotten");
+    while (nodes_.size() > size) {
+        for_each_input(*nodes_.back(), [](Node* input) { --input->uses; });
+        nodes_.pop_back();
+    }
+    while (!namings_.empty() && namings_.back().size > size) {
+        namings_.back().node->is_named = false;
+        namings_.pop_back();
+    }
+}
+
+}  // namespace stator::graph

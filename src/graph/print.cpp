@@ -1,0 +1,132 @@
+/// Graphs as text.
+#include "base/text.h"
+#include "graph/node.h"
+
+namespace stator::graph {
+
+namespace {
+
+/// `operator.add`, `torch.relu`, `mymodule.helper`: read from the object itself, without running any code of its own.
+std::string print_callable(Borrowed<> target) {
+    if (PyCFunction_Check(target.get())) {
+        auto* function = reinterpret_cast<PyCFunctionObject*>(target.get());
+        std::string name = function->m_ml->ml_name;
+        PyObject* self = function->m_self;
+        if (self != nullptr && PyType_Check(self)) {
+            std::string owner = type_name(reinterpret_cast<PyTypeObject*>(self));
+            return (owner.ends_with("_VariableFunctionsClass") ? "torch" : owner) + "." + name;
+        }
+        std::string module(function->m_module == nullptr ? "" : utf8(function->m_module));
+        if (module == "_operator") module = "operator";
+        return module.empty() || module == "builtins" ? name : module + "." + name;
+    }
+    if (PyFunction_Check(target.get())) {
+        auto* function = reinterpret_cast<PyFunctionObject*>(target.get());
+        std::string name(utf8(function->func_qualname));
+        bool has_module = function->func_module != nullptr && PyUnicode_Check(function->func_module);
+        return has_module ? std::string(utf8(function->func_module)) + "." + name : name;
+    }
+    if (Py_IS_TYPE(target.get(), &PyMethodDescr_Type) || Py_IS_TYPE(target.get(), &PyWrapperDescr_Type)) {
+        auto* descriptor = reinterpret_cast<PyDescrObject*>(target.get());
+        return type_name(descriptor->d_type) + "." + std::string(utf8(descriptor->d_name));
+    }
+    return short_repr(target);
+}
+
+/// Containers of plain constants in full; anything that might run code of its own by its class.
+std::string print_constant(Borrowed<> constant) {
+    PyObject* object = constant;
+    if (PyList_CheckExact(object) || (PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) > 0)) {
+        std::span<PyObject*> items(PySequence_Fast_ITEMS(object), static_cast<std::size_t>(Py_SIZE(object)));
+        std::string text = joined(items, [](PyObject* item) { return print_constant(item); });
+        return PyList_CheckExact(object) ? "[" + text + "]" : "(" + text + (items.size() == 1 ? ",)" : ")");
+    }
+    if (PySlice_Check(object)) {
+        auto* slice = reinterpret_cast<PySliceObject*>(object);
+        return "slice(" + print_constant(slice->start) + ", " + print_constant(slice->stop) + ", " +
+               print_constant(slice->step) + ")";
+    }
+    if (PyDict_CheckExact(object)) {
+        std::string text;
+        PyObject *key, *value;
+        for (Py_ssize_t position = 0; PyDict_Next(object, &position, &key, &value);)
+            text += (text.empty() ? "" : ", ") + print_constant(key) + ": " + print_constant(value);
+        return "{" + text + "}";
+    }
+    if (PyCallable_Check(object) && !PyType_Check(object)) return print_callable(object);
+    return short_repr(object);
+}
+
+std::string print_items(const Argument& argument) {
+    const Argument::Items& items = *argument.items;
+    auto print_one = [](const Argument& item) { return print(item); };
+    switch (argument.kind) {
+        case Argument::Kind::List:
+            return "[" + joined(items.values, print_one) + "]";
+        case Argument::Kind::Slice:
+            return "slice(" + joined(items.values, print_one) + ")";
+        case Argument::Kind::Dict: {
+            std::string text;
+            for (std::size_t i = 0; i < items.values.size(); ++i)
+                text += (i == 0 ? "" : ", ") + short_repr(items.keys[i]) + ": " + print(items.values[i]);
+            return "{" + text + "}";
+        }
+        default: {
+            std::string type = items.type == nullptr ? "" : type_name(items.type);
+            return type + "(" + joined(items.values, print_one) + (items.values.size() == 1 ? ",)" : ")");
+        }
+    }
+}
+
+/// What comes out, or nothing where that is not known.
+std::string print_result(const Result& result) {
+    auto print_one = [](const Result& item) { return print_result(item); };
+    switch (result.kind) {
+        case Result::Kind::None:
+            return "";
+        case Result::Kind::Tensor:
+            return result.tensor == nullptr ? "tensor" : torch_room::print(*result.tensor);
+        case Result::Kind::Constant:
+            return short_repr(result.constant);
+        case Result::Kind::List:
+            return "[" + joined(result.items, print_one) + "]";
+        case Result::Kind::Tuple:
+            return (result.type == nullptr ? "" : type_name(result.type)) + "(" + joined(result.items, print_one) +
+                   (result.items.size() == 1 ? ",)" : ")");
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string print(const Argument& argument) {
+    switch (argument.kind) {
+        case Argument::Kind::Node:
+            return "%" + (argument.node->name.empty() ? std::to_string(argument.node->index) : argument.node->name);
+        case Argument::Kind::Constant:
+            return print_constant(argument.constant);
+        default:
+            return print_items(argument);
+    }
+}
+
+std::string print(const Node& node) {
+    auto print_one = [](const Argument& argument) { return print(argument); };
+    std::string inputs = joined(node.arguments, print_one);
+    for (const KeywordArgument& keyword : node.keywords)
+        inputs += (inputs.empty() ? "" : ", ") + std::string(utf8(keyword.name)) + "=" + print(keyword.value);
+    if (node.kind == NodeKind::Output) return "output " + inputs;
+    std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
+    text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
+    if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
+    std::string result = print_result(node.result);
+    return result.empty() ? text : text + " -> " + result;
+}
+
+std::string print(const Graph& graph) {
+    return joined(
+               graph.nodes(), [](const Node* node) { return print(*node); }, "\n") +
+           "\n";
+}
+
+}  // namespace stator::graph

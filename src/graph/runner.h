@@ -1,0 +1,86 @@
+/// Runs a finished graph from C++: what `torch.fx`'s generated `forward` does, without generating it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ref.h"
+#include "graph/node.h"
+
+namespace stator::graph {
+
+/// The graph as a flat program over registers. It holds what it needs, so the graph may go.
+class Runner {
+  public:
+    explicit Runner(const Graph& graph);
+
+    /// The graph's results for its inputs, one for each placeholder; null with the error indicator set if an operation
+    /// raised. The inputs are borrowed. Attributes are read from `module`, which may be null if there are none.
+    Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module = nullptr) const;
+
+    std::size_t input_count() const { return placeholders_.size(); }
+    /// The targets of the placeholders: `L_x_`.
+    std::span<const Ref<>> placeholders() const { return placeholders_; }
+    bool reads_attributes() const { return reads_attributes_; }
+
+    int traverse(visitproc visit, void* arg) const;
+
+  private:
+    /// Where an operand comes from: bits of `kind` and a number.
+    struct Operand {
+        enum class Kind : std::uint8_t { Input, Register, Constant, Container };
+        Kind kind;
+        std::uint32_t number;
+    };
+    struct Container {
+        Argument::Kind kind;
+        std::vector<Operand> values;
+        std::vector<Ref<>> keys;
+        Ref<> type;  // null for the plain container
+    };
+    struct Step {
+        NodeKind kind;
+        std::uint32_t first_operand;
+        std::uint16_t positional;  // operands before the keywords
+        std::uint16_t operands;
+        std::uint32_t result;                   // register
+        std::uint32_t first_release, releases;  // registers that nobody reads after this step
+        PyObject* target;                       // in kept_
+        PyObject* keyword_names;                // in kept_, or null
+    };
+    class Registers;
+
+    Operand operand(const Argument& argument);
+    void add_step(const Node& node);
+    void release_after_last_use(const Graph& graph);
+    PyObject* keep(Ref<> object);
+
+    Ref<> value(Operand operand, std::span<PyObject* const> inputs, const Registers& registers) const;
+    Ref<> build(const Container& container, std::span<PyObject* const> inputs, const Registers& registers) const;
+
+    std::vector<Step> steps_;
+    std::vector<Operand> operands_;
+    std::vector<std::uint32_t> released_;
+    std::vector<Container> containers_;
+    std::vector<Ref<>> kept_;
+    std::vector<PyObject*> constants_;  // in kept_
+    std::vector<Ref<>> placeholders_;
+    std::vector<std::uint32_t> place_of_node_;  // while building: input number or register, by node index
+    std::uint32_t registers_ = 0;
+    std::uint32_t longest_call_ = 0;
+    bool reads_attributes_ = false;
+    Operand output_{};
+};
+
+/// The same as a Python callable (`stator._C.Runner`) for a captured graph (graph/captured.h). `module`, whose
+/// attributes the graph reads, may be null. Throws `PythonError`.
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module);
+/// The runner behind such a callable, null if the object is something else, and the module to run it with. Valid as
+/// long as the callable.
+const Runner* runner_of(Borrowed<> object);
+Borrowed<> module_of_runner(Borrowed<> object);
+/// Readies the type and adds it to the module.
+bool add_runner_type(PyObject* module);
+
+}  // namespace stator::graph

@@ -1,0 +1,426 @@
+/// What the tests of the `cpython` and `bytecode` rooms drive from Python: functions named `_frames_...`. They do to
+/// real frames what the `run` room does, on orders from a test instead of a trace.
+#include <Python.h>
+
+#include <vector>
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "bytecode/code.h"
+#include "cpython/hook.h"
+#include "cpython/objects.h"
+#include "cpython/opcodes.h"
+#include "cpython/tracing.h"
+#include "cpython/versions.h"
+
+namespace stator {
+
+namespace {
+
+using cpython::Frame;
+using cpython::Offset;
+
+/// Stands for NULL in the stacks that tests give and get.
+PyObject* null_marker = nullptr;
+
+/// No C++ exception may reach CPython.
+template <class Body>
+PyObject* guarded(Body body) {
+    try {
+        return body();
+    } catch (const PythonError&) {
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return nullptr;
+}
+
+PyCodeObject* as_code(PyObject* object) {
+    if (!PyCode_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "a code object is needed");
+        throw PythonError();
+    }
+    return reinterpret_cast<PyCodeObject*>(object);
+}
+
+// --- bytecode
+
+/// [(op, arg, extra, target, start, offset, next_offset, line, handler, can_resume), ...]
+PyObject* decode(PyObject*, PyObject* object) {
+    return guarded([&]() -> PyObject* {
+        const bytecode::Code& code = bytecode::decode(as_code(object));
+        Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(code.instructions().size())));
+        Py_ssize_t position = 0;
+        for (const bytecode::Instruction& each : code.instructions()) {
+            PyObject* row = Py_BuildValue("(siiiiiiiii)", name_of(each.op), each.arg, each.extra, each.target.value,
+                                          each.start.value, each.offset.value, each.next_offset.value, each.line,
+                                          each.handler, int(each.can_resume));
+            PyList_SET_ITEM(list.get(), position++, checked(row).release());
+        }
+        return list.release();
+    });
+}
+
+/// [(start, end, target, depth, push_lasti), ...]
+PyObject* handlers(PyObject*, PyObject* object) {
+    return guarded([&]() -> PyObject* {
+        const bytecode::Code& code = bytecode::decode(as_code(object));
+        Ref<> list = checked(PyList_New(0));
+        for (const bytecode::Handler& each : code.handlers()) {
+            Ref<> row = checked(Py_BuildValue("(iiiii)", each.start.value, each.end.value, each.target.value,
+                                              each.depth, int(each.push_lasti)));
+            checked(PyList_Append(list.get(), row.get()));
+        }
+        return list.release();
+    });
+}
+
+PyObject* print_code(PyObject*, PyObject* object) {
+    return guarded([&] { return PyUnicode_FromString(print(bytecode::decode(as_code(object))).c_str()); });
+}
+
+/// Decodes without the cache, `repeat` times, for its timing: (code, repeat) -> count of instructions.
+PyObject* decode_again(PyObject*, PyObject* arguments) {
+    PyObject* object = nullptr;
+    int repeat = 0;
+    if (!PyArg_ParseTuple(arguments, "Oi", &object, &repeat)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        std::size_t count = 0;
+        for (int i = 0; i < repeat; ++i) count += bytecode::Code(as_code(object)).instructions().size();
+        return PyLong_FromSize_t(count);
+    });
+}
+
+PyObject* is_known_opcode(PyObject*, PyObject* number) {
+    return PyBool_FromLong(cpython::real_op(static_cast<std::uint8_t>(PyLong_AsLong(number))) !=
+                           cpython::RealOp::Unknown);
+}
+
+/// {name: (stack effect, operands)}
+PyObject* operations(PyObject*, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Ref<> dict = checked(PyDict_New());
+        for (int i = 0; i < bytecode::kOpCount; ++i) {
+            auto op = static_cast<bytecode::Op>(i);
+            Ref<> row = checked(Py_BuildValue("(ss)", stack_effect_of(op), operands_of(op)));
+            checked(PyDict_SetItemString(dict.get(), name_of(op), row.get()));
+        }
+        return dict.release();
+    });
+}
+
+// --- frames
+
+/// What a test wants done with the frame, and what was seen of it.
+struct Order {
+    enum class Kind { kPass, kEnter, kStep, kReturn } kind = Kind::kPass;
+    PyObject* slots = nullptr;  ///< {name: value}
+    PyObject* stack = nullptr;  ///< [value, ...], the top last
+    PyObject* step = nullptr;   ///< called while the frame is linked
+    PyObject* value = nullptr;
+    Offset offset, next_offset;
+    bool was_taken = false;
+};
+
+/// Puts the order's slots and stack into the frame. A cell or free variable whose new value is not itself a cell keeps
+/// its cell, with the value in it.
+void fill(Frame* frame, const Order& order) {
+    cpython::enter_body(frame);
+    PyCodeObject* code = cpython::code_of(frame);
+    for (int slot = 0; slot < cpython::slot_count(frame); ++slot) {
+        PyObject* value = PyDict_GetItemWithError(order.slots, cpython::slot_name(code, slot));
+        cpython::SlotKind kind = cpython::slot_kind(code, slot);
+        if (kind.is_cell || kind.is_free) {
+            if (value != nullptr) checked(PyCell_Set(cpython::slots(frame)[slot], value));
+        } else {
+            cpython::set_slot(frame, slot, Ref<>::share(value));
+        }
+    }
+    std::vector<PyObject*> values;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(order.stack); ++i) {
+        PyObject* value = PyList_GET_ITEM(order.stack, i);
+        values.push_back(value == null_marker ? nullptr : Py_NewRef(value));
+    }
+    cpython::set_stack(frame, values);
+}
+
+PyObject* step(PyThreadState* thread, Frame* frame, const Order& order) {
+    Ref<> result;
+    {
+        cpython::LinkedFrame link(thread, frame, order.offset);
+        result = Ref<>::steal(PyObject_CallNoArgs(order.step));
+    }
+    if (!result) return cpython::run_raising(thread, frame, order.offset);
+    cpython::push(frame, std::move(result));
+    cpython::resume_at(frame, order.next_offset);
+    return cpython::run(thread, frame);
+}
+
+PyObject* carry_out(PyThreadState* thread, Frame* frame, void* context) {
+    auto& order = *static_cast<Order*>(context);
+    order.was_taken = true;
+    switch (order.kind) {
+        case Order::Kind::kPass:
+            return cpython::run_untouched(thread, frame);
+        case Order::Kind::kEnter:
+            fill(frame, order);
+            cpython::resume_at(frame, order.offset);
+            return cpython::run(thread, frame);
+        case Order::Kind::kStep:
+            fill(frame, order);
+            return step(thread, frame, order);
+        case Order::Kind::kReturn:
+            if (order.step != nullptr) {
+                cpython::enter_body(frame);
+                cpython::LinkedFrame link(thread, frame, cpython::body_start(cpython::code_of(frame)));
+                Py_XDECREF(PyObject_CallNoArgs(order.step));
+            }
+            return cpython::return_at_once(thread, frame, Ref<>::share(order.value));
+    }
+    return nullptr;
+}
+
+PyCodeObject* code_behind(PyObject* callable) {
+    if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+    if (PyFunction_Check(callable)) return cpython::code_of(reinterpret_cast<PyFunctionObject*>(callable));
+    PyErr_SetString(PyExc_TypeError, "a Python function is needed");
+    throw PythonError();
+}
+
+bool last_was_taken = false;
+
+/// The order's own result, or null with an exception.
+PyObject* call(Order& order, PyCodeObject* code, PyObject* callable, PyObject* arguments) {
+    return guarded([&]() -> PyObject* {
+        std::vector<PyObject*> values{nullptr};
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) values.push_back(PyTuple_GET_ITEM(arguments, i));
+        std::size_t count = static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+        PyObject* result = cpython::call_with_hook(code != nullptr ? code : code_behind(callable), carry_out, &order,
+                                                   callable, values.data() + 1, count, nullptr);
+        last_was_taken = order.was_taken;
+        return result;
+    });
+}
+
+/// (callable, arguments[, code]) -> result
+PyObject* pass(PyObject*, PyObject* given) {
+    Order order;
+    PyObject *callable = nullptr, *arguments = nullptr, *code = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!|O!", &callable, &PyTuple_Type, &arguments, &PyCode_Type, &code)) return nullptr;
+    return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
+}
+
+/// (callable, arguments, offset, slots, stack) -> result
+PyObject* enter(PyObject*, PyObject* given) {
+    Order order{.kind = Order::Kind::kEnter};
+    PyObject *callable = nullptr, *arguments = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!iO!O!", &callable, &PyTuple_Type, &arguments, &order.offset.value, &PyDict_Type,
+                          &order.slots, &PyList_Type, &order.stack))
+        return nullptr;
+    return call(order, nullptr, callable, arguments);
+}
+
+/// (callable, arguments, offset, next_offset, slots, stack, step) -> result
+PyObject* step_once(PyObject*, PyObject* given) {
+    Order order{.kind = Order::Kind::kStep};
+    PyObject *callable = nullptr, *arguments = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!iiO!O!O", &callable, &PyTuple_Type, &arguments, &order.offset.value,
+                          &order.next_offset.value, &PyDict_Type, &order.slots, &PyList_Type, &order.stack,
+                          &order.step))
+        return nullptr;
+    return call(order, nullptr, callable, arguments);
+}
+
+/// (callable, arguments, value[, step or None[, code]]) -> value
+PyObject* return_value(PyObject*, PyObject* given) {
+    Order order{.kind = Order::Kind::kReturn};
+    PyObject *callable = nullptr, *arguments = nullptr, *code = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!O|OO!", &callable, &PyTuple_Type, &arguments, &order.value, &order.step,
+                          &PyCode_Type, &code))
+        return nullptr;
+    if (order.step == Py_None) order.step = nullptr;
+    return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
+}
+
+/// Whether the handler got the frame of the last call above.
+PyObject* was_taken(PyObject*, PyObject*) {
+    return PyBool_FromLong(last_was_taken);
+}
+
+/// (callable, value, repeat): times `repeat` calls from C that return at once.
+PyObject* return_repeatedly(PyObject*, PyObject* given) {
+    Order order{.kind = Order::Kind::kReturn};
+    PyObject* callable = nullptr;
+    int repeat = 0;
+    if (!PyArg_ParseTuple(given, "OOi", &callable, &order.value, &repeat)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        PyCodeObject* code = code_behind(callable);
+        for (int i = 0; i < repeat; ++i)
+            checked(cpython::call_with_hook(code, carry_out, &order, callable, nullptr, 0, nullptr));
+        Py_RETURN_NONE;
+    });
+}
+
+/// (callable, repeat): the same without a hook.
+PyObject* call_repeatedly(PyObject*, PyObject* given) {
+    PyObject* callable = nullptr;
+    int repeat = 0;
+    if (!PyArg_ParseTuple(given, "Oi", &callable, &repeat)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        for (int i = 0; i < repeat; ++i) checked(PyObject_Vectorcall(callable, nullptr, 0, nullptr));
+        Py_RETURN_NONE;
+    });
+}
+
+// --- another tool with an evaluation hook
+
+long frames_of_other_tool = 0;
+_PyFrameEvalFunction hook_below_other_tool = nullptr;
+
+PyObject* other_tool(PyThreadState* thread, Frame* frame, int throwing) {
+    ++frames_of_other_tool;
+    return hook_below_other_tool(thread, frame, throwing);
+}
+
+PyObject* other_tool_on(PyObject*, PyObject*) {
+    PyInterpreterState* interpreter = PyInterpreterState_Get();
+    hook_below_other_tool = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, other_tool);
+    Py_RETURN_NONE;
+}
+
+PyObject* other_tool_off(PyObject*, PyObject*) {
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook_below_other_tool);
+    Py_RETURN_NONE;
+}
+
+PyObject* other_tool_count(PyObject*, PyObject*) {
+    return PyLong_FromLong(frames_of_other_tool);
+}
+
+/// "none", "other" or "ours".
+PyObject* hook_in_place(PyObject*, PyObject*) {
+    _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    return PyUnicode_FromString(current == _PyEval_EvalFrameDefault ? "none"
+                                : current == other_tool             ? "other"
+                                                                    : "ours");
+}
+
+// --- objects
+
+PyObject* or_none(PyObject* borrowed) {
+    return Py_NewRef(borrowed == nullptr ? Py_None : borrowed);
+}
+
+PyObject* dict_version(PyObject*, PyObject* dict) {
+    return PyLong_FromUnsignedLongLong(cpython::dict_version(dict));
+}
+PyObject* make_versioned(PyObject*, PyObject* dict) {
+    return PyBool_FromLong(cpython::make_versioned(dict));
+}
+PyObject* type_version(PyObject*, PyObject* type) {
+    return PyLong_FromUnsignedLong(cpython::type_version(reinterpret_cast<PyTypeObject*>(type)));
+}
+PyObject* instance_dict(PyObject*, PyObject* object) {
+    return or_none(cpython::instance_dict(object));
+}
+PyObject* instance_dict_if_made(PyObject*, PyObject* object) {
+    return or_none(cpython::instance_dict_if_made(object));
+}
+PyObject* is_being_traced(PyObject*, PyObject*) {
+    return PyBool_FromLong(cpython::is_being_traced(PyThreadState_Get()));
+}
+
+/// (object, name) -> value or the marker for NULL
+PyObject* instance_attribute(PyObject*, PyObject* given) {
+    PyObject *object = nullptr, *name = nullptr;
+    if (!PyArg_ParseTuple(given, "OU", &object, &name)) return nullptr;
+    PyObject* value = cpython::instance_attribute(object, name);
+    return Py_NewRef(value == nullptr ? null_marker : value);
+}
+
+/// (type, name) -> (value, owner) or None
+PyObject* lookup_in_mro(PyObject*, PyObject* given) {
+    PyObject *type = nullptr, *name = nullptr;
+    if (!PyArg_ParseTuple(given, "O!U", &PyType_Type, &type, &name)) return nullptr;
+    PyTypeObject* owner = nullptr;
+    PyObject* value = cpython::lookup_in_mro(reinterpret_cast<PyTypeObject*>(type), name, &owner);
+    if (value == nullptr) Py_RETURN_NONE;
+    return Py_BuildValue("(OO)", value, owner);
+}
+
+/// A tuple of the parts of a range, slice, classmethod, staticmethod, property, super object, function or cell.
+PyObject* parts(PyObject*, PyObject* object) {
+    auto tuple = [](std::initializer_list<PyObject*> values) {
+        PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(values.size()));
+        Py_ssize_t position = 0;
+        for (PyObject* value : values) PyTuple_SET_ITEM(made, position++, or_none(value));
+        return made;
+    };
+    auto as_object = [](PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); };
+    if (PyRange_Check(object)) {
+        auto range = cpython::range_parts(object);
+        return tuple({range.start, range.stop, range.step, range.length});
+    }
+    if (PySlice_Check(object)) {
+        auto slice = cpython::slice_parts(object);
+        return tuple({slice.start, slice.stop, slice.step});
+    }
+    if (PyFunction_Check(object)) {
+        auto* function = reinterpret_cast<PyFunctionObject*>(object);
+        return tuple({reinterpret_cast<PyObject*>(cpython::code_of(function)), cpython::globals_of(function),
+                      cpython::builtins_of(function), cpython::defaults_of(function),
+                      cpython::keyword_defaults_of(function), cpython::closure_of(function)});
+    }
+    if (PyCell_Check(object)) return tuple({cpython::cell_contents(object)});
+    if (PyObject_TypeCheck(object, &PySuper_Type)) {
+        auto super = cpython::super_parts(object);
+        return tuple({as_object(super.type), super.object, as_object(super.object_type)});
+    }
+    if (PyObject_TypeCheck(object, &PyProperty_Type)) {
+        auto property = cpython::property_parts(object);
+        return tuple({property.getter, property.setter, property.deleter});
+    }
+    return tuple({cpython::wrapped_callable(object)});
+}
+
+PyMethodDef kFunctions[] = {
+    {"_frames_decode", decode, METH_O, nullptr},
+    {"_frames_handlers", handlers, METH_O, nullptr},
+    {"_frames_print", print_code, METH_O, nullptr},
+    {"_frames_decode_again", decode_again, METH_VARARGS, nullptr},
+    {"_frames_is_known_opcode", is_known_opcode, METH_O, nullptr},
+    {"_frames_operations", operations, METH_NOARGS, nullptr},
+    {"_frames_pass", pass, METH_VARARGS, nullptr},
+    {"_frames_enter", enter, METH_VARARGS, nullptr},
+    {"_frames_step", step_once, METH_VARARGS, nullptr},
+    {"_frames_return", return_value, METH_VARARGS, nullptr},
+    {"_frames_was_taken", was_taken, METH_NOARGS, nullptr},
+    {"_frames_return_repeatedly", return_repeatedly, METH_VARARGS, nullptr},
+    {"_frames_call_repeatedly", call_repeatedly, METH_VARARGS, nullptr},
+    {"_frames_other_tool_on", other_tool_on, METH_NOARGS, nullptr},
+    {"_frames_other_tool_off", other_tool_off, METH_NOARGS, nullptr},
+    {"_frames_other_tool_count", other_tool_count, METH_NOARGS, nullptr},
+    {"_frames_hook_in_place", hook_in_place, METH_NOARGS, nullptr},
+    {"_frames_dict_version", dict_version, METH_O, nullptr},
+    {"_frames_make_versioned", make_versioned, METH_O, nullptr},
+    {"_frames_type_version", type_version, METH_O, nullptr},
+    {"_frames_instance_dict", instance_dict, METH_O, nullptr},
+    {"_frames_instance_dict_if_made", instance_dict_if_made, METH_O, nullptr},
+    {"_frames_instance_attribute", instance_attribute, METH_VARARGS, nullptr},
+    {"_frames_is_being_traced", is_being_traced, METH_NOARGS, nullptr},
+    {"_frames_lookup_in_mro", lookup_in_mro, METH_VARARGS, nullptr},
+    {"_frames_parts", parts, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool bind_frames(PyObject* module) {
+    null_marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+    return null_marker != nullptr && PyModule_AddObjectRef(module, "_frames_NULL", null_marker) == 0 &&
+           PyModule_AddFunctions(module, kFunctions) == 0;
+}
+
+}  // namespace stator

@@ -1,0 +1,55 @@
+/// Captured graphs as Python sees them: the object that owns one, its way to `torch.fx`, its runner.
+#include "base/boundary.h"
+#include "graph/captured.h"
+#include "graph/fx.h"
+#include "graph/fx_layout.h"
+#include "graph/lazy_meta.h"
+#include "graph/runner.h"
+#include "module/graph_builder.h"
+
+namespace stator {
+
+namespace {
+
+graph::Captured* captured_or_complain(PyObject* object) {
+    graph::Captured* captured = graph::captured_of(object);
+    if (captured == nullptr) PyErr_SetString(PyExc_TypeError, "a captured graph (stator._C.Graph) is needed");
+    return captured;
+}
+
+PyObject* fx_graph(PyObject*, PyObject* args) {
+    PyObject *captured, *owning_module;
+    int ordinary = 0;
+    if (!PyArg_ParseTuple(args, "OO|p:fx_graph", &captured, &owning_module, &ordinary)) return nullptr;
+    if (captured_or_complain(captured) == nullptr) return nullptr;
+    auto route = ordinary ? graph::FxRoute::Ordinary : graph::FxRoute::Fastest;
+    return at_boundary([&] { return graph::make_fx_graph(captured, owning_module, route); });
+}
+
+PyObject* make_runner(PyObject*, PyObject* args) {
+    PyObject *object, *module = nullptr;
+    if (!PyArg_ParseTuple(args, "O|O:make_runner", &object, &module)) return nullptr;
+    if (captured_or_complain(object) == nullptr) return nullptr;
+    return at_boundary([&] { return graph::make_runner(object, module); });
+}
+
+PyObject* knows_fx_layout(PyObject*, PyObject*) {
+    return at_boundary([] { return Ref<>::share(graph::node_layout() ? Py_True : Py_False); });
+}
+
+PyMethodDef kFunctions[] = {
+    {"fx_graph", fx_graph, METH_VARARGS,
+     "fx_graph(graph, owning_module, ordinary=False): the torch.fx.Graph of a captured graph."},
+    {"make_runner", make_runner, METH_VARARGS, "make_runner(graph, module=None): a callable that runs it."},
+    {"knows_fx_layout", knows_fx_layout, METH_NOARGS, "Whether torch.fx nodes are built through their fields."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool bind_graph(PyObject* module) {
+    return graph::add_captured_type(module) && graph::add_lazy_meta_type(module) && graph::add_runner_type(module) &&
+           add_graph_builder_type(module) && PyModule_AddFunctions(module, kFunctions) == 0;
+}
+
+}  // namespace stator

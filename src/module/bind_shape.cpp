@@ -1,0 +1,358 @@
+/// Shape inference, tensor checks and global state as Python functions, for tests and measurements.
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "graph/node.h"
+#include "shape/infer.h"
+#include "torch/fake.h"
+#include "torch/global_state.h"
+#include "torch/names.h"
+#include "torch/tensor.h"
+
+namespace stator {
+
+namespace {
+
+using torch_room::TensorMeta;
+
+/// A call with real tensors as a question: each tensor becomes a node that carries its metadata.
+class CallAsQuestion {
+  public:
+    CallAsQuestion(PyObject* target, PyObject* args, PyObject* kwargs) {
+        question_.kind = PyUnicode_Check(target) ? graph::NodeKind::Method : graph::NodeKind::Function;
+        question_.target = target;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) arguments_.push_back(argument(PyTuple_GET_ITEM(args, i)));
+        PyObject *name, *value;
+        for (Py_ssize_t i = 0; kwargs != nullptr && PyDict_Next(kwargs, &i, &name, &value);)
+            keywords_.push_back({name, argument(value)});
+        question_.arguments = arguments_;
+        question_.keywords = keywords_;
+    }
+
+    const shape::Question& question() const { return question_; }
+    Arena& arena() { return arena_; }
+
+  private:
+    graph::Argument argument(PyObject* object) {
+        using Kind = graph::Argument::Kind;
+        graph::Argument result;
+        if (torch_room::is_tensor(object)) {
+            result.kind = Kind::Node;
+            result.node = node_of(object);
+        } else if (has_tensors(object)) {
+            result.items = arena_.make<graph::Argument::Items>();
+            if (PyDict_Check(object)) {
+                result.kind = Kind::Dict;
+                PyObject *key, *value;
+                for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);) {
+                    result.items->keys.push_back(key);
+                    result.items->values.push_back(argument(value));
+                }
+            } else if (PySlice_Check(object)) {
+                result.kind = Kind::Slice;
+                auto* slice = reinterpret_cast<PySliceObject*>(object);
+                for (PyObject* part : {slice->start, slice->stop, slice->step})
+                    result.items->values.push_back(argument(part));
+            } else {
+                result.kind = PyList_Check(object) ? Kind::List : Kind::Tuple;
+                if (!PyList_Check(object) && !PyTuple_CheckExact(object)) result.items->type = Py_TYPE(object);
+                for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+                    result.items->values.push_back(argument(PySequence_Fast_GET_ITEM(object, i)));
+            }
+        } else {
+            result.constant = arena_.keep(Ref<>::share(object));
+        }
+        return result;
+    }
+
+    static bool has_tensors(PyObject* object) {
+        if (torch_room::is_tensor(object)) return true;
+        if (PyList_Check(object) || PyTuple_Check(object)) {
+            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+                if (has_tensors(PySequence_Fast_GET_ITEM(object, i))) return true;
+        } else if (PyDict_Check(object)) {
+            PyObject *key, *value;
+            for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);)
+                if (has_tensors(value)) return true;
+        } else if (PySlice_Check(object)) {
+            auto* slice = reinterpret_cast<PySliceObject*>(object);
+            return has_tensors(slice->start) || has_tensors(slice->stop) || has_tensors(slice->step);
+        }
+        return false;
+    }
+
+    graph::Node* node_of(PyObject* tensor) {
+        for (auto& [object, node] : nodes_)
+            if (object == tensor) return node;
+        auto* node = arena_.make<graph::Node>();
+        node->result.kind = graph::Result::Kind::Tensor;
+        node->result.tensor = arena_.make<TensorMeta>(torch_room::read_meta(tensor));
+        nodes_.push_back({tensor, node});
+        return node;
+    }
+
+    Arena arena_;
+    shape::Question question_;
+    std::vector<graph::Argument> arguments_;
+    std::vector<graph::KeywordArgument> keywords_;
+    std::vector<std::pair<PyObject*, graph::Node*>> nodes_;
+};
+
+/// Runs `work` at the boundary to Python.
+template <class Work>
+PyObject* at_boundary(Work work) {
+    try {
+        return work().release();
+    } catch (const PythonError&) {
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return nullptr;
+}
+
+Ref<> text(const std::string& string) {
+    return checked(PyUnicode_FromStringAndSize(string.data(), static_cast<Py_ssize_t>(string.size())));
+}
+
+Ref<> dims_tuple(const torch_room::Dims& dims) {
+    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+    for (std::size_t i = 0; i < dims.size(); ++i)
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), checked(PyLong_FromLongLong(dims[i].value())).release());
+    return tuple;
+}
+
+Ref<> describe(const TensorMeta& meta) {
+    Ref<> sizes = dims_tuple(meta.sizes), strides = dims_tuple(meta.strides);
+    Ref<> device = torch_room::device_object(meta.device);
+    return checked(Py_BuildValue(
+        "{s:O,s:O,s:L,s:O,s:O,s:O,s:O,s:O,s:K,s:O,s:O}", "size", sizes.get(), "stride", strides.get(), "storage_offset",
+        meta.storage_offset.value(), "dtype", torch_room::dtype_object(meta.dtype).get(), "device", device.get(), "layout",
+        torch_room::layout_object(meta.layout).get(), "requires_grad", meta.requires_grad ? Py_True : Py_False, "is_leaf",
+        meta.is_leaf ? Py_True : Py_False, "traits", static_cast<unsigned long long>(meta.dispatch_keys), "wrapped_number",
+        meta.is_wrapped_number ? Py_True : Py_False, "class", reinterpret_cast<PyObject*>(meta.python_class)));
+}
+
+Ref<> describe(const graph::Result& result) {
+    using Kind = graph::Result::Kind;
+    switch (result.kind) {
+        case Kind::Tensor: {
+            Ref<> meta = describe(*result.tensor);
+            return checked(Py_BuildValue("(sOi)", "tensor", meta.get(), result.same_as_argument));
+        }
+        case Kind::Constant: return checked(Py_BuildValue("(sO)", "constant", result.constant));
+        case Kind::Tuple:
+        case Kind::List: {
+            Ref<> items = checked(PyList_New(0));
+            for (const auto& item : result.items) checked(PyList_Append(items.get(), describe(item).get()));
+            auto* type = result.type == nullptr ? Py_None : reinterpret_cast<PyObject*>(result.type);
+            return checked(Py_BuildValue("(sOO)", result.kind == Kind::Tuple ? "tuple" : "list", items.get(), type));
+        }
+        case Kind::None: break;
+    }
+    return checked(Py_BuildValue("(s)", "none"));
+}
+
+Ref<> describe(const shape::Answer& answer) {
+    const char* statuses[] = {"ok", "data-dependent", "unsupported"};
+    Ref<> result = describe(answer.result);
+    Ref<> written = checked(PyList_New(0));
+    for (int index : answer.written) checked(PyList_Append(written.get(), checked(PyLong_FromLong(index)).get()));
+    Ref<> changed = checked(PyDict_New());
+    for (const auto& change : answer.changed_metadata)
+        checked(PyDict_SetItem(changed.get(), checked(PyLong_FromLong(change.argument)).get(), describe(*change.meta).get()));
+    Ref<> printed = text(shape::print(answer));
+    Ref<> reason = text(answer.reason);
+    return checked(Py_BuildValue("{s:s,s:O,s:O,s:O,s:i,s:O,s:O,s:O,s:O}", "status",
+                                 statuses[static_cast<int>(answer.status)], "result", result.get(), "written", written.get(),
+                                 "changed", changed.get(), "view_of", answer.view_of, "random",
+                                 answer.random ? Py_True : Py_False, "side_effect", answer.side_effect ? Py_True : Py_False,
+                                 "reason", reason.get(), "text", printed.get()));
+}
+
+shape::Way way_of(const char* name) {
+    std::string_view way(name);
+    if (way == "any") return shape::Way::Any;
+    if (way == "rule") return shape::Way::RuleOnly;
+    if (way == "fallback") return shape::Way::FallbackOnly;
+    PyErr_Format(PyExc_ValueError, "way is any, rule or fallback, not %s", name);
+    throw PythonError();
+}
+
+PyObject* shape_infer(PyObject*, PyObject* arguments) {
+    PyObject *target, *args, *kwargs = nullptr;
+    const char* way = "any";
+    if (!PyArg_ParseTuple(arguments, "OO!|O!s", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &way)) return nullptr;
+    return at_boundary([&] {
+        CallAsQuestion call(target, args, kwargs);
+        const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), way_of(way));
+        return answer == nullptr ? Ref<>::share(Py_None) : describe(*answer);
+    });
+}
+
+/// Best nanoseconds for one inference, of `rounds` rounds of `repeats` each.
+PyObject* shape_time(PyObject*, PyObject* arguments) {
+    PyObject *target, *args, *kwargs = nullptr;
+    const char* way = "any";
+    int repeats = 100, rounds = 5;
+    if (!PyArg_ParseTuple(arguments, "OO!|O!sii", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &way, &repeats, &rounds))
+        return nullptr;
+    return at_boundary([&] {
+        CallAsQuestion call(target, args, kwargs);
+        double best = -1;
+        for (int round = 0; round < rounds; ++round) {
+            Arena arena;
+            auto start = std::chrono::steady_clock::now();
+            for (int i = 0; i < repeats; ++i)
+                if (shape::infer_by(arena, call.question(), way_of(way)) == nullptr) return Ref<>::share(Py_None);
+            std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+            if (best < 0 || spent.count() / repeats < best) best = spent.count() / repeats;
+        }
+        return checked(PyFloat_FromDouble(best));
+    });
+}
+
+PyObject* shape_forget(PyObject*, PyObject*) {
+    shape::forget_answers();
+    Py_RETURN_NONE;
+}
+
+PyObject* shape_counts(PyObject*, PyObject*) {
+    const shape::Counts& counts = shape::counts();
+    return Py_BuildValue("{s:K,s:K,s:K,s:K}", "hits", counts.hits, "rules", counts.rules, "fallbacks", counts.fallbacks,
+                         "uncached", counts.uncached);
+}
+
+template <class T>
+Ref<> capsule_of(T value, const char* name) {
+    auto owned = std::make_unique<T>(std::move(value));
+    Ref<> capsule = checked(PyCapsule_New(owned.get(), name, [](PyObject* object) {
+        delete static_cast<T*>(PyCapsule_GetPointer(object, PyCapsule_GetName(object)));
+    }));
+    (void)owned.release();
+    return capsule;
+}
+
+template <class T>
+T& in_capsule(PyObject* capsule, const char* name) {
+    auto* pointer = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
+    if (pointer == nullptr) throw PythonError();
+    return *pointer;
+}
+
+constexpr const char* kCheckName = "stator.TensorCheck";
+constexpr const char* kStateName = "stator.GlobalState";
+
+PyObject* tensor_meta(PyObject*, PyObject* tensor) {
+    return at_boundary([&] {
+        return describe(torch_room::is_fake(tensor) ? torch_room::read_fake_meta(tensor) : torch_room::read_meta(tensor));
+    });
+}
+
+PyObject* tensor_check(PyObject*, PyObject* tensor) {
+    return at_boundary([&] { return capsule_of(torch_room::make_check(tensor), kCheckName); });
+}
+
+/// (matches, what differs, the check printed, ns for a match)
+PyObject* tensor_matches(PyObject*, PyObject* arguments) {
+    PyObject *capsule, *object;
+    if (!PyArg_ParseTuple(arguments, "OO", &capsule, &object)) return nullptr;
+    return at_boundary([&] {
+        auto& check = in_capsule<torch_room::TensorCheck>(capsule, kCheckName);
+        constexpr int repeats = 1000;
+        int matched = 0;
+        auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < repeats; ++i) matched += torch_room::matches(object, check);
+        std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+        Ref<> why = text(torch_room::explain_mismatch(object, check)), printed = text(torch_room::print(check));
+        return checked(Py_BuildValue("(OOOd)", matched == repeats ? Py_True : Py_False, why.get(), printed.get(),
+                                     spent.count() / repeats));
+    });
+}
+
+PyObject* global_state(PyObject*, PyObject*) {
+    return at_boundary([&] { return capsule_of(torch_room::snapshot_global_state(), kStateName); });
+}
+
+/// (matches, what differs, ns for a match)
+PyObject* global_state_matches(PyObject*, PyObject* capsule) {
+    return at_boundary([&] {
+        auto& state = in_capsule<torch_room::GlobalState>(capsule, kStateName);
+        constexpr int repeats = 1000;
+        int matched = 0;
+        auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < repeats; ++i) matched += torch_room::matches(state);
+        std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+        Ref<> why = text(torch_room::explain_mismatch(state));
+        return checked(Py_BuildValue("(OOd)", matched == repeats ? Py_True : Py_False, why.get(), spent.count() / repeats));
+    });
+}
+
+/// Calls `function` under other modes: (function, grad, inference, autocast dtype of the CPU or None).
+PyObject* with_modes(PyObject*, PyObject* arguments) {
+    PyObject *function, *dtype = Py_None;
+    int grad, inference;
+    if (!PyArg_ParseTuple(arguments, "Opp|O", &function, &grad, &inference, &dtype)) return nullptr;
+    return at_boundary([&] {
+        torch_room::Modes modes = torch_room::current_modes();
+        modes.grad = grad != 0;
+        modes.inference = inference != 0;
+        if (auto* cpu = modes.autocast_of({})) {
+            cpu->enabled = dtype != Py_None;
+            if (auto wanted = torch_room::as_dtype(dtype)) cpu->dtype = *wanted;
+        }
+        torch_room::WithModes with(modes);
+        return checked(PyObject_CallNoArgs(function));
+    });
+}
+
+PyObject* make_fake(PyObject*, PyObject* arguments) {
+    PyObject *mode, *tensor;
+    if (!PyArg_ParseTuple(arguments, "OO", &mode, &tensor)) return nullptr;
+    return at_boundary([&] { return torch_room::make_fake(mode, torch_room::read_meta(tensor)); });
+}
+
+/// Best nanoseconds for one fake tensor.
+PyObject* time_fake(PyObject*, PyObject* arguments) {
+    PyObject *mode, *tensor;
+    if (!PyArg_ParseTuple(arguments, "OO", &mode, &tensor)) return nullptr;
+    return at_boundary([&] {
+        TensorMeta meta = torch_room::read_meta(tensor);
+        double best = 1e18;
+        for (int round = 0; round < 5; ++round) {
+            constexpr int repeats = 200;
+            auto start = std::chrono::steady_clock::now();
+            for (int i = 0; i < repeats; ++i) torch_room::make_fake(mode, meta);
+            std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+            best = std::min(best, spent.count() / repeats);
+        }
+        return checked(PyFloat_FromDouble(best));
+    });
+}
+
+PyMethodDef kMethods[] = {
+    {"shape_infer", shape_infer, METH_VARARGS, "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
+    {"shape_time", shape_time, METH_VARARGS, "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
+    {"shape_forget", shape_forget, METH_NOARGS, "Forgets all answers."},
+    {"shape_counts", shape_counts, METH_NOARGS, "How questions were answered."},
+    {"tensor_meta", tensor_meta, METH_O, "The metadata of a tensor as a dict."},
+    {"tensor_check", tensor_check, METH_O, "The guard on a tensor like this one."},
+    {"tensor_matches", tensor_matches, METH_VARARGS, "tensor_matches(check, object): (matches, why not, check as text, ns)."},
+    {"global_state", global_state, METH_NOARGS, "A snapshot of PyTorch's global state."},
+    {"global_state_matches", global_state_matches, METH_O, "(matches, why not, ns)."},
+    {"with_modes", with_modes, METH_VARARGS, "with_modes(function, grad, inference, autocast_dtype=None)."},
+    {"make_fake", make_fake, METH_VARARGS, "make_fake(mode, tensor): a FakeTensor with the tensor's metadata."},
+    {"time_fake", time_fake, METH_VARARGS, "time_fake(mode, tensor): ns for making one."},
+    {}};
+
+}  // namespace
+
+bool bind_shape(PyObject* module) {
+    return PyModule_AddFunctions(module, kMethods) == 0;
+}
+
+}  // namespace stator

@@ -1,0 +1,212 @@
+#include "shape/call.h"
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "shape/strides.h"
+#include "shape/tensors.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+using torch_room::can_have_grad;
+namespace trait = torch_room::trait;
+
+Signature::Signature(std::string_view text) {
+    bool keyword_only = false;
+    while (!text.empty()) {
+        std::size_t end = std::min(text.find(' '), text.size());
+        std::string word(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (word == "*") {
+            keyword_only = true;
+            continue;
+        }
+        Parameter parameter;
+        parameter.keyword_only = keyword_only;
+        if (word.ends_with('?')) {
+            parameter.optional = true;
+            word.pop_back();
+        }
+        if (word.ends_with("...")) {
+            parameter.variadic = true;
+            word.resize(word.size() - 3);
+        }
+        PyObject* name = PyUnicode_InternFromString(word.c_str());
+        if (name == nullptr) throw PythonError();
+        parameter.name = name;
+        parameters_.push_back(parameter);
+    }
+    STATOR_CHECK(parameters_.size() <= kMost, "a signature with too many parameters");
+}
+
+int Signature::find(PyObject* name) const {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+        if (parameters_[i].name == name) return static_cast<int>(i);
+    // A keyword that was not interned, and PyTorch's other name for the first parameter.
+    std::string_view text = utf8(name);
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+        if (utf8(parameters_[i].name) == text) return static_cast<int>(i);
+    if (text == "input" && !parameters_.empty() && utf8(parameters_[0].name) == "self") return 0;
+    return -1;
+}
+
+bool Signature::bind(const Question& question, std::array<Operand, kMost>& slots) const {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < question.arguments.size(); ++i, ++next) {
+        if (next >= parameters_.size() || parameters_[next].keyword_only) return false;
+        const Parameter& parameter = parameters_[next];
+        Operand operand(question.arguments[i]);
+        if (parameter.variadic && !operand.is_sequence()) {
+            // `x.view(2, 3)`, but `x.view(torch.int32)` and `x.permute(*dims)` of one dimension too.
+            std::size_t rest = question.arguments.size() - i;
+            slots[next] = rest == 1 && !operand.integer() ? operand : Operand(&question.arguments[i], rest);
+            break;
+        }
+        slots[next] = operand;
+    }
+    for (const auto& keyword : question.keywords) {
+        int slot = find(keyword.name);
+        if (slot < 0 || slots[static_cast<std::size_t>(slot)].is_given()) return false;
+        slots[static_cast<std::size_t>(slot)] = Operand(keyword.value);
+    }
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+        if (!parameters_[i].optional && !slots[i].is_given()) return false;
+    return true;
+}
+
+bool Call::records(std::initializer_list<const TensorMeta*> inputs) const {
+    if (!state_.grad) return false;
+    for (const TensorMeta* input : inputs)
+        if (input != nullptr && input->requires_grad) return true;
+    return false;
+}
+
+bool Call::records(const std::vector<const TensorMeta*>& inputs) const {
+    if (!state_.grad) return false;
+    for (const TensorMeta* input : inputs)
+        if (input != nullptr && input->requires_grad) return true;
+    return false;
+}
+
+TensorMeta Call::fresh(Dims sizes, Dtype dtype, Device device) const {
+    Dims strides = contiguous_strides(sizes);
+    return fresh(std::move(sizes), std::move(strides), dtype, device);
+}
+
+TensorMeta Call::fresh(Dims sizes, Dims strides, Dtype dtype, Device device) const {
+    TensorMeta meta;
+    meta.sizes = std::move(sizes);
+    meta.strides = std::move(strides);
+    meta.dtype = dtype;
+    meta.device = device;
+    meta.dispatch_keys = state_.inference ? trait::kInference : 0;
+    meta.python_class = torch_room::tensor_class();
+    return meta;
+}
+
+TensorMeta Call::view_of(const TensorMeta& base, Dims sizes, Dims strides, Dim storage_offset) const {
+    TensorMeta meta;
+    meta.sizes = std::move(sizes);
+    meta.strides = std::move(strides);
+    meta.storage_offset = storage_offset;
+    meta.dtype = base.dtype;
+    meta.device = base.device;
+    meta.dispatch_keys = base.dispatch_keys;
+    meta.python_class = torch_room::tensor_class();
+    meta.requires_grad = state_.grad && base.requires_grad && can_have_grad(base.dtype);
+    meta.is_leaf = !meta.requires_grad;
+    return meta;
+}
+
+graph::Result Call::tensor_result(TensorMeta meta) {
+    graph::Result result;
+    result.kind = graph::Result::Kind::Tensor;
+    result.tensor = store_.intern(meta);
+    return result;
+}
+
+bool Call::returns(TensorMeta meta, bool recorded) {
+    meta.requires_grad = recorded && can_have_grad(meta.dtype);
+    meta.is_leaf = !meta.requires_grad;
+    answer_.result = tensor_result(std::move(meta));
+    return true;
+}
+
+bool Call::returns_view(const Operand& base, TensorMeta meta) {
+    answer_.result = tensor_result(std::move(meta));
+    answer_.view_of = index_of(base);
+    return true;
+}
+
+bool Call::returns_views(const Operand& base, std::vector<TensorMeta> views, bool as_list) {
+    answer_.result.kind = as_list ? graph::Result::Kind::List : graph::Result::Kind::Tuple;
+    for (TensorMeta& view : views) answer_.result.items.push_back(tensor_result(std::move(view)));
+    if (!views.empty()) answer_.view_of = index_of(base);
+    return true;
+}
+
+bool Call::returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type, bool as_list) {
+    answer_.result.kind = as_list ? graph::Result::Kind::List : graph::Result::Kind::Tuple;
+    answer_.result.type = type;
+    for (std::size_t i = 0; i < metas.size(); ++i) {
+        TensorMeta& meta = metas[i];
+        meta.requires_grad = recorded[i] && can_have_grad(meta.dtype);
+        meta.is_leaf = !meta.requires_grad;
+        answer_.result.items.push_back(tensor_result(std::move(meta)));
+    }
+    return true;
+}
+
+bool Call::returns_same(const Operand& argument) {
+    answer_.result = tensor_result(*argument.tensor());
+    answer_.result.same_as_argument = index_of(argument);
+    return true;
+}
+
+bool Call::returns_constant(Ref<> constant) {
+    answer_.result.kind = graph::Result::Kind::Constant;
+    answer_.result.constant = constant.get();
+    kept_.push_back(std::move(constant));
+    return true;
+}
+
+bool Call::note_write(const Operand& self, bool recorded, const TensorMeta*& after) {
+    const TensorMeta& before = *self.tensor();
+    if (may_overlap_itself(before)) return false;
+    if (state_.grad && before.requires_grad && before.is_leaf) return false;
+    // In inference mode a write to a normal tensor is not recorded; a view of a parameter may refuse it.
+    if (state_.inference && before.dispatch_keys == 0 && before.requires_grad) return false;
+    int index = index_of(self);
+    answer_.written.push_back(index);
+    TensorMeta meta = before;
+    if (recorded && can_have_grad(before.dtype) && !before.requires_grad) {
+        meta.requires_grad = true;
+        meta.is_leaf = false;
+        after = store_.intern(meta);
+        answer_.changed_metadata.push_back({index, after});
+    } else {
+        after = store_.intern(before);
+    }
+    return true;
+}
+
+bool Call::returns_written(const Operand& self, bool recorded) {
+    const TensorMeta* after = nullptr;
+    if (!note_write(self, recorded, after)) return false;
+    answer_.result.kind = graph::Result::Kind::Tensor;
+    answer_.result.tensor = after;
+    answer_.result.same_as_argument = index_of(self);
+    return true;
+}
+
+bool Call::writes(const Operand& self, bool recorded) {
+    const TensorMeta* after = nullptr;
+    return note_write(self, recorded, after);
+}
+
+int Call::index_of(const Operand& operand) const {
+    return TensorArguments(question_).index_of(operand.node());
+}
+
+}  // namespace stator::shape

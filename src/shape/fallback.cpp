@@ -1,0 +1,305 @@
+#include "shape/fallback.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "shape/tensors.h"
+#include "torch/fake.h"
+#include "torch/global_state.h"
+#include "torch/names.h"
+#include "torch/recorder.h"
+#include "torch/tensor.h"
+
+namespace stator::shape {
+
+namespace {
+
+using graph::Argument;
+using graph::Result;
+using torch_room::TensorMeta;
+
+/// A reason to give up that is not PyTorch's rejection.
+struct GaveUp {
+    Status status;
+    std::string reason;
+};
+
+/// The arguments of the call as Python objects, with a FakeTensor for each tensor.
+class FakeCall {
+  public:
+    FakeCall(Borrowed<> mode, const Question& question) : mode_(mode), tensors_(question) {
+        for (const graph::Node* node : tensors_.nodes()) fakes_.push_back(make(*node->result.tensor));
+        for (const auto& argument : question.arguments) arguments_.push_back(object(argument));
+        for (const auto& keyword : question.keywords) {
+            arguments_.push_back(object(keyword.value));
+            names_.push_back(keyword.name);
+        }
+        positional_ = question.arguments.size();
+    }
+
+    Ref<> run(const Question& question) {
+        std::vector<PyObject*> raw;
+        for (const auto& argument : arguments_) raw.push_back(argument.get());
+        Ref<> names;
+        if (!names_.empty()) {
+            names = checked(PyTuple_New(static_cast<Py_ssize_t>(names_.size())));
+            for (std::size_t i = 0; i < names_.size(); ++i)
+                PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names_[i]));
+        }
+        if (question.kind == graph::NodeKind::Method)
+            return checked(PyObject_VectorcallMethod(question.target, raw.data(), positional_, names.get()));
+        return checked(PyObject_Vectorcall(question.target, raw.data(), positional_, names.get()));
+    }
+
+    const std::vector<Ref<>>& fakes() const { return fakes_; }
+    const TensorMeta& meta(std::size_t index) const { return *tensors_.nodes()[index]->result.tensor; }
+
+  private:
+    Ref<> make(const TensorMeta& meta) { return torch_room::make_fake(mode_, meta); }
+
+    Ref<> object(const Argument& argument) {
+        using Kind = Argument::Kind;
+        switch (argument.kind) {
+            case Kind::Constant: return constant(argument.constant);
+            case Kind::Node:
+                if (int index = tensors_.index_of(argument.node); index >= 0) return fakes_[static_cast<std::size_t>(index)];
+                return value(argument.node->result);
+            case Kind::Tuple: {
+                Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(argument.items->values.size())));
+                fill(argument, [&](Py_ssize_t i, Ref<> item) { PyTuple_SET_ITEM(tuple.get(), i, item.release()); });
+                PyTypeObject* type = argument.items->type;
+                if (type == nullptr || type == &PyTuple_Type) return tuple;
+                // A named tuple takes its parts one by one, a `torch.Size` or structseq as one sequence.
+                auto* callable = reinterpret_cast<PyObject*>(type);
+                if (PyObject_HasAttrString(callable, "_make")) return checked(PyObject_CallObject(callable, tuple.get()));
+                return checked(PyObject_CallOneArg(callable, tuple.get()));
+            }
+            case Kind::List: {
+                Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(argument.items->values.size())));
+                fill(argument, [&](Py_ssize_t i, Ref<> item) { PyList_SET_ITEM(list.get(), i, item.release()); });
+                return list;
+            }
+            case Kind::Dict: {
+                Ref<> dict = checked(PyDict_New());
+                fill(argument, [&](Py_ssize_t i, Ref<> item) {
+                    checked(PyDict_SetItem(dict.get(), argument.items->keys[static_cast<std::size_t>(i)], item.get()));
+                });
+                return dict;
+            }
+            case Kind::Slice: {
+                std::vector<Ref<>> parts;
+                fill(argument, [&](Py_ssize_t, Ref<> item) { parts.push_back(std::move(item)); });
+                parts.resize(3, Ref<>::share(Py_None));
+                return checked(PySlice_New(parts[0].get(), parts[1].get(), parts[2].get()));
+            }
+        }
+        throw GaveUp{Status::Unsupported, "an argument of an unknown kind"};
+    }
+
+    template <class Put>
+    void fill(const Argument& argument, Put put) {
+        for (std::size_t i = 0; i < argument.items->values.size(); ++i)
+            put(static_cast<Py_ssize_t>(i), object(argument.items->values[i]));
+    }
+
+    /// A tensor among the constants is real: it takes part as its metadata, as every other tensor.
+    Ref<> constant(PyObject* object) {
+        if (!torch_room::is_tensor(object)) return Ref<>::share(object);
+        return make(torch_room::read_meta(object));
+    }
+
+    Ref<> value(const Result& result) {
+        switch (result.kind) {
+            case Result::Kind::None: return Ref<>::share(Py_None);
+            case Result::Kind::Constant: return Ref<>::share(result.constant);
+            case Result::Kind::Tensor: return make(*result.tensor);
+            default: throw GaveUp{Status::Unsupported, "a container that another operation returned, as an argument"};
+        }
+    }
+
+    Borrowed<> mode_;
+    TensorArguments tensors_;
+    std::vector<Ref<>> fakes_;
+    std::vector<Ref<>> arguments_;
+    std::vector<PyObject*> names_;
+    std::size_t positional_ = 0;
+};
+
+/// Reads what came back.
+class Reader {
+  public:
+    Reader(Store& store, const FakeCall& call, Answer& answer, std::vector<Ref<>>& kept)
+        : store_(store), call_(call), answer_(answer), kept_(kept) {}
+
+    Result read(PyObject* object) {
+        Result result;
+        if (object == Py_None) return result;
+        if (torch_room::is_tensor(object)) {
+            read_tensor(object, result);
+            return result;
+        }
+        if (torch_room::is_size(object) || is_constant(object)) {
+            result.kind = Result::Kind::Constant;
+            result.constant = object;
+            kept_.push_back(Ref<>::share(object));
+            return result;
+        }
+        if (PyTuple_Check(object) || PyList_CheckExact(object)) {
+            result.kind = PyTuple_Check(object) ? Result::Kind::Tuple : Result::Kind::List;
+            if (PyTuple_Check(object) && !PyTuple_CheckExact(object)) result.type = Py_TYPE(object);
+            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+                result.items.push_back(read(PySequence_Fast_GET_ITEM(object, i)));
+            return result;
+        }
+        throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
+    }
+
+  private:
+    static bool is_constant(PyObject* object) {
+        return PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyComplex_CheckExact(object) ||
+               PyUnicode_CheckExact(object) || torch_room::as_dtype(object) || torch_room::as_device(object) ||
+               torch_room::as_layout(object) || torch_room::as_memory_format(object);
+    }
+
+    void read_tensor(PyObject* object, Result& result) {
+        if (!torch_room::is_fake(object))
+            throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
+        TensorMeta meta = torch_room::read_fake_meta(object);
+        if (meta.layout != torch_room::Layout{}) throw GaveUp{Status::Unsupported, "a result that is not strided"};
+        result.kind = Result::Kind::Tensor;
+        result.tensor = store_.intern(meta);
+        const void* storage = torch_room::storage_identity(object);
+        for (std::size_t i = 0; i < call_.fakes().size(); ++i) {
+            PyObject* fake = call_.fakes()[i].get();
+            if (fake == object) {
+                result.same_as_argument = static_cast<int>(i);
+                return;
+            }
+            if (answer_.view_of < 0 && torch_room::storage_identity(fake) == storage) answer_.view_of = static_cast<int>(i);
+        }
+    }
+
+    Store& store_;
+    const FakeCall& call_;
+    Answer& answer_;
+    std::vector<Ref<>>& kept_;
+};
+
+/// Exceptions of FakeTensor that say "can't know" and not "is wrong".
+Borrowed<> fake_exception(const char* name) {
+    Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
+    return checked(PyObject_GetAttrString(module.get(), name)).release();
+}
+
+bool is_exception(PyObject* exception, Borrowed<> type) {
+    return PyErr_GivenExceptionMatches(exception, type);
+}
+
+std::string message_of(PyObject* exception) {
+    Ref<> text = Ref<>::steal(PyObject_Str(exception));
+    if (!text) {
+        PyErr_Clear();
+        return type_name(Py_TYPE(exception));
+    }
+    std::string message(utf8(text.get()));
+    if (auto line_end = message.find('\n'); line_end != std::string::npos) message.resize(line_end);
+    return message;
+}
+
+/// Sorts the current exception: rethrows what is PyTorch's rejection, gives up on the rest.
+[[noreturn]] void classify_error(const Question& question) {
+    TakenError error = TakenError::take();
+    static PyObject* const data_dependent[] = {fake_exception("DataDependentOutputException").get(),
+                                               fake_exception("DynamicOutputShapeException").get()};
+    static PyObject* const unsupported[] = {fake_exception("UnsupportedOperatorException").get(),
+                                            fake_exception("UnsupportedFakeTensorException").get(),
+                                            fake_exception("UnsupportedMutationAliasingException").get(),
+                                            fake_exception("MetadataMismatchError").get(), PyExc_NotImplementedError,
+                                            PyExc_AssertionError, PyExc_RecursionError, PyExc_MemoryError};
+    PyObject* exception = error.exception();
+    for (PyObject* type : data_dependent)
+        if (is_exception(exception, type)) throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
+    for (PyObject* type : unsupported)
+        if (is_exception(exception, type)) throw GaveUp{Status::Unsupported, message_of(exception)};
+    // How far a storage reaches is not part of metadata, so that an error here may be ours.
+    if (question.kind == graph::NodeKind::Method && utf8(question.target).find("as_strided") != std::string_view::npos)
+        throw GaveUp{Status::Unsupported, message_of(exception)};
+    std::move(error).restore();
+    throw PythonError();
+}
+
+/// Keeps PyTorch from logging a traceback for each rejected operation.
+class WithoutLogging {
+  public:
+    WithoutLogging() { set(Py_True); }
+    ~WithoutLogging() {
+        ErrorAside aside;
+        set(Py_False);
+    }
+    WithoutLogging(const WithoutLogging&) = delete;
+    WithoutLogging& operator=(const WithoutLogging&) = delete;
+
+  private:
+    static void set(PyObject* disabled) {
+        static PyObject* logger = [] {
+            Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
+            return checked(PyObject_GetAttrString(module.get(), "log")).release();
+        }();
+        if (PyObject_SetAttrString(logger, "disabled", disabled) < 0) PyErr_Clear();
+    }
+};
+
+Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
+    Answer answer;
+    Ref<> returned;
+    Borrowed<> mode = torch_room::shared_fake_mode();
+    std::unique_ptr<FakeCall> call;
+    try {
+        call = std::make_unique<FakeCall>(mode, question);
+    } catch (const PythonError&) {
+        TakenError error = TakenError::take();
+        throw GaveUp{Status::Unsupported, message_of(error.exception())};
+    }
+    {
+        torch_room::KeepRandomState keep_random_state;
+        WithoutLogging without_logging;
+        torch_room::RecordingUnderFakeMode recorder(mode);
+        try {
+            returned = call->run(question);
+        } catch (const PythonError&) {
+        }
+        answer.random = recorder.recording().random;
+        answer.side_effect = recorder.recording().side_effect;
+        for (const void* storage : recorder.recording().written)
+            for (std::size_t i = 0; i < call->fakes().size(); ++i) {
+                int index = static_cast<int>(i);
+                if (torch_room::storage_identity(call->fakes()[i].get()) == storage &&
+                    std::find(answer.written.begin(), answer.written.end(), index) == answer.written.end())
+                    answer.written.push_back(index);
+            }
+    }
+    if (!returned) classify_error(question);
+    answer.result = Reader(store, *call, answer, kept).read(returned.get());
+    for (std::size_t i = 0; i < call->fakes().size(); ++i) {
+        TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
+        if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});
+    }
+    return answer;
+}
+
+}  // namespace
+
+Answer ask_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept) {
+    try {
+        return ask(store, question, kept);
+    } catch (GaveUp& gave_up) {
+        Answer answer;
+        answer.status = gave_up.status;
+        answer.reason = std::move(gave_up.reason);
+        return answer;
+    }
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,97 @@
+#include "shape/infer.h"
+
+#include "shape/fallback.h"
+#include "shape/key.h"
+#include "shape/rules.h"
+#include "shape/store.h"
+#include "torch/global_state.h"
+
+namespace stator::shape {
+
+namespace {
+
+Counts counters;
+
+Answer unknown_state() {
+    Answer answer;
+    answer.status = Status::Unsupported;
+    answer.reason = "a torch dispatch mode, a torch function mode or a functorch transform is active";
+    return answer;
+}
+
+/// The answer where it can't be shared: the arena holds it and what it points to.
+const Answer& for_arena_alone(Arena& arena, Answer answer, std::vector<Ref<>> kept) {
+    for (Ref<>& object : kept) arena.keep(std::move(object));
+    return *arena.make<Answer>(std::move(answer));
+}
+
+}  // namespace
+
+const Answer& infer(Arena& arena, const Question& question) {
+    torch_room::ResultState state = torch_room::read_result_state();
+    if (state.unknown) return for_arena_alone(arena, unknown_state(), {});
+    if (current_store()->is_full()) forget_answers();
+    // A reference of our own: PyTorch may run Python code meanwhile, and that may forget all answers.
+    std::shared_ptr<Store> store = current_store();
+    Store::pin(store, arena);
+    Key key(*store, question, state);
+    if (key.is_cacheable()) {
+        if (const Answer* known = store->find(key.words(), key.hash())) {
+            ++counters.hits;
+            return *known;
+        }
+    }
+    std::vector<Ref<>> kept;
+    Answer answer;
+    if (answer_by_rule(*store, question, state, answer, kept)) {
+        ++counters.rules;
+    } else {
+        ++counters.fallbacks;
+        answer = ask_fake_tensors(*store, question, kept);
+    }
+    if (!key.is_cacheable()) {
+        ++counters.uncached;
+        return for_arena_alone(arena, std::move(answer), std::move(kept));
+    }
+    for (Ref<>& object : key.objects()) kept.push_back(std::move(object));
+    return *store->add(key.words(), key.hash(), std::move(answer), std::move(kept));
+}
+
+const Answer* infer_by(Arena& arena, const Question& question, Way way) {
+    if (way == Way::Any) return &infer(arena, question);
+    torch_room::ResultState state = torch_room::read_result_state();
+    std::shared_ptr<Store> store = current_store();
+    Store::pin(store, arena);
+    Answer answer;
+    std::vector<Ref<>> kept;
+    if (way == Way::RuleOnly) {
+        if (state.unknown || !answer_by_rule(*store, question, state, answer, kept)) return nullptr;
+    } else {
+        answer = ask_fake_tensors(*store, question, kept);
+    }
+    return &for_arena_alone(arena, std::move(answer), std::move(kept));
+}
+
+void forget_answers() {
+    current_store() = std::make_shared<Store>();
+}
+
+const Counts& counts() {
+    return counters;
+}
+
+std::string print(const Answer& answer) {
+    if (answer.status == Status::DataDependent) return "data-dependent: " + answer.reason;
+    if (answer.status == Status::Unsupported) return "unsupported: " + answer.reason;
+    std::string text = graph::print(answer.result);
+    if (answer.result.same_as_argument >= 0) text = "argument " + std::to_string(answer.result.same_as_argument) + ": " + text;
+    if (answer.view_of >= 0) text = "view of " + std::to_string(answer.view_of) + ": " + text;
+    for (int index : answer.written) text += ", writes " + std::to_string(index);
+    for (const MetadataChange& change : answer.changed_metadata)
+        text += ", " + std::to_string(change.argument) + " becomes " + torch_room::print(*change.meta);
+    if (answer.random) text += ", random";
+    if (answer.side_effect) text += ", side effect";
+    return text;
+}
+
+}  // namespace stator::shape

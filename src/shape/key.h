@@ -1,0 +1,47 @@
+/// A question as a row of words that are equal exactly where the answers have to be. Metadata goes in as the address of the
+/// store's one copy; constants by type and value, so that `1`, `True` and `1.0` differ; objects that can't change by
+/// their address.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ref.h"
+#include "shape/infer.h"
+#include "shape/store.h"
+#include "torch/global_state.h"
+
+namespace stator::shape {
+
+class Key {
+  public:
+    /// Metadata is interned in `store`.
+    Key(Store& store, const Question& question, const torch_room::ResultState& state);
+
+    /// Some arguments can't be compared: the answer is for this question alone.
+    bool is_cacheable() const { return cacheable_; }
+    std::span<const std::uint64_t> words() const { return words_; }
+    std::uint64_t hash() const { return hash_; }
+    /// References to the objects whose addresses are in the words.
+    std::vector<Ref<>> objects() const;
+
+  private:
+    void add(std::uint64_t word);
+    void add_object(PyObject* object);
+    void add_string(PyObject* string);
+    void add_target(const Question& question);
+    void add_argument(const graph::Argument& argument);
+    void add_result(const graph::Result& result);
+    void add_constant(PyObject* constant);
+
+    Store& store_;
+    std::vector<std::uint64_t> words_;
+    std::vector<PyObject*> objects_;
+    std::vector<Ref<>> owned_;  // strings that were not interned before
+    std::vector<const graph::Node*> tensors_;
+    std::uint64_t hash_ = 0x9e3779b97f4a7c15;
+    bool cacheable_ = true;
+};
+
+}  // namespace stator::shape

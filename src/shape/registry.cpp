@@ -1,0 +1,78 @@
+#include "shape/registry.h"
+
+#include <string>
+
+#include "base/python_error.h"
+#include "base/text.h"
+
+namespace stator::shape {
+
+namespace {
+
+/// The object behind a dotted name, or null; kept for ever.
+PyObject* find_object(std::string_view place, const std::string& name) {
+    const std::pair<std::string_view, const char*> modules[] = {
+        {"torch", "torch"},           {"F", "torch.nn.functional"}, {"operator", "_operator"}, {"_C._nn", "torch._C._nn"},
+        {"special", "torch.special"}, {"Tensor", "torch"},          {"builtins", "builtins"},  {"math", "math"},
+    };
+    for (auto [prefix, module] : modules) {
+        if (prefix != place) continue;
+        Ref<> found = checked(PyImport_ImportModule(module));
+        if (place == "Tensor") found = checked(PyObject_GetAttrString(found.get(), "Tensor"));
+        PyObject* object = PyObject_GetAttrString(found.get(), name.c_str());
+        if (object == nullptr) PyErr_Clear();
+        return object;
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+void Registry::add(std::string_view names, std::string_view signature, RuleFunction function, int variant) {
+    rules_.push_back({Signature(signature), function, variant, false});
+    while (!names.empty()) {
+        std::size_t end = std::min(names.find(' '), names.size());
+        add_name(names.substr(0, end), &rules_.back());
+        names.remove_prefix(std::min(end + 1, names.size()));
+    }
+}
+
+void Registry::add_neutral(std::string_view names, std::string_view signature, RuleFunction function, int variant) {
+    add(names, signature, function, variant);
+    rules_.back().autocast_neutral = true;
+}
+
+void Registry::add_name(std::string_view name, const Rule* rule) {
+    std::size_t dot = name.rfind('.');
+    std::string_view place = name.substr(0, dot);
+    std::string last(name.substr(dot + 1));
+    PyObject* object = find_object(place, last);
+    if (object == nullptr) return;
+    functions_.insert_or_assign(object, rule);
+    if (place == "Tensor") {
+        PyObject* string = PyUnicode_InternFromString(last.c_str());
+        if (string == nullptr) throw PythonError();
+        methods_.insert_or_assign(utf8(string), rule);
+    }
+}
+
+const Rule* Registry::find(const Question& question) const {
+    if (question.kind == graph::NodeKind::Method) {
+        auto found = methods_.find(utf8(question.target));
+        return found == methods_.end() ? nullptr : found->second;
+    }
+    auto found = functions_.find(question.target.get());
+    return found == functions_.end() ? nullptr : found->second;
+}
+
+const Registry& Registry::get() {
+    static const Registry* registry = [] {
+        auto* made = new Registry;
+        add_elementwise_rules(*made);
+        add_view_rules(*made);
+        return made;
+    }();
+    return *registry;
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,48 @@
+/// Which rule answers for which callable and which method.
+#pragma once
+
+#include <deque>
+#include <string_view>
+#include <unordered_map>
+
+#include "shape/call.h"
+
+namespace stator::shape {
+
+/// False where the rule does not know this form of its operation; it has then answered nothing.
+using RuleFunction = bool (*)(Call& call);
+
+struct Rule {
+    Signature signature;
+    RuleFunction function;
+    int variant = 0;
+    /// Holds under autocast too, because autocast leaves the operation alone.
+    bool autocast_neutral = false;
+};
+
+class Registry {
+  public:
+    /// All rules, found when first asked for.
+    static const Registry& get();
+
+    /// Names are separated by spaces and say where the operation is found: `torch.add`, `F.relu`, `Tensor.add` (the method and
+    /// the function on the class), `operator.add`. Names that this PyTorch does not have are left out.
+    void add(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0);
+    /// The same for an operation that autocast leaves alone.
+    void add_neutral(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0);
+
+    const Rule* find(const Question& question) const;
+
+  private:
+    void add_name(std::string_view name, const Rule* rule);
+
+    std::deque<Rule> rules_;
+    std::unordered_map<PyObject*, const Rule*> functions_;
+    std::unordered_map<std::string_view, const Rule*> methods_;
+};
+
+// One for each family, in the file of that family.
+void add_elementwise_rules(Registry& registry);
+void add_view_rules(Registry& registry);
+
+}  // namespace stator::shape

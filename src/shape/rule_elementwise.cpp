@@ -1,0 +1,309 @@
+/// Operations on each element: unary and binary arithmetic, comparison, logic, and their in-place forms.
+#include <string>
+
+#include "shape/promotion.h"
+#include "shape/registry.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+using torch_room::is_complex;
+using torch_room::is_floating;
+using torch_room::is_integral;
+
+/// What an operation takes and gives, packed into a rule's variant.
+enum Trait : int {
+    kOutputMask = 3,  // an OutputType
+    kNoBool = 1 << 2,
+    kNoComplex = 1 << 3,
+    kNoInteger = 1 << 4,
+    kIntegralOnly = 1 << 5,
+    kNoGrad = 1 << 6,
+    kInPlace = 1 << 7,
+    kReflected = 1 << 8,
+    kNoMixedFloat = 1 << 9,
+};
+
+constexpr int kCommon = static_cast<int>(OutputType::Common);
+constexpr int kToFloat = static_cast<int>(OutputType::Float);
+constexpr int kToBool = static_cast<int>(OutputType::Bool);
+constexpr int kToReal = static_cast<int>(OutputType::RealOfComplex);
+
+OutputType output_of(int variant) {
+    return static_cast<OutputType>(variant & kOutputMask);
+}
+
+bool accepts(Dtype type, int variant) {
+    if ((variant & kNoBool) && type == kBool) return false;
+    if ((variant & kNoComplex) && is_complex(type)) return false;
+    if ((variant & kNoInteger) && is_integral(type)) return false;
+    if ((variant & kIntegralOnly) && !is_integral(type)) return false;
+    return type != kComplexHalf;
+}
+
+bool finish(Call& call, Elementwise& elementwise, const Operand& self, bool in_place) {
+    auto common = elementwise.common_type();
+    if (!common || !accepts(*common, call.variant())) return false;
+    OutputType output = output_of(call.variant());
+    bool differentiable = !(call.variant() & kNoGrad);
+    return in_place ? elementwise.writes_to(self, output, differentiable) : elementwise.gives(output, differentiable);
+}
+
+bool unary(Call& call) {
+    Elementwise elementwise(call);
+    if (call[0].tensor() == nullptr || !elementwise.add(call[0])) return false;
+    return finish(call, elementwise, call[0], call.variant() & kInPlace);
+}
+
+bool binary(Call& call) {
+    Elementwise elementwise(call);
+    const Operand &left = call[0], &right = call[1];
+    // As a function the first argument is a tensor; operators also come reflected.
+    if (left.tensor() == nullptr && !((call.variant() & kReflected) && right.tensor() != nullptr)) return false;
+    if (!elementwise.add(left) || !elementwise.add(right)) return false;
+    bool in_place = (call.variant() & kInPlace) && left.tensor() != nullptr;
+    return finish(call, elementwise, left, in_place);
+}
+
+/// `add` and `sub` with `alpha`.
+bool binary_with_alpha(Call& call) {
+    if (call[2].is_given()) {
+        auto type = call[2].number_type();
+        if (!type || *type == kBool || is_complex(*type)) return false;
+        Elementwise elementwise(call);
+        if (!elementwise.add(call[0]) || !elementwise.add(call[1])) return false;
+        auto common = elementwise.common_type();
+        if (!common || *common == kBool || (is_floating(*type) && is_integral(*common))) return false;
+    }
+    return binary(call);
+}
+
+/// Subtraction refuses `bool`, also where only one side is.
+bool subtract(Call& call) {
+    for (std::size_t i = 0; i < 2; ++i) {
+        if (call[i].tensor() != nullptr && call[i].tensor()->dtype == kBool) return false;
+        if (call[i].number_type() == kBool) return false;
+    }
+    return binary_with_alpha(call);
+}
+
+/// `div` with `rounding_mode`.
+bool divide(Call& call) {
+    if (call[2].is_absent()) return binary(call);
+    auto mode = call[2].string();
+    if (mode != "floor" && mode != "trunc") return false;
+    Elementwise elementwise(call);
+    if (call[0].tensor() == nullptr || !elementwise.add(call[0]) || !elementwise.add(call[1])) return false;
+    auto common = elementwise.common_type();
+    if (!common || is_complex(*common) || *common == kBool) return false;
+    return (call.variant() & kInPlace) ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+}
+
+bool power(Call& call) {
+    // An integer to a negative power is refused, and that depends on the number.
+    if (auto exponent = call[1].real(); exponent && *exponent < 0) {
+        const TensorMeta* base = call[0].tensor();
+        if (base == nullptr || is_integral(base->dtype)) return false;
+    }
+    if (call[0].tensor() == nullptr && call[0].number_type() == kBool) return false;
+    return binary(call);
+}
+
+/// Shifts and bitwise operators between a tensor and a number need an integer number.
+bool bitwise(Call& call) {
+    for (std::size_t i = 0; i < 2; ++i)
+        if (auto type = call[i].number_type(); type && !is_integral(*type)) return false;
+    return binary(call);
+}
+
+struct Named {
+    const char* name;
+    int traits;
+};
+
+constexpr Named kUnary[] = {
+    {"acos", kToFloat},
+    {"arccos", kToFloat},
+    {"acosh", kToFloat},
+    {"arccosh", kToFloat},
+    {"asin", kToFloat},
+    {"arcsin", kToFloat},
+    {"asinh", kToFloat},
+    {"arcsinh", kToFloat},
+    {"atan", kToFloat},
+    {"arctan", kToFloat},
+    {"atanh", kToFloat},
+    {"arctanh", kToFloat},
+    {"cos", kToFloat},
+    {"cosh", kToFloat},
+    {"sin", kToFloat},
+    {"sinh", kToFloat},
+    {"tan", kToFloat},
+    {"tanh", kToFloat},
+    {"sinc", kToFloat},
+    {"exp", kToFloat},
+    {"exp2", kToFloat},
+    {"expm1", kToFloat},
+    {"log", kToFloat},
+    {"log2", kToFloat},
+    {"log10", kToFloat},
+    {"log1p", kToFloat},
+    {"sqrt", kToFloat},
+    {"rsqrt", kToFloat},
+    {"reciprocal", kToFloat},
+    {"sigmoid", kToFloat},
+    {"erf", kToFloat | kNoComplex},
+    {"erfc", kToFloat | kNoComplex},
+    {"erfinv", kToFloat | kNoComplex},
+    {"lgamma", kToFloat | kNoComplex},
+    {"digamma", kToFloat | kNoComplex},
+    {"i0", kToFloat | kNoComplex},
+    {"deg2rad", kToFloat | kNoComplex},
+    {"rad2deg", kToFloat | kNoComplex},
+    {"ceil", kCommon | kNoComplex | kNoBool},
+    {"floor", kCommon | kNoComplex | kNoBool},
+    {"trunc", kCommon | kNoComplex | kNoBool},
+    {"fix", kCommon | kNoComplex | kNoBool},
+    {"frac", kCommon | kNoComplex | kNoInteger},
+    {"neg", kCommon | kNoBool},
+    {"negative", kCommon | kNoBool},
+    {"sign", kCommon | kNoComplex},
+    {"sgn", kCommon},
+    {"square", kCommon},
+    {"relu", kCommon | kNoComplex | kNoBool},
+    {"bitwise_not", kCommon | kIntegralOnly},
+    {"logical_not", kToBool | kNoGrad},
+};
+
+constexpr Named kUnaryFunctional[] = {
+    {"abs", kToReal},       {"absolute", kToReal},
+    {"isnan", kToBool | kNoGrad},   {"isinf", kToBool | kNoGrad},    {"isfinite", kToBool | kNoGrad},
+    {"isposinf", kToBool | kNoGrad | kNoComplex}, {"isneginf", kToBool | kNoGrad | kNoComplex},
+    {"signbit", kToBool | kNoGrad | kNoComplex},
+};
+
+constexpr Named kBinary[] = {
+    {"mul", kCommon},
+    {"multiply", kCommon},
+    {"floor_divide", kCommon | kNoComplex | kNoBool},
+    {"remainder", kCommon | kNoComplex | kNoBool},
+    {"fmod", kCommon | kNoComplex | kNoBool},
+    {"atan2", kToFloat | kNoComplex},
+    {"arctan2", kToFloat | kNoComplex},
+    {"eq", kToBool | kNoGrad},
+    {"ne", kToBool | kNoGrad},
+    {"not_equal", kToBool | kNoGrad},
+    {"lt", kToBool | kNoGrad | kNoComplex},
+    {"less", kToBool | kNoGrad | kNoComplex},
+    {"le", kToBool | kNoGrad | kNoComplex},
+    {"less_equal", kToBool | kNoGrad | kNoComplex},
+    {"gt", kToBool | kNoGrad | kNoComplex},
+    {"greater", kToBool | kNoGrad | kNoComplex},
+    {"ge", kToBool | kNoGrad | kNoComplex},
+    {"greater_equal", kToBool | kNoGrad | kNoComplex},
+    {"xlogy", kToFloat | kNoComplex},
+};
+
+/// Both sides have to be tensors.
+constexpr Named kBinaryTensors[] = {
+    {"maximum", kCommon | kNoComplex}, {"minimum", kCommon | kNoComplex}, {"fmax", kCommon | kNoComplex},
+    {"fmin", kCommon | kNoComplex},    {"logical_and", kToBool | kNoGrad}, {"logical_or", kToBool | kNoGrad},
+    {"logical_xor", kToBool | kNoGrad},
+};
+
+bool binary_tensors(Call& call) {
+    return call[1].tensor() != nullptr && binary(call);
+}
+
+std::string both(const char* name) {
+    return std::string("torch.") + name + " Tensor." + name;
+}
+
+}  // namespace
+
+void add_elementwise_rules(Registry& registry) {
+    for (auto [name, traits] : kUnary) {
+        registry.add(both(name), "self", unary, traits);
+        registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace);
+    }
+    for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits);
+    registry.add("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary, kToReal | kInPlace | kNoComplex);
+    registry.add("operator.neg Tensor.__neg__", "self", unary, kCommon | kNoBool);
+    registry.add("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal);
+    registry.add("operator.invert operator.inv Tensor.__invert__", "self", unary, kCommon | kIntegralOnly);
+
+    for (auto [name, traits] : kBinary) {
+        registry.add(both(name), "self other", binary, traits);
+        registry.add(both((std::string(name) + "_").c_str()), "self other", binary, traits | kInPlace);
+    }
+    for (auto [name, traits] : kBinaryTensors) {
+        registry.add(both(name), "self other", binary_tensors, traits);
+        if (traits & kNoGrad) registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace);
+    }
+
+    registry.add("torch.add Tensor.add", "self other * alpha?", binary_with_alpha, kCommon);
+    registry.add("Tensor.add_", "self other * alpha?", binary_with_alpha, kCommon | kInPlace);
+    registry.add("torch.sub Tensor.sub torch.subtract Tensor.subtract", "self other * alpha?", subtract, kCommon);
+    registry.add("Tensor.sub_ Tensor.subtract_", "self other * alpha?", subtract, kCommon | kInPlace);
+    registry.add("torch.rsub", "self other * alpha?", subtract, kCommon);
+    registry.add("torch.div Tensor.div torch.divide Tensor.divide", "self other * rounding_mode?", divide, kToFloat);
+    registry.add("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
+    registry.add("torch.true_divide Tensor.true_divide", "self other", divide, kToFloat);
+    registry.add("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
+    registry.add("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
+
+    struct Operator {
+        const char* name;
+        RuleFunction function;
+        int traits;
+    };
+    const Operator operators[] = {
+        {"add", binary, kCommon},
+        {"sub", subtract, kCommon},
+        {"mul", binary, kCommon},
+        {"truediv", divide, kToFloat},
+        {"floordiv", binary, kCommon | kNoComplex | kNoBool},
+        {"mod", binary, kCommon | kNoComplex | kNoBool},
+        {"pow", power, kCommon},
+        {"and", bitwise, kCommon | kIntegralOnly},
+        {"or", bitwise, kCommon | kIntegralOnly},
+        {"xor", bitwise, kCommon | kIntegralOnly},
+        {"lshift", bitwise, kCommon | kIntegralOnly | kNoBool},
+        {"rshift", bitwise, kCommon | kIntegralOnly | kNoBool},
+    };
+    for (auto [name, function, traits] : operators) {
+        std::string plain(name);
+        // `operator.and_` and `operator.or_` are spelt so because of Python's keywords.
+        std::string in_operator = plain == "and" || plain == "or" ? plain + "_" : plain;
+        registry.add("operator." + in_operator, "self other", function, traits | kReflected);
+        registry.add("Tensor.__" + plain + "__", "self other", function, traits);
+        registry.add("operator.i" + plain, "self other", function, traits | kReflected | kInPlace);
+        registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace);
+        registry.add("Tensor.__r" + plain + "__", "self other", function, traits);
+    }
+    const Operator comparisons[] = {
+        {"eq", binary, kToBool | kNoGrad},
+        {"ne", binary, kToBool | kNoGrad},
+        {"lt", binary, kToBool | kNoGrad | kNoComplex},
+        {"le", binary, kToBool | kNoGrad | kNoComplex},
+        {"gt", binary, kToBool | kNoGrad | kNoComplex},
+        {"ge", binary, kToBool | kNoGrad | kNoComplex},
+    };
+    for (auto [name, function, traits] : comparisons) {
+        registry.add(std::string("operator.") + name, "self other", function, traits | kReflected);
+        registry.add(std::string("Tensor.__") + name + "__", "self other", function, traits);
+    }
+    for (const char* name : {"bitwise_and", "bitwise_or", "bitwise_xor"}) {
+        registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
+        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kInPlace);
+    }
+    for (const char* name : {"bitwise_left_shift", "bitwise_right_shift"}) {
+        registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
+        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kInPlace);
+    }
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,58 @@
+#include "shape/rules.h"
+
+#include "shape/registry.h"
+#include "torch/dtypes.h"
+#include "torch/names.h"
+
+namespace stator::shape {
+
+namespace {
+
+/// Rules speak of ordinary tensors: strided, of ordinary dtypes, with known sizes, without conjugate or negative bits, of
+/// no subclass. An inference tensor is ordinary in inference mode.
+bool is_ordinary(const TensorMeta& meta, const torch_room::ResultState& state) {
+    if (meta.layout != torch_room::Layout{} || !torch_room::is_ordinary(meta.dtype) || meta.is_wrapped_number) return false;
+    if (meta.dispatch_keys != 0 && !(state.inference && meta.dispatch_keys == torch_room::trait::kInference)) return false;
+    if (meta.python_class != torch_room::tensor_class() && meta.python_class != torch_room::parameter_class()) return false;
+    for (std::size_t i = 0; i < meta.sizes.size(); ++i)
+        if (!meta.sizes[i].is_known() || !meta.strides[i].is_known()) return false;
+    return meta.storage_offset.is_known();
+}
+
+bool are_ordinary(std::span<const graph::Argument> arguments, const torch_room::ResultState& state);
+
+bool is_ordinary(const graph::Argument& argument, const torch_room::ResultState& state) {
+    using Kind = graph::Argument::Kind;
+    if (argument.kind == Kind::Constant) return true;
+    if (argument.kind == Kind::Node) {
+        const graph::Result& result = argument.node->result;
+        return result.kind != graph::Result::Kind::Tensor || is_ordinary(*result.tensor, state);
+    }
+    return are_ordinary(argument.items->values, state);
+}
+
+bool are_ordinary(std::span<const graph::Argument> arguments, const torch_room::ResultState& state) {
+    for (const auto& argument : arguments)
+        if (!is_ordinary(argument, state)) return false;
+    return true;
+}
+
+}  // namespace
+
+bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
+                    std::vector<Ref<>>& kept) {
+    const Rule* rule = Registry::get().find(question);
+    if (rule == nullptr) return false;
+    if (state.autocast && !rule->autocast_neutral) return false;
+    if (!are_ordinary(question.arguments, state)) return false;
+    for (const auto& keyword : question.keywords)
+        if (!is_ordinary(keyword.value, state)) return false;
+    Call call(store, question, state, rule->variant, answer, kept);
+    if (!rule->signature.bind(question, call.slots())) return false;
+    if (rule->function(call)) return true;
+    answer = Answer();
+    kept.clear();
+    return false;
+}
+
+}  // namespace stator::shape

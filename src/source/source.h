@@ -1,0 +1,92 @@
+/// Where a value came from. Sources form a tree whose roots are the slots of the entered frame and a few pinned
+/// objects; guards, the fetching of inputs, the rebuilding of values and the words of messages all come from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/ref.h"
+
+namespace stator {
+
+struct Value;
+
+/// How a source is reached from its parent. Each is a plain read of memory: fetching never runs user code.
+enum class Access : std::uint8_t {
+    Slot,          // root: slot `number` of the frame
+    Function,      // root: the function whose frame it is
+    Pinned,        // root: `object` itself, kept alive by the entry; reached again by identity
+    Globals,       // the globals dict of a function
+    Builtins,      // the builtins dict of a function
+    ClosureCell,   // cell `number` of a function's closure
+    CellContents,  // what a cell holds
+    Default,       // positional default `number` of a function
+    KeywordDefault,  // keyword-only default `key` of a function
+    Item,          // item `number` of a tuple or list
+    DictItem,      // value of `key` in a dict, by the dict's own lookup
+    InstanceDict,  // the dict of an instance, a Python module or a function
+    ClassAttribute,  // `key` as found along the MRO of a class, unbound
+    Member,        // `key` read through a C member or getset descriptor of a builtin class or of `__slots__`
+    MethodSelf,    // of a bound method
+    MethodFunction,  // of a bound method
+};
+
+struct Source {
+    Access access;
+    std::int32_t number = 0;
+    Source* parent = nullptr;
+    PyObject* key = nullptr;     // kept alive by the arena
+    PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
+    Value* value = nullptr;      // the value made of it, once one was
+    std::vector<Source*> children;
+    std::int32_t register_number = -1;  // given when the guard program is built
+};
+
+/// All sources of one trace: one place, one source.
+class Provenance {
+  public:
+    explicit Provenance(Arena& arena) : arena_(arena) {}
+
+    Source* slot(int number, Borrowed<> name, Borrowed<> object);
+    Source* function(Borrowed<> object);
+    Source* pinned(Borrowed<> object);
+    /// The child of `parent` by this access; `object` is what was found there. `is_new` tells whether it was asked for
+    /// the first time.
+    Source* child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object,
+                  bool* is_new = nullptr);
+
+    const std::vector<Source*>& roots() const { return roots_; }
+
+  private:
+    /// Keys are compared by identity: attribute names are interned, and two sources for one place cost a second look-up,
+    /// not a wrong answer.
+    struct ChildKey {
+        Source* parent;
+        Access access;
+        std::int32_t number;
+        PyObject* key;
+        friend bool operator==(const ChildKey&, const ChildKey&) = default;
+    };
+    struct HashChildKey {
+        std::size_t operator()(const ChildKey& place) const {
+            auto mix = [](std::size_t seed, std::size_t value) { return (seed ^ value) * 0x9E3779B97F4A7C15ull; };
+            std::size_t hash = mix(0, reinterpret_cast<std::size_t>(place.parent));
+            hash = mix(hash, static_cast<std::size_t>(place.access) << 32 | static_cast<std::uint32_t>(place.number));
+            return mix(hash, reinterpret_cast<std::size_t>(place.key));
+        }
+    };
+    Source* root(Access access, Borrowed<> key, int number, Borrowed<> object);
+
+    Arena& arena_;
+    std::vector<Source*> roots_;
+    std::unordered_map<PyObject*, Source*> pinned_;
+    std::unordered_map<ChildKey, Source*, HashChildKey> children_;
+};
+
+/// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.
+std::string print(const Source& source);
+
+}  // namespace stator

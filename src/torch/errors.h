@@ -1,0 +1,23 @@
+/// Errors that PyTorch's C++ code throws, turned into Python's at the edge of this room. Only for files of this room.
+#pragma once
+
+#include <torch/csrc/Exceptions.h>
+
+#include "base/python_error.h"
+
+namespace stator::torch_room {
+
+/// Runs `work`; what it throws becomes the Python exception that PyTorch's own bindings would raise.
+template <class Work>
+auto translating_errors(Work work) -> decltype(work()) {
+    try {
+        return work();
+    } catch (const PythonError&) {
+        throw;
+    } catch (...) {
+        torch::translate_exception_to_python(std::current_exception());
+        throw PythonError();
+    }
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,167 @@
+#include "torch/fake.h"
+
+#include <ATen/EmptyTensor.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "base/check.h"
+#include "torch/errors.h"
+#include "torch/global_state.h"
+#include "torch/names.h"
+#include "torch/tensor.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+/// Objects of `torch._subclasses.fake_tensor`, found once.
+struct FakeModule {
+    PyObject* tensor_class;
+    PyObject* mode_class;
+};
+
+const FakeModule& fake_module() {
+    static FakeModule found = [] {
+        Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
+        return FakeModule{checked(PyObject_GetAttrString(module.get(), "FakeTensor")).release(),
+                          checked(PyObject_GetAttrString(module.get(), "FakeTensorMode")).release()};
+    }();
+    return found;
+}
+
+PyObject* interned(const char* name) {
+    PyObject* string = PyUnicode_InternFromString(name);
+    if (string == nullptr) throw PythonError();
+    return string;
+}
+
+struct Names {
+    PyObject* fake_mode = interned("fake_mode");
+    PyObject* fake_device = interned("_fake_device");
+    PyObject* is_param = interned("_is_param");
+};
+
+const Names& names() {
+    static Names all;
+    return all;
+}
+
+/// The `__dict__` of a FakeTensor that PyTorch made, without what differs from one to the next.
+Borrowed<> attribute_template(Borrowed<> fake_mode) {
+    static PyObject* made = nullptr;
+    if (made != nullptr) return made;
+    Ref<> element = checked(THPVariable_Wrap(at::detail::empty_meta({0}, at::kFloat)));
+    Ref<> device = device_object({});
+    Ref<> prototype =
+        checked(PyObject_CallFunctionObjArgs(fake_module().tensor_class, fake_mode.get(), element.get(), device.get(), nullptr));
+    Ref<> attributes = checked(PyObject_GenericGetDict(prototype.get(), nullptr));
+    attributes = checked(PyDict_Copy(attributes.get()));
+    checked(PyDict_DelItem(attributes.get(), names().fake_mode));
+    checked(PyDict_DelItem(attributes.get(), names().fake_device));
+    return made = attributes.release();
+}
+
+at::TensorBase empty_meta_like(const TensorMeta& meta) {
+    c10::SmallVector<std::int64_t, 8> sizes, strides;
+    for (Dim size : meta.sizes) sizes.push_back(size.value());
+    for (Dim stride : meta.strides) strides.push_back(stride.value());
+    auto dtype = static_cast<c10::ScalarType>(meta.dtype);
+    auto tensor = at::detail::empty_strided_meta(sizes, strides, dtype);
+    if (std::int64_t offset = meta.storage_offset.value(); offset != 0) {
+        // The storage has to reach as far as the view does: PyTorch checks that in as_strided, set_ and resize_.
+        tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
+        auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+        storage->set_nbytes(storage->nbytes() + static_cast<std::size_t>(offset) * c10::elementSize(dtype));
+    }
+    return tensor;
+}
+
+/// PyTorch 2.13 counts references to nodes inside them, earlier versions beside them.
+template <class Node, class Pointer>
+Pointer make_node(const char* message) {
+    if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
+        return std::make_shared<Node>(message);
+    else
+        return c10::make_intrusive<Node>(message);
+}
+
+torch::autograd::Edge history_without_data(const at::Tensor& tensor) {
+    using Pointer = decltype(torch::autograd::Edge::function);
+    auto error = make_node<torch::autograd::Error, Pointer>("the history of a tensor without data can't be run");
+    error->add_input_metadata(tensor);
+    return {std::move(error), 0};
+}
+
+[[noreturn]] void refuse(const char* what) {
+    PyErr_Format(PyExc_NotImplementedError, "no FakeTensor for %s", what);
+    throw PythonError();
+}
+
+}  // namespace
+
+Ref<> new_fake_mode() {
+    return checked(PyObject_CallNoArgs(fake_module().mode_class));
+}
+
+Borrowed<> shared_fake_mode() {
+    static PyObject* made = new_fake_mode().release();
+    return made;
+}
+
+bool is_fake(Borrowed<> object) {
+    return PyType_IsSubtype(Py_TYPE(object.get()), reinterpret_cast<PyTypeObject*>(fake_module().tensor_class));
+}
+
+Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
+    if (meta.layout != Layout{}) refuse("a layout other than strided");
+    if (meta.python_class != nullptr && meta.python_class != tensor_class() && meta.python_class != parameter_class())
+        refuse("a subclass of torch.Tensor");
+    constexpr std::uint64_t understood = trait::kConjugate | trait::kNegative | trait::kInference;
+    if (meta.dispatch_keys & ~understood) refuse("a tensor with dispatch keys of its own");
+    return translating_errors([&] {
+        // A tensor made in inference mode is an inference tensor, and one made outside is none.
+        WithInferenceMode inference((meta.dispatch_keys & trait::kInference) != 0);
+        at::Tensor tensor(empty_meta_like(meta));
+        c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+        if (meta.dispatch_keys & trait::kConjugate) impl->_set_conj(true);
+        if (meta.dispatch_keys & trait::kNegative) impl->_set_neg(true);
+        if (meta.is_wrapped_number) impl->set_wrapped_number(true);
+        // What `Tensor._make_subclass` does for `FakeTensor.__new__`.
+        impl->set_python_dispatch(true);
+        impl->set_python_custom_device(true);
+        impl->_change_backend_component_keys(
+            c10::Device(static_cast<c10::DeviceType>(meta.device.kind), static_cast<c10::DeviceIndex>(meta.device.index)));
+        impl->unsafe_storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+
+        Ref<> fake = checked(THPVariable_Wrap(tensor, reinterpret_cast<PyTypeObject*>(fake_module().tensor_class)));
+        Ref<> attributes = checked(PyObject_GenericGetDict(fake.get(), nullptr));
+        checked(PyDict_Update(attributes.get(), attribute_template(fake_mode)));
+        checked(PyDict_SetItem(attributes.get(), names().fake_mode, fake_mode));
+        checked(PyDict_SetItem(attributes.get(), names().fake_device, device_object(meta.device).get()));
+        if (meta.python_class == parameter_class())
+            checked(PyDict_SetItem(attributes.get(), names().is_param, Py_True));
+
+        // Last, because history belongs to the tensor that Python sees.
+        if (meta.requires_grad && meta.is_leaf) {
+            tensor.set_requires_grad(true);
+        } else if (meta.requires_grad) {
+            torch::autograd::impl::set_gradient_edge(tensor, history_without_data(tensor));
+        }
+        return fake;
+    });
+}
+
+TensorMeta read_fake_meta(Borrowed<> fake) {
+    Ref<> device = checked(PyObject_GetAttr(fake, names().fake_device));
+    Ref<> attributes = checked(PyObject_GenericGetDict(fake, nullptr));
+    return translating_errors([&] {
+        TensorMeta meta = read_meta(fake);
+        meta.device = *as_device(device.get());
+        meta.dispatch_keys &= ~trait::kPythonDispatch;
+        PyObject* is_param = PyDict_GetItemWithError(attributes.get(), names().is_param);
+        meta.python_class = is_param == Py_True ? parameter_class() : tensor_class();
+        return meta;
+    });
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,289 @@
+#include "torch/global_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "torch/names.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+constexpr auto& kDevices = at::autocast::_AUTOCAST_SUPPORTED_DEVICES;
+static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(kDevices)>> == kAutocastDevices);
+
+/// What autocast keys look like when autocast is off everywhere: every one of them excluded.
+bool autocast_is_off(std::uint64_t excluded_keys) {
+    static const std::uint64_t autocast = c10::autocast_dispatch_keyset.raw_repr();
+    return (excluded_keys & autocast) == autocast;
+}
+
+struct ThreadKeys {
+    std::uint64_t included;
+    std::uint64_t excluded;
+};
+
+ThreadKeys thread_keys() {
+    c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+    return {keys.included_.raw_repr(), keys.excluded_.raw_repr()};
+}
+
+Borrowed<> function_mode_at(std::int64_t index) {
+    const auto& mode = at::impl::PythonTorchFunctionTLS::get_stack_at(index);
+    return mode->ptr(&mode->pyinterpreter());
+}
+
+Borrowed<> device_context_class() {
+    static PyObject* found = [] {
+        Ref<> module = checked(PyImport_ImportModule("torch.utils._device"));
+        return checked(PyObject_GetAttrString(module.get(), "DeviceContext")).release();
+    }();
+    return found;
+}
+
+/// Whether a function mode is a default device, and which.
+bool is_device_mode(Borrowed<> mode, Device* device) {
+    if (reinterpret_cast<PyObject*>(Py_TYPE(mode.get())) != device_context_class().get()) return false;
+    Ref<> object = Ref<>::steal(PyObject_GetAttrString(mode, "device"));
+    if (!object) {
+        PyErr_Clear();
+        return false;
+    }
+    auto found = as_device(object.get());
+    if (found) *device = *found;
+    return found.has_value();
+}
+
+std::int8_t float32_matmul() {
+    return static_cast<std::int8_t>(
+        at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
+}
+
+/// An active dispatch mode shows among the keys that the thread adds, which costs less to ask.
+std::uint32_t dispatch_modes(std::uint64_t included_keys) {
+    static const std::uint64_t python = c10::DispatchKeySet(c10::DispatchKey::Python).raw_repr();
+    if ((included_keys & python) == 0) return 0;
+    return static_cast<std::uint32_t>(c10::impl::TorchDispatchModeTLS::stack_len());
+}
+
+/// Where this thread keeps grad mode: PyTorch's own accessor takes 10 ns.
+const c10::AutogradState& autograd_state() {
+    static thread_local const c10::AutogradState* state = nullptr;
+    if (state == nullptr) state = &c10::AutogradState::get_tls_state();
+    return *state;
+}
+
+bool same_function_modes(const GlobalState& state) {
+    auto length = at::impl::PythonTorchFunctionTLS::stack_len();
+    if (static_cast<std::size_t>(length) != state.function_modes.size()) return false;
+    for (std::int64_t i = 0; i < length; ++i) {
+        const auto& expected = state.function_modes[static_cast<std::size_t>(i)];
+        Borrowed<> mode = function_mode_at(i);
+        if (mode == expected.mode.get()) continue;
+        Device device;
+        if (!expected.is_device || !is_device_mode(mode, &device) || device != expected.device) return false;
+    }
+    return true;
+}
+
+bool same_autocast(const Modes& modes) {
+    for (std::size_t i = 0; i < kAutocastDevices; ++i) {
+        bool enabled = at::autocast::is_autocast_enabled(kDevices[i]);
+        if (enabled != modes.autocast[i].enabled) return false;
+        if (enabled && static_cast<Dtype>(at::autocast::get_autocast_dtype(kDevices[i])) != modes.autocast[i].dtype)
+            return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool Modes::autocast_anywhere() const {
+    for (const Autocast& device : autocast)
+        if (device.enabled) return true;
+    return false;
+}
+
+Modes::Autocast* Modes::autocast_of(DeviceKind device) {
+    for (std::size_t i = 0; i < kAutocastDevices; ++i)
+        if (static_cast<DeviceKind>(kDevices[i]) == device) return &autocast[i];
+    return nullptr;
+}
+
+Modes current_modes() {
+    const c10::AutogradState& autograd = autograd_state();
+    Modes modes;
+    modes.grad = autograd.get_grad_mode();
+    modes.inference = autograd.get_inference_mode();
+    modes.autocast_cache = at::autocast::is_autocast_cache_enabled();
+    for (std::size_t i = 0; i < kAutocastDevices; ++i)
+        modes.autocast[i] = {at::autocast::is_autocast_enabled(kDevices[i]),
+                             static_cast<Dtype>(at::autocast::get_autocast_dtype(kDevices[i]))};
+    return modes;
+}
+
+std::string print(const Modes& modes) {
+    std::string text = modes.grad ? "grad" : "no_grad";
+    if (modes.inference) text += " inference_mode";
+    for (std::size_t i = 0; i < kAutocastDevices; ++i)
+        if (modes.autocast[i].enabled)
+            text += " autocast(" + device_name({static_cast<DeviceKind>(kDevices[i]), -1}) + ", " +
+                    dtype_name(modes.autocast[i].dtype) + ")";
+    return text;
+}
+
+GlobalState snapshot_global_state() {
+    const at::Context& context = at::globalContext();
+    GlobalState state;
+    state.modes = current_modes();
+    state.forward_grad = c10::AutogradState::get_tls_state().get_fw_grad_mode();
+    state.default_dtype = static_cast<Dtype>(c10::get_default_dtype_as_scalartype());
+    ThreadKeys keys = thread_keys();
+    state.included_keys = keys.included;
+    state.excluded_keys = keys.excluded;
+    state.torch_function = static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state());
+    state.dispatch_modes = dispatch_modes(keys.included);
+    state.deterministic = context.deterministicAlgorithms();
+    state.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
+    state.float32_matmul = float32_matmul();
+    state.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
+    state.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
+    state.threads = at::get_num_threads();
+    for (std::int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
+        GlobalState::FunctionMode mode{Ref<>::share(function_mode_at(i))};
+        mode.is_device = is_device_mode(mode.mode.get(), &mode.device);
+        state.function_modes.push_back(std::move(mode));
+    }
+    return state;
+}
+
+bool matches(const GlobalState& state) {
+    const c10::AutogradState& autograd = autograd_state();
+    if (autograd.get_grad_mode() != state.modes.grad || autograd.get_inference_mode() != state.modes.inference ||
+        autograd.get_fw_grad_mode() != state.forward_grad)
+        return false;
+    ThreadKeys keys = thread_keys();
+    if (keys.included != state.included_keys || keys.excluded != state.excluded_keys) return false;
+    // The excluded keys say for which devices autocast is on; its dtype and cache matter only then.
+    if (!autocast_is_off(keys.excluded)) {
+        if (!same_autocast(state.modes)) return false;
+        if (at::autocast::is_autocast_cache_enabled() != state.modes.autocast_cache) return false;
+    }
+    if (static_cast<Dtype>(c10::get_default_dtype_as_scalartype()) != state.default_dtype) return false;
+    if (static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) != state.torch_function)
+        return false;
+    const at::Context& context = at::globalContext();
+    return context.deterministicAlgorithms() == state.deterministic &&
+           context.deterministicAlgorithmsWarnOnly() == state.deterministic_warn_only &&
+           static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS()) == state.fp16_reduction &&
+           static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS()) == state.bf16_reduction &&
+           float32_matmul() == state.float32_matmul && at::get_num_threads() == state.threads &&
+           dispatch_modes(keys.included) == state.dispatch_modes && same_function_modes(state);
+}
+
+std::string explain_mismatch(const GlobalState& was) {
+    if (matches(was)) return "";
+    GlobalState now = snapshot_global_state();
+    auto differs = [](const char* what, const std::string& is, const std::string& before) {
+        return std::string(what) + " is " + is + ", was " + before;
+    };
+    auto yes_no = [](bool value) -> std::string { return value ? "on" : "off"; };
+    if (now.modes.grad != was.modes.grad) return differs("grad mode", yes_no(now.modes.grad), yes_no(was.modes.grad));
+    if (now.modes.inference != was.modes.inference)
+        return differs("inference mode", yes_no(now.modes.inference), yes_no(was.modes.inference));
+    for (std::size_t i = 0; i < kAutocastDevices; ++i) {
+        const auto &is = now.modes.autocast[i], &before = was.modes.autocast[i];
+        std::string what = "autocast of " + device_name({static_cast<DeviceKind>(kDevices[i]), -1});
+        if (is.enabled != before.enabled) return differs(what.c_str(), yes_no(is.enabled), yes_no(before.enabled));
+        if (is.enabled && is.dtype != before.dtype)
+            return differs(what.c_str(), dtype_name(is.dtype), dtype_name(before.dtype));
+    }
+    if (now.modes.autocast_anywhere() && now.modes.autocast_cache != was.modes.autocast_cache)
+        return differs("cache of autocast", yes_no(now.modes.autocast_cache), yes_no(was.modes.autocast_cache));
+    if (now.default_dtype != was.default_dtype)
+        return differs("default dtype", dtype_name(now.default_dtype), dtype_name(was.default_dtype));
+    if (!same_function_modes(was)) {
+        auto names = [](const GlobalState& state) {
+            return "[" + joined(state.function_modes, [](const GlobalState::FunctionMode& mode) {
+                       return mode.is_device ? "device " + device_name(mode.device) : type_name(Py_TYPE(mode.mode.get()));
+                   }) + "]";
+        };
+        return differs("stack of torch function modes", names(now), names(was));
+    }
+    if (now.torch_function != was.torch_function)
+        return differs("__torch_function__", yes_no(now.torch_function == 0), yes_no(was.torch_function == 0));
+    if (now.dispatch_modes != was.dispatch_modes)
+        return differs("number of torch dispatch modes", std::to_string(now.dispatch_modes), std::to_string(was.dispatch_modes));
+    if (now.deterministic != was.deterministic || now.deterministic_warn_only != was.deterministic_warn_only)
+        return differs("deterministic algorithms", yes_no(now.deterministic) + (now.deterministic_warn_only ? " (warn only)" : ""),
+                       yes_no(was.deterministic) + (was.deterministic_warn_only ? " (warn only)" : ""));
+    if (now.float32_matmul != was.float32_matmul)
+        return differs("float32 matmul precision", at::precision2str(static_cast<at::Float32Precision>(now.float32_matmul)),
+                       at::precision2str(static_cast<at::Float32Precision>(was.float32_matmul)));
+    if (now.fp16_reduction != was.fp16_reduction) return "reduced precision of fp16 sums differs";
+    if (now.bf16_reduction != was.bf16_reduction) return "reduced precision of bf16 sums differs";
+    if (now.threads != was.threads)
+        return differs("number of threads", std::to_string(now.threads), std::to_string(was.threads));
+    if (now.forward_grad != was.forward_grad)
+        return differs("forward-mode grad", yes_no(now.forward_grad), yes_no(was.forward_grad));
+    auto key_names = [](std::uint64_t keys) { return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys)); };
+    if (now.included_keys != was.included_keys)
+        return differs("set of dispatch keys added by this thread", key_names(now.included_keys), key_names(was.included_keys));
+    return differs("set of dispatch keys taken by this thread", key_names(now.excluded_keys), key_names(was.excluded_keys));
+}
+
+bool default_device(Device* device) {
+    if (at::impl::torch_function_all_disabled()) return false;
+    auto length = at::impl::PythonTorchFunctionTLS::stack_len();
+    // The innermost one that is a device answers.
+    for (std::int64_t i = length; i-- > 0;)
+        if (is_device_mode(function_mode_at(i), device)) return true;
+    return false;
+}
+
+ResultState read_result_state() {
+    ResultState state;
+    const c10::AutogradState& autograd = autograd_state();
+    state.grad = autograd.get_grad_mode();
+    state.inference = autograd.get_inference_mode();
+    state.default_dtype = static_cast<Dtype>(c10::get_default_dtype_as_scalartype());
+    ThreadKeys keys = thread_keys();
+    auto mix = [&state](std::uint64_t word) {
+        state.key = (state.key ^ word) * 0xff51afd7ed558ccd;
+        state.key ^= state.key >> 29;
+    };
+    mix(keys.included);
+    mix(keys.excluded);
+    mix(static_cast<std::uint64_t>(state.default_dtype) | std::uint64_t{state.grad} << 8 |
+        std::uint64_t{state.inference} << 9 | std::uint64_t{autograd.get_fw_grad_mode()} << 10);
+    if (!autocast_is_off(keys.excluded)) {
+        state.autocast = true;
+        for (auto device : kDevices)
+            mix(std::uint64_t{at::autocast::is_autocast_enabled(device)} << 8 |
+                static_cast<std::uint64_t>(at::autocast::get_autocast_dtype(device)));
+    }
+    // Keys that plain programs never add: functorch, dispatch modes, tracing, functionalization.
+    if (dispatch_modes(keys.included) != 0 || (keys.included & c10::functorch_transforms_ks.raw_repr()) != 0 ||
+        (keys.included & c10::functorch_batched_ks.raw_repr()) != 0)
+        state.unknown = true;
+    if (auto length = at::impl::PythonTorchFunctionTLS::stack_len(); length > 0) {
+        for (std::int64_t i = 0; i < length; ++i) {
+            Device device;
+            if (!is_device_mode(function_mode_at(i), &device)) state.unknown = true;
+            mix(static_cast<std::uint64_t>(device.kind) << 16 | static_cast<std::uint16_t>(device.index));
+        }
+        mix(static_cast<std::uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()));
+        state.has_function_modes = true;
+    }
+    return state;
+}
+
+}  // namespace stator::torch_room

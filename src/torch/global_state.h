@@ -1,0 +1,156 @@
+/// PyTorch's global and thread-local state: what a captured graph assumed of it, and changing parts of it for a while.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ref.h"
+#include "torch/meta.h"
+
+namespace stator::torch_room {
+
+/// The devices for which autocast exists, in PyTorch's order.
+inline constexpr std::size_t kAutocastDevices = 10;
+
+/// What programs switch on and off while they run, and results depend on. A tracer keeps one of these for the program
+/// it follows, and applies it with `WithModes` around a question about an operation.
+struct Modes {
+    bool grad = true;
+    bool inference = false;
+    bool autocast_cache = true;
+    struct Autocast {
+        bool enabled = false;
+        Dtype dtype{};
+        friend bool operator==(const Autocast&, const Autocast&) = default;
+    };
+    std::array<Autocast, kAutocastDevices> autocast;
+
+    friend bool operator==(const Modes&, const Modes&) = default;
+
+    bool autocast_anywhere() const;
+    /// The switch of one device; null where it has no autocast.
+    Autocast* autocast_of(DeviceKind device);
+};
+
+Modes current_modes();
+std::string print(const Modes& modes);
+
+/// Everything a graph assumes of the world besides its inputs.
+struct GlobalState {
+    Modes modes;
+    bool forward_grad = true;
+    Dtype default_dtype{};
+    std::uint64_t included_keys = 0;  // dispatch keys that this thread adds to and takes from every call
+    std::uint64_t excluded_keys = 0;
+    std::int8_t torch_function = 0;  // enabled, disabled for subclasses, disabled altogether
+    std::uint32_t dispatch_modes = 0;
+    bool deterministic = false;
+    bool deterministic_warn_only = false;
+    std::int8_t float32_matmul = 0;
+    std::int8_t fp16_reduction = 0;
+    std::int8_t bf16_reduction = 0;
+    int threads = 0;
+    /// Modes with `__torch_function__`, outermost first. A default device is one of these: it is compared by its
+    /// device, all others by identity.
+    struct FunctionMode {
+        Ref<> mode;
+        bool is_device = false;
+        Device device;
+    };
+    std::vector<FunctionMode> function_modes;
+};
+
+GlobalState snapshot_global_state();
+/// Some 40 ns with no function modes active, half of it PyTorch's look-up of the float32 precision.
+bool matches(const GlobalState& state);
+/// What differs from now, in words; empty if nothing does.
+std::string explain_mismatch(const GlobalState& state);
+
+/// The state that metadata of results depends on.
+struct ResultState {
+    bool grad = false;
+    bool inference = false;
+    bool autocast = false;
+    bool has_function_modes = false;
+    /// There is state whose effect nobody can foresee: dispatch modes, functorch, function modes that are no device.
+    bool unknown = false;
+    Dtype default_dtype{};
+    /// Differs where any of this, a dtype of autocast or a default device differs: for keys of caches.
+    std::uint64_t key = 0;
+};
+ResultState read_result_state();
+
+/// The device of `torch.set_default_device` or `with torch.device(...)`, if one is active.
+bool default_device(Device* device);
+
+// Scoped changes. They nest, and put back what was before.
+
+class WithGradMode {
+  public:
+    explicit WithGradMode(bool enabled);
+    ~WithGradMode();
+    WithGradMode(const WithGradMode&) = delete;
+    WithGradMode& operator=(const WithGradMode&) = delete;
+
+  private:
+    bool before_;
+};
+
+class WithInferenceMode {
+  public:
+    explicit WithInferenceMode(bool enabled);
+    ~WithInferenceMode();
+    WithInferenceMode(const WithInferenceMode&) = delete;
+    WithInferenceMode& operator=(const WithInferenceMode&) = delete;
+
+  private:
+    struct Guard;
+    std::unique_ptr<Guard> guard_;
+};
+
+class WithAutocast {
+  public:
+    WithAutocast(DeviceKind device, bool enabled, Dtype dtype, bool cache);
+    ~WithAutocast();
+    WithAutocast(const WithAutocast&) = delete;
+    WithAutocast& operator=(const WithAutocast&) = delete;
+
+  private:
+    DeviceKind device_;
+    bool enabled_before_;
+    Dtype dtype_before_;
+    bool cache_before_;
+};
+
+/// All of `Modes` at once; costs nothing but the comparison where they are in force already.
+class WithModes {
+  public:
+    explicit WithModes(const Modes& modes);
+    ~WithModes();
+    WithModes(const WithModes&) = delete;
+    WithModes& operator=(const WithModes&) = delete;
+
+  private:
+    void switch_autocast(const Modes& modes);
+    Modes before_;
+    bool changed_;
+    std::unique_ptr<WithInferenceMode> inference_;
+};
+
+/// Puts back the state of the CPU's default random generator, whatever happens inside.
+class KeepRandomState {
+  public:
+    KeepRandomState();
+    ~KeepRandomState();
+    KeepRandomState(const KeepRandomState&) = delete;
+    KeepRandomState& operator=(const KeepRandomState&) = delete;
+
+  private:
+    struct Saved;
+    std::unique_ptr<Saved> saved_;
+};
+
+}  // namespace stator::torch_room

@@ -1,0 +1,41 @@
+/// Dtypes, devices and layouts: as Python objects, as text, and back.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/ref.h"
+#include "torch/meta.h"
+
+namespace stator::torch_room {
+
+/// `torch.Tensor` and `torch.nn.Parameter`; they live as long as the interpreter.
+PyTypeObject* tensor_class();
+PyTypeObject* parameter_class();
+
+/// `torch.float32`, ...: objects that PyTorch keeps for ever.
+Borrowed<> dtype_object(Dtype dtype);
+Borrowed<> layout_object(Layout layout);
+Ref<> device_object(Device device);
+
+/// Empty where the object is of another type. Also takes nothing that PyTorch would convert first, such as a string.
+std::optional<Dtype> as_dtype(Borrowed<> object);
+std::optional<Layout> as_layout(Borrowed<> object);
+std::optional<Device> as_device(Borrowed<> object);
+enum class MemoryFormat : std::int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
+std::optional<MemoryFormat> as_memory_format(Borrowed<> object);
+
+/// Whether this is `torch.Size`.
+bool is_size(Borrowed<> object);
+PyTypeObject* size_class();
+/// A new `torch.Size`.
+Ref<> size_object(const Dims& sizes);
+
+/// `f32`, `i64`, `b8`: as graphs print them.
+std::string short_dtype_name(Dtype dtype);
+/// `torch.float32`.
+std::string dtype_name(Dtype dtype);
+std::string device_name(Device device);
+std::string layout_name(Layout layout);
+
+}  // namespace stator::torch_room

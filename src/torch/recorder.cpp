@@ -1,0 +1,131 @@
+#include "torch/recorder.h"
+
+#include "base/python_error.h"
+#include "torch/tensor.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+/// The recording in progress on this thread. An operation that the fake kernels call meanwhile does not come here: a
+/// dispatch mode is off while it handles one.
+thread_local Recording* recording_now = nullptr;
+
+Ref<> attribute(PyObject* object, const char* name) {
+    return checked(PyObject_GetAttrString(object, name));
+}
+
+void note_written(PyObject* value) {
+    if (PyList_Check(value) || PyTuple_Check(value)) {
+        Ref<> items = checked(PySequence_Fast(value, "a sequence"));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+            note_written(PySequence_Fast_GET_ITEM(items.get(), i));
+        return;
+    }
+    if (is_tensor(value)) recording_now->written.push_back(storage_identity(value));
+}
+
+/// Goes over the arguments that the schema marks as written to.
+void note_writes(PyObject* schema, PyObject* args, PyObject* kwargs) {
+    Ref<> arguments = attribute(schema, "arguments");
+    Ref<> fast = checked(PySequence_Fast(arguments.get(), "arguments"));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
+        PyObject* argument = PySequence_Fast_GET_ITEM(fast.get(), i);
+        Ref<> alias = attribute(argument, "alias_info");
+        if (alias.get() == Py_None) continue;
+        Ref<> is_write = attribute(alias.get(), "is_write");
+        if (is_write.get() != Py_True) continue;
+        PyObject* value = i < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, i) : nullptr;
+        if (value == nullptr && kwargs != nullptr) {
+            Ref<> name = attribute(argument, "name");
+            value = PyDict_GetItemWithError(kwargs, name.get());
+        }
+        if (value != nullptr) note_written(value);
+    }
+}
+
+PyObject* seeded_tag() {
+    static PyObject* tag = [] {
+        Ref<> module = checked(PyImport_ImportModule("torch"));
+        Ref<> tags = attribute(module.get(), "Tag");
+        return attribute(tags.get(), "nondeterministic_seeded").release();
+    }();
+    return tag;
+}
+
+void note(PyObject* function, PyObject* args, PyObject* kwargs) {
+    Ref<> schema = attribute(function, "_schema");
+    Ref<> is_mutable = attribute(schema.get(), "is_mutable");
+    if (is_mutable.get() == Py_True) note_writes(schema.get(), args, kwargs);
+    Ref<> tags = attribute(function, "tags");
+    if (checked(PySequence_Contains(tags.get(), seeded_tag()))) recording_now->random = true;
+    Ref<> returns = attribute(schema.get(), "returns");
+    if (is_mutable.get() != Py_True && checked(static_cast<int>(PyObject_Length(returns.get()))) == 0)
+        recording_now->side_effect = true;
+}
+
+PyObject* torch_dispatch(PyObject*, PyObject* arguments) {
+    PyObject *function, *types, *args = nullptr, *kwargs = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OO|OO", &function, &types, &args, &kwargs)) return nullptr;
+    if (kwargs == Py_None) kwargs = nullptr;
+    try {
+        Ref<> no_arguments;
+        if (args == nullptr) {
+            no_arguments = checked(PyTuple_New(0));
+            args = no_arguments.get();
+        }
+        if (recording_now != nullptr) note(function, args, kwargs);
+        return PyObject_Call(function, args, kwargs);
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
+PyMethodDef kMethods[] = {{"__torch_dispatch__", torch_dispatch, METH_VARARGS, nullptr}, {}};
+PyType_Slot kSlots[] = {{Py_tp_methods, kMethods}, {}};
+PyType_Spec kSpec = {"stator._C.OperationRecorder", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
+
+/// One mode object serves every recording: what is recorded goes to the thread's own place.
+Borrowed<> recorder_mode() {
+    static PyObject* mode = [] {
+        Ref<> module = checked(PyImport_ImportModule("torch.utils._python_dispatch"));
+        Ref<> base = attribute(module.get(), "TorchDispatchMode");
+        Ref<> type = checked(PyType_FromSpecWithBases(&kSpec, base.get()));
+        return checked(PyObject_CallNoArgs(type.get())).release();
+    }();
+    return mode;
+}
+
+void enter(PyObject* mode) {
+    checked(PyObject_CallMethod(mode, "__enter__", nullptr));
+}
+
+void exit(PyObject* mode) {
+    Ref<> done = Ref<>::steal(PyObject_CallMethod(mode, "__exit__", "OOO", Py_None, Py_None, Py_None));
+    if (!done) PyErr_WriteUnraisable(mode);
+}
+
+}  // namespace
+
+RecordingUnderFakeMode::RecordingUnderFakeMode(Borrowed<> fake_mode) : fake_mode_(Ref<>::share(fake_mode)) {
+    Ref<> recorder = Ref<>::share(recorder_mode());
+    enter(fake_mode);
+    try {
+        enter(recorder.get());
+    } catch (const PythonError&) {
+        ErrorAside aside;
+        exit(fake_mode);
+        throw;
+    }
+    recorder_ = std::move(recorder);
+    recording_now = &recording_;
+}
+
+RecordingUnderFakeMode::~RecordingUnderFakeMode() {
+    ErrorAside aside;
+    recording_now = nullptr;
+    exit(recorder_.get());
+    exit(fake_mode_.get());
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,173 @@
+#include "torch/tensor.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "torch/errors.h"
+#include "torch/names.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+c10::TensorImpl* implementation(PyObject* tensor) {
+    return THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+}
+
+std::uint64_t read_traits(const c10::TensorImpl& tensor) {
+    using c10::DispatchKey;
+    c10::DispatchKeySet keys = tensor.key_set();
+    std::uint64_t traits = 0;
+    if (keys.has(DispatchKey::Conjugate)) traits |= trait::kConjugate;
+    if (keys.has(DispatchKey::Negative)) traits |= trait::kNegative;
+    if (keys.has(DispatchKey::ZeroTensor)) traits |= trait::kZero;
+    if (const_cast<c10::TensorImpl&>(tensor).is_inference()) traits |= trait::kInference;
+    if (keys.has(DispatchKey::FuncTorchBatched) || keys.has(DispatchKey::FuncTorchGradWrapper) ||
+        keys.has(DispatchKey::BatchedNestedTensor) || keys.has(DispatchKey::Batched))
+        traits |= trait::kFunctorch;
+    if (keys.has(DispatchKey::Python)) traits |= trait::kPythonDispatch;
+    if (keys.has(DispatchKey::Functionalize)) traits |= trait::kFunctional;
+    if (keys.has(DispatchKey::NestedTensor)) traits |= trait::kNested;
+    return traits;
+}
+
+bool has_plain_strides(const c10::TensorImpl& tensor) {
+    return tensor.layout() == c10::kStrided && !tensor.key_set().has(c10::DispatchKey::NestedTensor);
+}
+
+}  // namespace
+
+bool is_plain_tensor(Borrowed<> object) {
+    return THPVariable_CheckTypeExact(Py_TYPE(object.get()));
+}
+
+bool is_tensor(Borrowed<> object) {
+    return is_plain_tensor(object) || PyType_IsSubtype(Py_TYPE(object.get()), tensor_class());
+}
+
+TensorMeta read_meta(Borrowed<> object) {
+    STATOR_DCHECK(is_tensor(object), "metadata of something that is no tensor");
+    return translating_errors([&] {
+        const at::Tensor& tensor = THPVariable_Unpack(object);
+        const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+        TensorMeta meta;
+        auto sizes = tensor.sizes();
+        meta.sizes.assign(sizes.begin(), sizes.end());
+        if (has_plain_strides(impl)) {
+            auto strides = tensor.strides();
+            meta.strides.assign(strides.begin(), strides.end());
+            meta.storage_offset = tensor.storage_offset();
+        }
+        meta.dtype = static_cast<Dtype>(tensor.scalar_type());
+        c10::Device device = tensor.device();
+        meta.device = {static_cast<DeviceKind>(device.type()), device.index()};
+        meta.layout = static_cast<Layout>(tensor.layout());
+        meta.requires_grad = tensor.requires_grad();
+        meta.is_leaf = tensor.is_leaf();
+        meta.dispatch_keys = read_traits(impl);
+        meta.is_wrapped_number = impl.is_wrapped_number();
+        meta.python_class = Py_TYPE(object.get());
+        return meta;
+    });
+}
+
+const void* storage_identity(Borrowed<> object) {
+    const c10::TensorImpl& impl = *implementation(object);
+    return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+
+TensorCheck make_check(Borrowed<> object) {
+    return translating_errors([&] {
+        const c10::TensorImpl& tensor = *implementation(object);
+        TensorCheck check;
+        check.type = Py_TYPE(object.get());
+        check.dispatch_keys = tensor.key_set().raw_repr();
+        check.dtype = static_cast<Dtype>(tensor.dtype().toScalarType());
+        c10::Device device = tensor.device();
+        check.device = {static_cast<DeviceKind>(device.type()), device.index()};
+        check.requires_grad = tensor.requires_grad();
+        check.has_strides = has_plain_strides(tensor);
+        auto sizes = tensor.sizes();
+        check.dimensions = static_cast<std::uint32_t>(sizes.size());
+        check.sizes_and_strides.assign(sizes.begin(), sizes.end());
+        if (check.has_strides) {
+            auto strides = tensor.strides();
+            check.sizes_and_strides.insert(check.sizes_and_strides.end(), strides.begin(), strides.end());
+        }
+        return check;
+    });
+}
+
+bool matches(Borrowed<> object, const TensorCheck& check) {
+    if (Py_TYPE(object.get()) != check.type) return false;
+    const c10::TensorImpl& tensor = *implementation(object);
+    // The key set comes first: it says whether this is a tensor with sizes and strides of its own.
+    if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
+    if (static_cast<Dtype>(tensor.dtype().toScalarType()) != check.dtype) return false;
+    if (tensor.requires_grad() != check.requires_grad) return false;
+    try {
+        c10::Device device = tensor.device();
+        if (device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind) return false;
+        auto sizes = tensor.sizes();
+        if (sizes.size() != check.dimensions) return false;
+        const std::int64_t* expected = check.sizes_and_strides.data();
+        for (std::int64_t size : sizes)
+            if (size != *expected++) return false;
+        if (check.has_strides)
+            for (std::int64_t stride : tensor.strides())
+                if (stride != *expected++) return false;
+        return true;
+    } catch (...) {
+        // Only a subclass that computes its sizes can get here.
+        PyErr_Clear();
+        return false;
+    }
+}
+
+std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
+    if (Py_TYPE(object.get()) != check.type)
+        return "type is " + type_name(Py_TYPE(object.get())) + ", was " + type_name(check.type);
+    if (matches(object, check)) return "";
+    TensorCheck now;
+    try {
+        now = make_check(object);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return "sizes can't be read";
+    }
+    auto differs = [](const std::string& what, const std::string& is, const std::string& was) {
+        return what + " is " + is + ", was " + was;
+    };
+    auto yes_no = [](bool value) -> std::string { return value ? "True" : "False"; };
+    if (now.dtype != check.dtype) return differs("dtype", dtype_name(now.dtype), dtype_name(check.dtype));
+    if (now.device != check.device) return differs("device", device_name(now.device), device_name(check.device));
+    if (now.requires_grad != check.requires_grad)
+        return differs("requires_grad", yes_no(now.requires_grad), yes_no(check.requires_grad));
+    if (now.dimensions != check.dimensions)
+        return differs("number of dimensions", std::to_string(now.dimensions), std::to_string(check.dimensions));
+    for (std::size_t i = 0; i < now.sizes_and_strides.size() && i < check.sizes_and_strides.size(); ++i) {
+        if (now.sizes_and_strides[i] == check.sizes_and_strides[i]) continue;
+        bool is_size = i < now.dimensions;
+        std::string what = (is_size ? "size of dimension " : "stride of dimension ") + std::to_string(is_size ? i : i - now.dimensions);
+        return differs(what, std::to_string(now.sizes_and_strides[i]), std::to_string(check.sizes_and_strides[i]));
+    }
+    return differs("dispatch keys", c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, now.dispatch_keys)),
+                   c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, check.dispatch_keys)));
+}
+
+std::string print(const TensorCheck& check) {
+    std::string text = type_name(check.type) + " " + short_dtype_name(check.dtype);
+    auto list = [&](std::size_t start) {
+        std::vector<std::int64_t> part(check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start),
+                                       check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start + check.dimensions));
+        return "[" + joined(part, [](std::int64_t value) { return std::to_string(value); }) + "]";
+    };
+    text += list(0);
+    if (check.has_strides) text += " strides " + list(check.dimensions);
+    text += " " + device_name(check.device);
+    if (check.requires_grad) text += " requires_grad";
+    return text;
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,50 @@
+/// Reading a real tensor, and the guard on one. Nothing here runs Python code for a plain tensor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ref.h"
+#include "torch/meta.h"
+
+namespace stator::torch_room {
+
+/// `torch.Tensor` or any subclass. Asks the type alone: no `__instancecheck__`, no `__class__`.
+bool is_tensor(Borrowed<> object);
+/// `torch.Tensor` or `torch.nn.Parameter` themselves.
+bool is_plain_tensor(Borrowed<> object);
+
+/// Everything that is known of a tensor without its data. Throws `PythonError` where PyTorch can't say (a nested
+/// tensor has no sizes).
+TensorMeta read_meta(Borrowed<> tensor);
+
+/// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
+const void* storage_identity(Borrowed<> tensor);
+
+/// What a graph input has to be again for an entry to be used again.
+struct TensorCheck {
+    PyTypeObject* type = nullptr;      // borrowed: an entry's guards keep the classes they met
+    std::uint64_t dispatch_keys = 0;   // the whole key set: device type, layout, conjugate, inference, subclass, ...
+    Dtype dtype{};
+    Device device;
+    bool requires_grad = false;
+    bool has_strides = true;
+    std::uint32_t dimensions = 0;
+    std::vector<std::int64_t> sizes_and_strides;  // sizes, then strides
+
+    bool operator==(const TensorCheck&) const = default;
+};
+
+TensorCheck make_check(Borrowed<> tensor);
+
+/// Some 10 ns; allocates nothing, raises nothing. `object` may be anything.
+bool matches(Borrowed<> object, const TensorCheck& check);
+
+/// What differs, in words: `size of dimension 0 is 9, was 8`. Empty if nothing does.
+std::string explain_mismatch(Borrowed<> object, const TensorCheck& check);
+
+/// `torch.Tensor f32[8, 4]`, as guards print it.
+std::string print(const TensorCheck& check);
+
+}  // namespace stator::torch_room

@@ -1,0 +1,233 @@
+#include "value/attributes.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "torch/known.h"
+#include "value/builtin.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/dict.h"
+#include "value/function.h"
+#include "value/object.h"
+#include "value/operations.h"
+
+namespace stator {
+
+namespace {
+
+bool is_data_descriptor(PyObject* raw) {
+    return Py_TYPE(raw)->tp_descr_set != nullptr;
+}
+
+bool is_c_callable_descriptor(PyObject* raw) {
+    PyTypeObject* type = Py_TYPE(raw);
+    return type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
+}
+
+/// The object inside a classmethod, staticmethod or property: these wrappers can't change, so what they hold is pinned
+/// with them.
+Value* wrapped_by(Tracer& tracer, PyObject* raw, const char* part) {
+    Ref<> inner = checked(PyObject_GetAttr(raw, interned(part)));
+    return tracer.outside(tracer.provenance().pinned(inner.get()), inner.get());
+}
+
+Value* class_value(Tracer& tracer, PyTypeObject* type) {
+    return tracer.constant(reinterpret_cast<PyObject*>(type));
+}
+
+/// A field of an instance that C code keeps: a slot, or a getter written in C.
+Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
+    auto* object = static_cast<ObjectValue*>(self);
+    PyObject* real = self->object();
+    if (real == nullptr || self->source == nullptr) {
+        if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
+        if (Py_TYPE(raw) == &PyMemberDescr_Type) raise_no_attribute(tracer, self, name);
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
+                                                         type_name(self->type()) + " is read by C code");
+    }
+    if (PyType_IsSubtype(self->type(), Py_TYPE(real)))
+        for (auto& [key, value] : object->attributes)
+            if (key == name.get() && value != nullptr) return value;
+    Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
+    if (!first) tracer.raise_from_python();
+    Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
+    if (first.get() != second.get() && !is_safe_to_compare(first.get()))
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
+                                                         type_name(self->type()) + " is made anew at each read");
+    Source* source = tracer.provenance().child(self->source, Access::Member, name, 0, first.get());
+    return tracer.outside(source, first.get());
+}
+
+Outcome read_descriptor(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
+    if (name.get() == interned("__class__")) return class_value(tracer, self->type());
+    if (name.get() == interned("__dict__")) return instance_dict(tracer, self);
+    if (name.get() == interned("__doc__")) return tracer.none();
+    return read_member(tracer, raw, self, name);
+}
+
+Value* find_in_module(Tracer& tracer, Value* self, const char* dict_name, Borrowed<> name) {
+    auto* dict = cast<DictValue>(self->own_attribute(tracer, interned(dict_name)));
+    if (dict == nullptr) return nullptr;
+    tracer.realize(dict);
+    return dict->find(tracer, name);
+}
+
+/// `torch.nn.Module.__getattr__`, without tracing it: what `register_parameter` and friends keep.
+Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    for (const char* dict_name : {"_parameters", "_buffers", "_modules"})
+        if (Value* found = find_in_module(tracer, self, dict_name, name); found != nullptr) return found;
+    tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(self->type()))) +
+                                           "' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+}  // namespace
+
+Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
+    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
+    if (found != nullptr) *found = raw;
+    Source* holder = tracer.provenance().pinned(reinterpret_cast<PyObject*>(type));
+    bool is_new = false;
+    Source* source = tracer.provenance().child(holder, Access::ClassAttribute, name, 0, raw, &is_new);
+    if (raw == nullptr) {
+        if (is_new) tracer.guard({GuardKind::Absent, source});
+        return nullptr;
+    }
+    Value* value = tracer.outside(source, raw);
+    // What kind of attribute it is decides how it is bound, so it is looked at even if its value is not.
+    if (is_new && Py_TYPE(raw)->tp_descr_get != nullptr && !PyFunction_Check(raw))
+        tracer.guard({GuardKind::Identity, source, raw});
+    tracer.realize(value);
+    return value;
+}
+
+Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type,
+                       Borrowed<> name) {
+    if (PyFunction_Check(raw) || is_c_callable_descriptor(raw)) {
+        if (self == nullptr) return attribute;
+        return tracer.make<MethodValue>(attribute, self);
+    }
+    PyTypeObject* kind = Py_TYPE(raw);
+    if (kind->tp_descr_get == nullptr) return attribute;
+    if (kind == &PyClassMethod_Type) {
+        Value* function = wrapped_by(tracer, raw, "__func__");
+        return tracer.make<MethodValue>(function, class_value(tracer, type));
+    }
+    if (kind == &PyClassMethodDescr_Type) return tracer.make<MethodValue>(attribute, class_value(tracer, type));
+    if (kind == &PyStaticMethod_Type) return wrapped_by(tracer, raw, "__func__");
+    if (PyObject_TypeCheck(raw, &PyProperty_Type) && kind->tp_descr_get == PyProperty_Type.tp_descr_get) {
+        if (self == nullptr) return attribute;
+        Value* getter = wrapped_by(tracer, raw, "fget");
+        if (getter->object() == Py_None)
+            tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
+                                                   std::string(self->type()->tp_name) + "' object has no getter");
+        return operations::call(tracer, getter, {{self}, {}});
+    }
+    if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
+        return self == nullptr ? Outcome(attribute) : read_descriptor(tracer, raw, self, name);
+    PyObject* getter = cpython::lookup_in_mro(kind, interned("__get__"), nullptr);
+    if (getter != nullptr && PyFunction_Check(getter)) {
+        Value* function = class_attribute(tracer, kind, interned("__get__"));
+        Value* instance = self == nullptr ? tracer.none() : self;
+        return operations::call(tracer, function, {{attribute, instance, class_value(tracer, type)}, {}});
+    }
+    if (self == nullptr || PyCFunction_Check(raw)) return attribute;
+    tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
+                                                     type_name(self->type()) + " is a " + type_name(kind) +
+                                                     ", a descriptor written in C");
+}
+
+void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    std::string text(utf8(name));
+    if (auto* type = cast<ClassValue>(self))
+        tracer.raise(PyExc_AttributeError,
+                     "type object '" + std::string(utf8(PyType_GetName(type->held))) + "' has no attribute '" + text + "'");
+    tracer.raise(PyExc_AttributeError,
+                 "'" + std::string(utf8(PyType_GetName(self->type()))) + "' object has no attribute '" + text + "'");
+}
+
+Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    PyTypeObject* type = self->type();
+    if (type->tp_getattro != PyObject_GenericGetAttr) {
+        PyTypeObject* owner = nullptr;
+        cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
+        bool is_plain = owner == &PyBaseObject_Type ||
+                        (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr);
+        if (!is_plain)
+            tracer.break_graph(BreakKind::CustomAttribute,
+                               "class " + type_name(type) + " has a __getattribute__ of its own");
+    }
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, type, name, &raw);
+    if (raw != nullptr && is_data_descriptor(raw)) return bind_attribute(tracer, attribute, raw, self, type, name);
+    if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
+    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
+
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        PyObject* fallback = cpython::lookup_in_mro(type, interned("__getattr__"), nullptr);
+        if (fallback != nullptr) {
+            Value* function = class_attribute(tracer, type, interned("__getattr__"));
+            if (fallback == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
+            if (!PyFunction_Check(fallback))
+                tracer.break_graph(BreakKind::CustomAttribute,
+                                   "the __getattr__ of class " + type_name(type) + " is not a Python function");
+            return operations::call(tracer, function, {{self, tracer.constant(name)}, {}});
+        }
+    }
+    raise_no_attribute(tracer, self, name);
+}
+
+namespace {
+
+Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
+    co_await operations::call(tracer, function, arguments);
+    co_return tracer.none();
+}
+
+/// A data descriptor of the class that takes over setting or deleting; pending or done, or null if there is none.
+Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* value) {
+    PyTypeObject* type = self->type();
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, type, name, &raw);
+    if (raw == nullptr || !is_data_descriptor(raw)) return nullptr;
+    if (Py_TYPE(raw) == &PyMemberDescr_Type) return nullptr;  // a slot: kept with the instance's own attributes
+    if (PyObject_TypeCheck(raw, &PyProperty_Type)) {
+        Value* function = wrapped_by(tracer, raw, value != nullptr ? "fset" : "fdel");
+        if (function->object() == Py_None)
+            tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
+                                                   std::string(utf8(PyType_GetName(type))) + "' object has no " +
+                                                   (value != nullptr ? "setter" : "deleter"));
+        Arguments arguments{{self}, {}};
+        if (value != nullptr) arguments.positional.push_back(value);
+        return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
+    }
+    const char* method = value != nullptr ? "__set__" : "__delete__";
+    PyObject* setter = cpython::lookup_in_mro(Py_TYPE(raw), interned(method), nullptr);
+    if (setter != nullptr && PyFunction_Check(setter)) {
+        Value* function = class_attribute(tracer, Py_TYPE(raw), interned(method));
+        Arguments arguments{{attribute, self}, {}};
+        if (value != nullptr) arguments.positional.push_back(value);
+        return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
+    }
+    tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " + type_name(type) +
+                                                     " is set by C code");
+}
+
+}  // namespace
+
+Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Value* value) {
+    Outcome descriptor = through_descriptor(tracer, self, name, value);
+    if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;
+    self->set_own_attribute(tracer, name, value);
+    return tracer.none();
+}
+
+Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    Outcome descriptor = through_descriptor(tracer, self, name, nullptr);
+    if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;
+    if (!self->delete_own_attribute(tracer, name)) raise_no_attribute(tracer, self, name);
+    return tracer.none();
+}
+
+}  // namespace stator

@@ -1,0 +1,26 @@
+/// Attribute access in Python's true order: data descriptors of the class, the instance, other class attributes, then
+/// `__getattr__`.
+#pragma once
+
+#include "value/tracer.h"
+
+namespace stator {
+
+/// The attribute `name` along the MRO of `type`, unbound, with its source; null (guarded as such) if there is none.
+/// `found` receives the raw object.
+Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found = nullptr);
+
+/// Python's `object.__getattribute__` followed by `__getattr__`.
+Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+
+/// `object.__setattr__` and `object.__delattr__`: data descriptors of the class, then the instance. A value of None.
+Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Value* value);
+Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+
+/// What a class attribute becomes when read through an instance (`self` not null) or through the class itself.
+Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type, Borrowed<> name);
+
+/// Raises Python's AttributeError for a missing attribute.
+[[noreturn]] void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+
+}  // namespace stator

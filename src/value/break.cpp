@@ -1,0 +1,39 @@
+#include "value/break.h"
+
+namespace stator {
+
+namespace {
+
+struct Text {
+    const char* name;
+    const char* hint;
+};
+
+constexpr Text kTexts[] = {
+    {"data-dependent", "Keep the decision in tensors (torch.where, masks), or move it out of the compiled function."},
+    {"outside-mutation", "Return the new value instead of storing it, or do the change outside the compiled function."},
+    {"unknown-function", "Mark it with torch.compiler.allow_in_graph or torch.compiler.assume_constant_result if that "
+                         "is what it is, or call it outside the compiled function."},
+    {"unknown-object", "Use plain Python classes and containers inside the compiled function."},
+    {"custom-attribute", "Use __getattr__ as a Python function instead of __getattribute__."},
+    {"disabled-function", "Remove torch.compiler.disable from the function if it can be captured."},
+    {"instruction", "Rewrite the statement, or move it out of the compiled function."},
+    {"unsupported-tensor", "Use an operation that works without data, or move it out of the compiled function."},
+    {"exception-leaves", "Catch the exception inside the compiled function, or don't raise it there."},
+    {"rebuild", "Return tensors, numbers, strings and containers of those."},
+    {"graph-break-call", "Remove the call of torch._dynamo.graph_break()."},
+    {"input-output", "Move the output out of the compiled function."},
+    {"internal-error", "This is an error in Stator: please report it with the program that shows it."},
+};
+
+}  // namespace
+
+const char* name(BreakKind kind) {
+    return kTexts[static_cast<int>(kind)].name;
+}
+
+const char* hint(BreakKind kind) {
+    return kTexts[static_cast<int>(kind)].hint;
+}
+
+}  // namespace stator

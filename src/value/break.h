@@ -1,0 +1,36 @@
+/// Why an instruction could not be captured. Each kind has a stable name and a hint for the user.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stator {
+
+enum class BreakKind : std::uint8_t {
+    DataDependent,       // the program looks at a tensor's data
+    OutsideMutation,     // something from outside the trace would be changed
+    UnknownFunction,     // a C function that Stator does not model
+    UnknownObject,       // an operation on an object that Stator does not model
+    CustomAttribute,     // `__getattribute__` or a `__getattr__` that can't be followed
+    DisabledFunction,    // torch.compiler.disable and friends
+    Instruction,         // an opcode without a handler
+    UnsupportedTensor,   // an operation without a fake implementation, a tensor subclass, ...
+    ExceptionLeaves,     // an exception leaves the compiled function
+    Rebuild,             // a live value can't be rebuilt after the graph
+    GraphBreakCall,      // torch._dynamo.graph_break()
+    InputOutput,         // print, logging, warnings, files
+    Internal,            // an error of Stator's own
+};
+
+/// Thrown to give up on the current instruction.
+struct Break {
+    BreakKind kind;
+    std::string reason;
+};
+
+/// `data-dependent`, ...: stable, the section names of docs/breaks.md.
+const char* name(BreakKind kind);
+/// What the user can do about it.
+const char* hint(BreakKind kind);
+
+}  // namespace stator

@@ -1,0 +1,217 @@
+#include "value/builtin.h"
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "torch/tensor.h"
+#include "value/attributes.h"
+#include "value/registry.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+// --- the table ---------------------------------------------------------------------------------------------------------
+
+Handlers& Handlers::instance() {
+    static Handlers* table = [] {
+        auto* made = new Handlers();
+        register_all(*made);
+        return made;
+    }();
+    return *table;
+}
+
+void Handlers::add(Borrowed<> callable, Handler handler) {
+    if (callable == nullptr) {
+        PyErr_Clear();
+        return;
+    }
+    Py_INCREF(callable.get());
+    handlers_[callable.get()] = handler;
+}
+
+namespace {
+
+Ref<> find_in_module(const char* module, const char* name) {
+    Ref<> found = Ref<>::steal(PyImport_ImportModule(module));
+    if (found) found = Ref<>::steal(PyObject_GetAttrString(found.get(), name));
+    if (!found) PyErr_Clear();
+    return found;
+}
+
+}  // namespace
+
+void Handlers::add(const char* module, const char* name, Handler handler) {
+    if (Ref<> found = find_in_module(module, name); found) add(found.get(), handler);
+}
+
+void Handlers::add_method(PyTypeObject* type, const char* name, Handler handler) {
+    if (PyObject* found = PyDict_GetItemString(cpython::class_dict(type), name); found != nullptr) add(found, handler);
+}
+
+void Handlers::add_pure(Borrowed<> callable) {
+    if (callable == nullptr) return;
+    Py_INCREF(callable.get());
+    pure_.insert(callable.get());
+}
+
+void Handlers::add_pure(const char* module, const char* name) {
+    if (Ref<> found = find_in_module(module, name); found) add_pure(found.get());
+}
+
+void Handlers::add_pure_class(PyTypeObject* type) {
+    pure_classes_.insert(type);
+}
+
+Handler Handlers::find(Borrowed<> callable) const {
+    auto found = handlers_.find(callable.get());
+    return found == handlers_.end() ? nullptr : found->second;
+}
+
+bool Handlers::is_pure(Borrowed<> callable) const {
+    if (pure_.contains(callable.get())) return true;
+    PyTypeObject* type = Py_TYPE(callable.get());
+    if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type)
+        return pure_classes_.contains(reinterpret_cast<PyDescrObject*>(callable.get())->d_type);
+    if (PyType_Check(callable.get())) return pure_classes_.contains(reinterpret_cast<PyTypeObject*>(callable.get()));
+    if (!PyCFunction_Check(callable.get())) return false;
+    PyObject* self = PyCFunction_GET_SELF(callable.get());
+    if (self == nullptr || PyModule_Check(self)) return false;
+    auto* owner = PyType_Check(self) ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
+    return pure_classes_.contains(owner);
+}
+
+// --- calling for real --------------------------------------------------------------------------------------------------
+
+Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
+    std::vector<Ref<>> held;
+    std::vector<PyObject*> raw;
+    held.reserve(arguments.count());
+    auto take = [&](Value* value) {
+        tracer.realize(value);
+        held.push_back(value->as_constant(tracer));
+        raw.push_back(held.back().get());
+        return bool(held.back());
+    };
+    for (Value* value : arguments.positional)
+        if (!take(value)) return nullptr;
+    Ref<> names;
+    if (!arguments.keywords.empty()) {
+        names = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
+        for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
+            if (!take(arguments.keywords[i].value)) return nullptr;
+            PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
+        }
+    }
+    Ref<> result =
+        Ref<>::steal(PyObject_Vectorcall(callable, raw.data(), arguments.positional.size(), names.get()));
+    if (!result) tracer.raise_from_python();
+    return tracer.fresh(std::move(result));
+}
+
+std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
+                                 std::initializer_list<const char*> names, std::size_t required,
+                                 std::size_t positional_only) {
+    std::string title = std::string(function) + "()";
+    std::vector<Value*> bound(names.size(), nullptr);
+    if (arguments.positional.size() > names.size())
+        tracer.raise(PyExc_TypeError, title + " takes at most " + std::to_string(names.size()) + " argument" +
+                                          (names.size() == 1 ? "" : "s") + " (" +
+                                          std::to_string(arguments.count()) + " given)");
+    std::copy(arguments.positional.begin(), arguments.positional.end(), bound.begin());
+    for (const Keyword& keyword : arguments.keywords) {
+        std::size_t place = 0;
+        for (const char* name : names) {
+            if (place >= positional_only && PyUnicode_CompareWithASCIIString(keyword.name, name) == 0) break;
+            ++place;
+        }
+        if (place == names.size())
+            tracer.raise(PyExc_TypeError, "'" + std::string(utf8(keyword.name)) +
+                                              "' is an invalid keyword argument for " + title);
+        if (bound[place] != nullptr)
+            tracer.raise(PyExc_TypeError, "argument for " + title + " given by name ('" +
+                                              std::string(utf8(keyword.name)) + "') and position (" +
+                                              std::to_string(place + 1) + ")");
+        bound[place] = keyword.value;
+    }
+    for (std::size_t place = 0; place < required; ++place)
+        if (bound[place] == nullptr)
+            tracer.raise(PyExc_TypeError, title + " missing required argument '" +
+                                              std::string(std::data(names)[place]) + "' (pos " +
+                                              std::to_string(place + 1) + ")");
+    return bound;
+}
+
+// --- the value ---------------------------------------------------------------------------------------------------------
+
+void BuiltinValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Identity, source, held});
+}
+
+Outcome BuiltinValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    Ref<> answer = Ref<>::steal(PyObject_GetAttr(held, name));
+    if (!answer) tracer.raise_from_python();
+    return tracer.constant(answer.get());
+}
+
+namespace {
+
+std::string function_name(PyObject* callable) {
+    ErrorAside aside;
+    std::string name;
+    for (const char* part : {"__module__", "__qualname__"}) {
+        Ref<> text = Ref<>::steal(PyObject_GetAttrString(callable, part));
+        if (!text) PyErr_Clear();
+        if (text && PyUnicode_Check(text.get())) name += (name.empty() ? "" : ".") + std::string(utf8(text.get()));
+    }
+    return name.empty() ? short_repr(callable) : name;
+}
+
+/// A method of the tensor class called on the class: `torch.Tensor.add(x, y)`.
+bool is_tensor_method(PyObject* callable) {
+    if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type) return false;
+    PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
+    return owner != &PyBaseObject_Type && PyType_IsSubtype(torch_room::known().tensor_class, owner);
+}
+
+}  // namespace
+
+Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
+    const Handlers& handlers = Handlers::instance();
+    if (Handler handler = handlers.find(held); handler != nullptr) return handler(tracer, arguments);
+    if (torch_room::role_of(held) == torch_room::Role::InGraph) return tracer.emit_function(held, arguments);
+    if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
+        return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
+    if (handlers.is_pure(held))
+        if (Value* folded = fold(tracer, held, arguments); folded != nullptr) return folded;
+    tracer.break_graph(BreakKind::UnknownFunction, "the C function " + function_name(held) + " is called");
+}
+
+Outcome BuiltinValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (other->kind != Kind::Builtin || (op != Comparison::Equal && op != Comparison::NotEqual)) return nullptr;
+    int equal = PyObject_RichCompareBool(held, other->object(), Py_EQ);
+    if (equal < 0) tracer.raise_from_python();
+    return tracer.boolean((equal == 1) == (op == Comparison::Equal));
+}
+
+Py_hash_t BuiltinValue::hash(Tracer& tracer) {
+    Py_hash_t hash = PyObject_Hash(held);
+    if (hash == -1 && PyErr_Occurred() != nullptr) tracer.raise_from_python();
+    return hash;
+}
+
+graph::Argument BuiltinValue::as_argument(Tracer&) {
+    return graph::Argument::of_constant(held);
+}
+
+int BuiltinValue::rebuild(PlanBuilder& plan) {
+    return plan.constant(held);
+}
+
+std::string BuiltinValue::print() const {
+    return function_name(held);
+}
+
+}  // namespace stator

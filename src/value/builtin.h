@@ -1,0 +1,70 @@
+/// Callables written in C, and how each that Stator models behaves. One table, keyed by the object itself, serves
+/// functions (`len`), classes (`list`), and methods (`list.append`, whether called on the class or bound).
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "value/value.h"
+
+namespace stator {
+
+/// For methods the first positional argument is `self`.
+using Handler = Outcome (*)(Tracer& tracer, const Arguments& arguments);
+
+/// The table. Filled once, by the `register_` function of each file of handlers.
+class Handlers {
+  public:
+    static Handlers& instance();
+
+    void add(Borrowed<> callable, Handler handler);
+    /// `module.name`; nothing if the module is not there or has no such name.
+    void add(const char* module, const char* name, Handler handler);
+    /// A method or slot wrapper of a class, as found in the class's own dict.
+    void add_method(PyTypeObject* type, const char* name, Handler handler);
+    /// A C function that may be called for real while tracing when all arguments are constants.
+    void add_pure(Borrowed<> callable);
+    void add_pure(const char* module, const char* name);
+    /// Every method of a class of immutable objects is pure.
+    void add_pure_class(PyTypeObject* type);
+
+    /// Null if unknown.
+    Handler find(Borrowed<> callable) const;
+    bool is_pure(Borrowed<> callable) const;
+
+  private:
+    std::unordered_map<PyObject*, Handler> handlers_;
+    std::unordered_set<PyObject*> pure_;
+    std::unordered_set<PyTypeObject*> pure_classes_;
+};
+
+/// A C function or method descriptor.
+struct BuiltinValue final : Value {
+    static constexpr Kind kKind = Kind::Builtin;
+    explicit BuiltinValue(PyObject* held) : Value(kKind), held(held) {}
+
+    PyObject* const held;
+
+    void realize(Tracer& tracer) override;
+    PyTypeObject* type() const override { return Py_TYPE(held); }
+    PyObject* object() const override { return held; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    Outcome call(Tracer& tracer, const Arguments& arguments) override;
+    Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
+    graph::Argument as_argument(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+    std::string print() const override;
+};
+
+/// Calls a pure function for real on constant arguments; null if one of them is not constant. What it raises is raised
+/// in the program.
+Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
+
+/// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null in
+/// the result). Raises Python's TypeError in the program otherwise.
+std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
+                                 std::initializer_list<const char*> names, std::size_t required,
+                                 std::size_t positional_only = 0);
+
+}  // namespace stator

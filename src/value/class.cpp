@@ -1,0 +1,249 @@
+#include "value/class.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "value/attributes.h"
+#include "value/builtin.h"
+#include "value/dict.h"
+#include "value/exception.h"
+#include "value/function.h"
+#include "value/iterator.h"
+#include "value/operations.h"
+#include "value/sequence.h"
+#include "value/set.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+bool is_enum_class(PyTypeObject* type) {
+    return PyType_IsSubtype(type, torch_room::known().enum_class) != 0;
+}
+
+/// A member of an enum class; null if it has none of that name.
+PyObject* enum_member(PyTypeObject* type, PyObject* name) {
+    if (!is_enum_class(type)) return nullptr;
+    PyObject* members = PyDict_GetItemWithError(cpython::class_dict(type), interned("_member_map_"));
+    return members == nullptr || !PyDict_Check(members) ? nullptr : PyDict_GetItemWithError(members, name);
+}
+
+/// A new, empty instance as the class's `__new__` from C would give it; null if that is not understood.
+Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
+    if (made_by == PyBaseObject_Type.tp_new) return tracer.make<ObjectValue>(type);
+    if (made_by == PyDict_Type.tp_new) return tracer.make<DictValue>(type);
+    if (made_by == PyList_Type.tp_new) return tracer.make<ListValue>(type);
+    if (made_by == PySet_Type.tp_new) return tracer.make<SetValue>(type);
+    return nullptr;
+}
+
+/// `type.__call__`: `__new__`, then `__init__` if that gave an instance.
+Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
+    PyTypeObject* type = self->held;
+    PyObject* raw_new = nullptr;
+    Value* new_value = class_attribute(tracer, type, interned("__new__"), &raw_new);
+    PyObject* raw_init = nullptr;
+    Value* init = class_attribute(tracer, type, interned("__init__"), &raw_init);
+    Value* instance = nullptr;
+    if (raw_new != nullptr && Py_TYPE(raw_new) == &PyStaticMethod_Type) {
+        Ref<> function = checked(PyObject_GetAttr(raw_new, interned("__func__")));
+        Value* maker = tracer.constant(function.get());
+        instance = co_await operations::call(tracer, maker, arguments.after(self));
+    } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
+               type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new) {
+        if (!arguments.keywords.empty() && !PyFunction_Check(raw_init))
+            tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type))) + "() takes no keyword arguments");
+        instance = make_exception(tracer, type, arguments.positional);
+    } else if (Value* made = new_instance(tracer, type, type->tp_new); made != nullptr) {
+        if (PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) {
+            Ref<> failed = Ref<>::steal(PyBaseObject_Type.tp_new(type, checked(PyTuple_New(0)).get(), nullptr));
+            if (!failed) tracer.raise_from_python();
+        }
+        bool takes_any = raw_init != nullptr && Py_TYPE(raw_init) != &PyWrapperDescr_Type;
+        if (type->tp_new == PyBaseObject_Type.tp_new && arguments.count() > 0 && !takes_any &&
+            type->tp_init == PyBaseObject_Type.tp_init)
+            tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type))) + "() takes no arguments");
+        instance = made;
+    } else if (raw_new != nullptr && Handlers::instance().find(raw_new) != nullptr) {
+        instance = co_await Handlers::instance().find(raw_new)(tracer, arguments.after(self));
+    } else {
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(type) + " is made");
+    }
+    if (!PyType_IsSubtype(instance->type(), type) || raw_init == nullptr) co_return instance;
+    if (type->tp_init == PyBaseObject_Type.tp_init) co_return instance;
+    (void)new_value;
+    if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && instance->kind == Kind::Exception) co_return instance;
+    if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && Handlers::instance().find(raw_init) == nullptr) {
+        if (instance->kind == Kind::Tuple || instance->kind == Kind::Constant) co_return instance;
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of " + type_name(type) + " is initialised by C code");
+    }
+    Value* answer = co_await operations::call(tracer, init, arguments.after(instance));
+    tracer.realize(answer);
+    if (answer->object() != Py_None)
+        tracer.raise(PyExc_TypeError,
+                     "__init__() should return None, not '" + std::string(answer->type()->tp_name) + "'");
+    co_return instance;
+}
+
+}  // namespace
+
+Outcome construct_instance(Tracer& tracer, ClassValue* type, const Arguments& arguments) {
+    return tracer.start(construct(tracer, type, arguments));
+}
+
+void ClassValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Identity, source, object()});
+}
+
+Ref<> ClassValue::as_constant(Tracer& tracer) {
+    tracer.realize(this);
+    return Ref<>::share(object());
+}
+
+Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (PyObject* member = enum_member(held, name); member != nullptr) return tracer.constant(member);
+    PyTypeObject* meta = Py_TYPE(held);
+    PyObject* of_meta = nullptr;
+    Value* meta_attribute = class_attribute(tracer, meta, name, &of_meta);
+    if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) {
+        if (Py_TYPE(of_meta) != &PyGetSetDescr_Type && Py_TYPE(of_meta) != &PyMemberDescr_Type)
+            return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
+        // `__name__`, `__mro__`, `__dict__`, ...: what the class says of itself.
+        Ref<> answer = Ref<>::steal(PyObject_GetAttr(object(), name));
+        if (!answer) tracer.raise_from_python();
+        return tracer.constant(answer.get());
+    }
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, held, name, &raw);
+    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, nullptr, held, name);
+    if (of_meta != nullptr) return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
+    PyObject* fallback = cpython::lookup_in_mro(meta, interned("__getattr__"), nullptr);
+    if (fallback != nullptr && PyFunction_Check(fallback) && !is_enum_class(held))
+        return operations::call(tracer, class_attribute(tracer, meta, interned("__getattr__")),
+                                {{this, tracer.constant(name)}, {}});
+    raise_no_attribute(tracer, this, name);
+}
+
+void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
+    tracer.break_graph(BreakKind::OutsideMutation,
+                       "attribute '" + std::string(utf8(name)) + "' of class " + type_name(held) + " is set");
+}
+
+Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (Handler handler = Handlers::instance().find(object()); handler != nullptr) return handler(tracer, arguments);
+    PyTypeObject* meta = Py_TYPE(held);
+    if (is_enum_class(held) || Handlers::instance().is_pure(object())) {
+        if (Value* folded = fold(tracer, object(), arguments); folded != nullptr) return folded;
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "class " + type_name(held) + " is called with arguments that are not constants");
+    }
+    if (meta != &PyType_Type) {
+        PyObject* raw = cpython::lookup_in_mro(meta, interned("__call__"), nullptr);
+        if (raw != nullptr && PyFunction_Check(raw))
+            return operations::call(tracer, class_attribute(tracer, meta, interned("__call__")), arguments.after(this));
+    }
+    return construct_instance(tracer, this, arguments);
+}
+
+Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
+    Ref<> constant = key->as_constant(tracer);
+    if (!constant)
+        tracer.break_graph(BreakKind::UnknownObject, "class " + type_name(held) + " is subscripted by an unknown value");
+    Ref<> answer = Ref<>::steal(PyObject_GetItem(object(), constant.get()));
+    if (!answer) tracer.raise_from_python();
+    return tracer.constant(answer.get());
+}
+
+Outcome ClassValue::iterate(Tracer& tracer) {
+    if (!is_enum_class(held)) return Value::iterate(tracer);
+    Ref<> members = checked(PySequence_List(object()));
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.get()); ++i)
+        items.push_back(tracer.constant(PyList_GET_ITEM(members.get(), i)));
+    return tracer.make<ItemsIterator>(&PyListIter_Type, std::move(items));
+}
+
+Outcome ClassValue::contains(Tracer& tracer, Value* item) {
+    Ref<> constant = item->as_constant(tracer);
+    if (!is_enum_class(held) || !constant) return Value::contains(tracer, item);
+    int found = PySequence_Contains(object(), constant.get());
+    if (found < 0) tracer.raise_from_python();
+    return tracer.boolean(found == 1);
+}
+
+std::ptrdiff_t ClassValue::length(Tracer& tracer) {
+    return is_enum_class(held) ? PyObject_Size(object()) : -1;
+}
+
+bool ClassValue::truth(Tracer& tracer) {
+    int answer = PyObject_IsTrue(object());
+    if (answer < 0) tracer.raise_from_python();
+    return answer == 1;
+}
+
+Value* ClassValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    Ref<> operand = op == BinaryOperator::Or ? other->as_constant(tracer) : Ref<>();
+    if (!operand) return nullptr;
+    Ref<> answer = Ref<>::steal(reflected ? PyNumber_Or(operand.get(), object()) : PyNumber_Or(object(), operand.get()));
+    if (!answer) tracer.raise_from_python();
+    return tracer.constant(answer.get());
+}
+
+Outcome ClassValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (op != Comparison::Equal && op != Comparison::NotEqual) return nullptr;
+    bool same = other->object() == object();
+    return tracer.boolean(same == (op == Comparison::Equal));
+}
+
+Py_hash_t ClassValue::hash(Tracer&) {
+    return PyObject_Hash(object());
+}
+
+graph::Argument ClassValue::as_argument(Tracer&) {
+    return graph::Argument::of_constant(object());
+}
+
+int ClassValue::rebuild(PlanBuilder& plan) {
+    return plan.constant(object());
+}
+
+std::string ClassValue::print() const {
+    return "class " + type_name(held);
+}
+
+// --- super -------------------------------------------------------------------------------------------------------------
+
+Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    auto* self_class = cast<ClassValue>(self);
+    PyTypeObject* type = self_class != nullptr && PyType_IsSubtype(self_class->held, start) ? self_class->held : self->type();
+    bool through_instance = type == self->type() && !(self_class != nullptr && type == self_class->held);
+    PyObject* order = type->tp_mro;
+    Py_ssize_t count = PyTuple_GET_SIZE(order), i = 0;
+    while (i < count && PyTuple_GET_ITEM(order, i) != reinterpret_cast<PyObject*>(start)) ++i;
+    for (++i; i < count; ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+        PyObject* dict = cpython::class_dict(base);
+        PyObject* raw = PyDict_GetItemWithError(dict, name);
+        bool is_new = false;
+        Source* place = tracer.provenance().child(tracer.provenance().pinned(dict), Access::DictItem, name, 0, raw, &is_new);
+        if (raw == nullptr) {
+            if (is_new) tracer.guard({GuardKind::Absent, place});
+            continue;
+        }
+        Value* attribute = tracer.outside(place, raw);
+        if (is_new) tracer.guard({GuardKind::Identity, place, raw});
+        tracer.realize(attribute);
+        return bind_attribute(tracer, attribute, raw, through_instance ? self : nullptr, type, name);
+    }
+    tracer.raise(PyExc_AttributeError, "'super' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+std::string SuperValue::print() const {
+    return "super(" + type_name(start) + ", " + self->print() + ")";
+}
+
+}  // namespace stator

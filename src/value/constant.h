@@ -1,0 +1,39 @@
+/// Immutable values that are what they are: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are
+/// done for real while tracing.
+#pragma once
+
+#include "value/value.h"
+
+namespace stator {
+
+struct ConstantValue final : Value {
+    static constexpr Kind kKind = Kind::Constant;
+    explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
+
+    PyObject* const held;  // kept alive by the trace
+
+    void realize(Tracer& tracer) override;
+    PyTypeObject* type() const override { return Py_TYPE(held); }
+    PyObject* object() const override { return held; }
+    Ref<> as_constant(Tracer& tracer) override;
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    Outcome get_item(Tracer& tracer, Value* key) override;
+    Outcome contains(Tracer& tracer, Value* item) override;
+    std::ptrdiff_t length(Tracer& tracer) override;
+    bool truth(Tracer& tracer) override;
+    Outcome iterate(Tracer& tracer) override;
+    Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
+    Value* unary(Tracer& tracer, UnaryOperator op) override;
+    Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
+    graph::Argument as_argument(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+    std::string print() const override;
+};
+
+/// Whether an object is of a class whose instances are constants.
+bool is_constant(Borrowed<> object);
+/// Whether a guard may compare it by value: its class is written in C and its comparison runs no user code.
+bool is_safe_to_compare(Borrowed<> object);
+
+}  // namespace stator

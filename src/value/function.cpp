@@ -1,0 +1,289 @@
+#include "value/function.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "value/attributes.h"
+#include "value/builtin.h"
+#include "value/class.h"
+#include "value/dict.h"
+#include "value/operations.h"
+#include "value/sequence.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+// --- cells -------------------------------------------------------------------------------------------------------------
+
+Value* CellValue::get(Tracer& tracer) {
+    if (read) return contents;
+    read = true;
+    tracer.on_undo([this] { read = false; });
+    PyObject* held = PyCell_GET(outside);
+    Source* place = tracer.provenance().child(source, Access::CellContents, name, 0, held);
+    if (held == nullptr) {
+        tracer.guard({GuardKind::Absent, place});
+        return nullptr;
+    }
+    contents = tracer.outside(place, held);
+    return contents;
+}
+
+void CellValue::set(Tracer& tracer, Value* value) {
+    tracer.will_mutate(this);
+    tracer.on_undo([this, before = contents] { contents = before; });
+    contents = value;
+}
+
+Outcome CellValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (name.get() != interned("cell_contents")) return Value::get_attribute(tracer, name);
+    Value* held = get(tracer);
+    if (held == nullptr) tracer.raise(PyExc_ValueError, "Cell is empty");
+    return held;
+}
+
+int CellValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return plan.fetch(source);
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Cell);
+    if (contents != nullptr) plan.add(PlanOp::SetCell, {to, contents->rebuild(plan)});
+    return to;
+}
+
+std::string CellValue::print() const {
+    return "cell(" + (contents == nullptr ? std::string() : contents->print()) + ")";
+}
+
+// --- functions ---------------------------------------------------------------------------------------------------------
+
+std::size_t FunctionValue::default_count() const {
+    if (outside == nullptr) return defaults.size();
+    PyObject* real_defaults = PyFunction_GET_DEFAULTS(outside);
+    return real_defaults == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(real_defaults));
+}
+
+Value* FunctionValue::default_at(Tracer& tracer, std::size_t index) {
+    if (outside == nullptr) return defaults[index];
+    PyObject* held = PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(outside), static_cast<Py_ssize_t>(index));
+    Source* place = tracer.provenance().child(source, Access::Default, nullptr, static_cast<int>(index), held);
+    return tracer.outside(place, held);
+}
+
+Value* FunctionValue::keyword_default(Tracer& tracer, Borrowed<> name) {
+    if (outside == nullptr) {
+        for (const Keyword& keyword : keyword_defaults)
+            if (PyUnicode_Compare(keyword.name, name) == 0) return keyword.value;
+        return nullptr;
+    }
+    PyObject* real_defaults = PyFunction_GET_KW_DEFAULTS(outside);
+    PyObject* held = real_defaults == nullptr ? nullptr : PyDict_GetItemWithError(real_defaults, name);
+    Source* place = tracer.provenance().child(source, Access::KeywordDefault, name, 0, held);
+    if (held == nullptr) {
+        tracer.guard({GuardKind::Absent, place});
+        return nullptr;
+    }
+    return tracer.outside(place, held);
+}
+
+CellValue* FunctionValue::closure_cell(Tracer& tracer, std::size_t index) {
+    if (outside == nullptr) return closure[index];
+    PyObject* held = PyTuple_GET_ITEM(PyFunction_GET_CLOSURE(outside), static_cast<Py_ssize_t>(index));
+    Source* place = tracer.provenance().child(source, Access::ClosureCell, nullptr, static_cast<int>(index), held);
+    auto* cell = cast<CellValue>(tracer.outside(place, held));
+    if (cell->name == nullptr) {
+        Ref<> names = checked(PyCode_GetFreevars(code));
+        cell->name = tracer.keep(Ref<>::share(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(index))));
+    }
+    return cell;
+}
+
+void FunctionValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Function, source, outside});
+}
+
+Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (outside != nullptr) {
+        // A default is read through its own place, so that it is guarded by what it is.
+        return ObjectValue::get_attribute(tracer, name);
+    }
+    if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
+    if (name.get() == interned("__name__")) return tracer.constant(code->co_name);
+    if (name.get() == interned("__qualname__")) return tracer.constant(code->co_qualname);
+    if (name.get() == interned("__code__")) return tracer.constant(reinterpret_cast<PyObject*>(code));
+    if (name.get() == interned("__defaults__"))
+        return defaults.empty() ? tracer.none() : make_tuple(tracer, defaults);
+    if (name.get() == interned("__closure__")) {
+        if (closure.empty()) return tracer.none();
+        return make_tuple(tracer, {closure.begin(), closure.end()});
+    }
+    if (name.get() == interned("__module__")) {
+        PyObject* module = PyDict_GetItemString(globals, "__name__");
+        return module == nullptr ? tracer.none() : tracer.constant(module);
+    }
+    if (name.get() == interned("__doc__")) {
+        PyObject* first = PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
+        return PyUnicode_Check(first) ? tracer.constant(first) : tracer.none();
+    }
+    if (name.get() == interned("__kwdefaults__")) {
+        if (keyword_defaults.empty()) return tracer.none();
+        auto* dict = tracer.make<DictValue>();
+        for (const Keyword& keyword : keyword_defaults)
+            dict->insert(tracer, tracer.constant(keyword.name), keyword.value);
+        return dict;
+    }
+    if (name.get() == interned("__annotations__"))
+        return annotations != nullptr ? annotations : tracer.make<DictValue>();
+    return ObjectValue::get_attribute(tracer, name);
+}
+
+namespace {
+
+/// What `torch.compiler.disable` leaves on the function that it wraps.
+bool is_disabled(PyObject* function) {
+    PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+    return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable")) == Py_True;
+}
+
+bool is_marked_constant(PyObject* function) {
+    PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+    return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_dynamo_marked_constant")) == Py_True;
+}
+
+}  // namespace
+
+Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (outside == nullptr) return tracer.push_call(this, arguments);
+    auto guard_identity = [&] { tracer.guard({GuardKind::Identity, source, outside}); };
+    if (Handler handler = Handlers::instance().find(outside); handler != nullptr) {
+        guard_identity();
+        return handler(tracer, arguments);
+    }
+    if (Handlers::instance().is_pure(outside)) {
+        guard_identity();
+        if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
+    }
+    switch (torch_room::role_of(outside)) {
+        case torch_room::Role::InGraph:
+            guard_identity();
+            return tracer.emit_function(outside, arguments);
+        case torch_room::Role::TensorMethod:
+            if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
+            guard_identity();
+            return tracer.emit_method(code->co_name, arguments);
+        case torch_room::Role::None:
+            break;
+    }
+    if (is_disabled(outside))
+        tracer.break_graph(BreakKind::DisabledFunction, "function " + print() + " is marked torch.compiler.disable");
+    if (is_marked_constant(outside)) {
+        guard_identity();
+        if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
+        tracer.break_graph(BreakKind::UnknownFunction, "function " + print() +
+                                                           " is marked assume_constant_result but its arguments are "
+                                                           "not constants");
+    }
+    return tracer.push_call(this, arguments);
+}
+
+int FunctionValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr && attributes.empty())
+        return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
+    if (source != nullptr) return ObjectValue::rebuild(plan);
+    int to = plan.reserve(this);
+    auto tuple_of = [&](const auto& values) {
+        std::vector<std::int32_t> parts;
+        for (Value* value : values) parts.push_back(value->rebuild(plan));
+        return plan.add(PlanOp::Tuple, std::move(parts));
+    };
+    std::vector<std::int32_t> from = {plan.constant(globals), plan.constant(code->co_qualname), -1, -1, -1, -1};
+    if (!defaults.empty()) from[2] = tuple_of(defaults);
+    if (!keyword_defaults.empty()) {
+        std::vector<std::int32_t> pairs;
+        for (const Keyword& keyword : keyword_defaults) {
+            pairs.push_back(plan.constant(keyword.name));
+            pairs.push_back(keyword.value->rebuild(plan));
+        }
+        from[3] = plan.add(PlanOp::Dict, std::move(pairs));
+    }
+    if (!closure.empty()) {
+        // The closure may hold the function itself: its cells are filled after it is made.
+        std::vector<std::int32_t> cells;
+        for (CellValue* cell : closure) {
+            if (int known = plan.known(cell); known >= 0 || cell->source != nullptr) {
+                cells.push_back(cell->rebuild(plan));
+                continue;
+            }
+            int place = plan.reserve(cell);
+            plan.add_to(place, PlanOp::Cell);
+            cells.push_back(place);
+            pending_cells.push_back(cell);
+        }
+        from[4] = plan.add(PlanOp::Tuple, std::move(cells));
+    }
+    if (annotations != nullptr) from[5] = annotations->rebuild(plan);
+    plan.add_to(to, PlanOp::Function, std::move(from), reinterpret_cast<PyObject*>(code));
+    for (CellValue* cell : std::exchange(pending_cells, {}))
+        if (cell->contents != nullptr) plan.add(PlanOp::SetCell, {plan.known(cell), cell->contents->rebuild(plan)});
+    for (auto& [name, value] : attributes)
+        if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, name);
+    return to;
+}
+
+std::string FunctionValue::print() const {
+    return std::string(utf8(code->co_qualname));
+}
+
+// --- bound methods -----------------------------------------------------------------------------------------------------
+
+void MethodValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type)});
+    PyObject *real_function = PyMethod_GET_FUNCTION(outside), *real_self = PyMethod_GET_SELF(outside);
+    function = tracer.outside(
+        tracer.provenance().child(source, Access::MethodFunction, nullptr, 0, real_function), real_function);
+    self = tracer.outside(tracer.provenance().child(source, Access::MethodSelf, nullptr, 0, real_self), real_self);
+}
+
+PyTypeObject* MethodValue::type() const {
+    return function != nullptr && function->kind == Kind::Builtin ? &PyCFunction_Type : &PyMethod_Type;
+}
+
+Outcome MethodValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (name.get() == interned("__self__")) return self;
+    if (name.get() == interned("__func__") && type() == &PyMethod_Type) return function;
+    if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
+    return operations::get_attribute(tracer, function, name);
+}
+
+Outcome MethodValue::call(Tracer& tracer, const Arguments& arguments) {
+    return operations::call(tracer, function, arguments.after(self));
+}
+
+Outcome MethodValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    auto* method = cast<MethodValue>(other);
+    if (method == nullptr || (op != Comparison::Equal && op != Comparison::NotEqual)) return nullptr;
+    tracer.realize(method);
+    bool equal = operations::same_object(tracer, self, method->self) &&
+                 operations::same_object(tracer, function, method->function);
+    return tracer.boolean(equal == (op == Comparison::Equal));
+}
+
+int MethodValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return plan.fetch(source);
+    if (function->kind == Kind::Builtin) return Value::rebuild(plan);
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Method, {function->rebuild(plan), self->rebuild(plan)});
+    return to;
+}
+
+std::string MethodValue::print() const {
+    if (function == nullptr) return "method";
+    return "method " + function->print();
+}
+
+}  // namespace stator

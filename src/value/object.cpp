@@ -1,0 +1,153 @@
+#include "value/object.h"
+
+#include "base/names.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "value/attributes.h"
+#include "value/builtin.h"
+#include "value/builtin.h"
+#include "value/function.h"
+#include "value/operations.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+void ObjectValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(class_)});
+}
+
+Source* instance_dict_source(Tracer& tracer, ObjectValue* object) {
+    if (object->outside == nullptr || object->source == nullptr) return nullptr;
+    PyObject* dict = cpython::instance_dict(object->outside);
+    if (dict == nullptr) return nullptr;
+    return tracer.provenance().child(object->source, Access::InstanceDict, nullptr, 0, dict);
+}
+
+Value* instance_dict(Tracer& tracer, Value* value) {
+    Source* source = instance_dict_source(tracer, static_cast<ObjectValue*>(value));
+    if (source == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "the __dict__ of a new " + type_name(value->type()) + " is read");
+    return tracer.outside(source, source->object);
+}
+
+Value* ObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
+    for (auto& [key, value] : attributes)
+        if (key == name.get()) return value;
+    Source* dict = instance_dict_source(tracer, this);
+    if (dict == nullptr) return nullptr;
+    PyObject* held = PyDict_GetItemWithError(dict->object, name);
+    bool is_new = false;
+    Source* place = tracer.provenance().child(dict, Access::DictItem, name, 0, held, &is_new);
+    if (is_new) tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});
+    return held == nullptr ? nullptr : tracer.outside(place, held);
+}
+
+namespace {
+
+/// Whether instances have a place for it: a dict, or a slot of that name.
+bool can_hold(PyTypeObject* type, Borrowed<> name) {
+    if (type->tp_dictoffset != 0) return true;
+    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
+    return raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type;
+}
+
+}  // namespace
+
+void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    tracer.will_mutate(this);
+    for (auto& attribute : attributes) {
+        if (attribute.first != name.get()) continue;
+        tracer.on_undo([place = &attribute, before = attribute.second] { place->second = before; });
+        attribute.second = value;
+        return;
+    }
+    if (!can_hold(class_, name)) raise_no_attribute(tracer, this, name);
+    attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
+    tracer.on_undo([this] { attributes.pop_back(); });
+}
+
+bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    tracer.will_mutate(this);
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+        if (attributes[i].first != name.get() || attributes[i].second == nullptr) continue;
+        tracer.on_undo([this, i, before = attributes[i]] { attributes.insert(attributes.begin() + i, before); });
+        attributes.erase(attributes.begin() + i);
+        return true;
+    }
+    return false;
+}
+
+Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
+    PyObject* raw = nullptr;
+    Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
+    if (raw == nullptr) return Value::call(tracer, arguments);
+    if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+    if (Handler handler = Handlers::instance().find(raw); handler != nullptr)
+        return handler(tracer, arguments.after(this));
+    if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
+        return Handlers::instance().find(raw)(tracer, arguments.after(this));
+    if (Py_TYPE(raw) == &PyWrapperDescr_Type)
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(class_) + " is called");
+    Outcome bound = bind_attribute(tracer, method, raw, this, class_, interned("__call__"));
+    if (bound.is_pending())
+        tracer.break_graph(BreakKind::UnknownObject, "__call__ of " + type_name(class_) + " is a descriptor");
+    return operations::call(tracer, bound.value(), arguments);
+}
+
+bool ObjectValue::truth(Tracer& tracer) {
+    bool from_c = (class_->tp_as_number != nullptr && class_->tp_as_number->nb_bool != nullptr) ||
+                  (class_->tp_as_mapping != nullptr && class_->tp_as_mapping->mp_length != nullptr) ||
+                  (class_->tp_as_sequence != nullptr && class_->tp_as_sequence->sq_length != nullptr);
+    if (from_c)
+        tracer.break_graph(BreakKind::UnknownObject, "the truth of an object of " + type_name(class_) + " is asked");
+    return true;
+}
+
+namespace {
+
+/// Who defines a special method: `object` itself, or somebody who means something by it.
+bool is_from_object(PyTypeObject* type, const char* name) {
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(type, interned(name), &owner);
+    return owner == &PyBaseObject_Type;
+}
+
+}  // namespace
+
+Outcome ObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (!is_from_object(class_, method_name(op)))
+        tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " are compared by C code");
+    return nullptr;
+}
+
+Py_hash_t ObjectValue::hash(Tracer& tracer) {
+    PyObject* raw = cpython::lookup_in_mro(class_, interned("__hash__"), nullptr);
+    if (raw == Py_None || raw == nullptr) return Value::hash(tracer);
+    if (!is_from_object(class_, "__hash__"))
+        tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " have a __hash__ of their own");
+    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
+}
+
+graph::Argument ObjectValue::as_argument(Tracer& tracer) {
+    return Value::as_argument(tracer);
+}
+
+int ObjectValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) {
+        STATOR_CHECK(attributes.empty(), "an object from outside was changed");
+        return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
+    }
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+    for (auto& [name, value] : attributes)
+        if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, name);
+    return to;
+}
+
+std::string ObjectValue::print() const {
+    return type_name(class_) + " object";
+}
+
+}  // namespace stator

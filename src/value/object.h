@@ -1,0 +1,45 @@
+/// Instances: of user classes and of any class without a kind of its own. From outside, or made in the trace.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "value/value.h"
+
+namespace stator {
+
+/// Anything with a class and, perhaps, attributes of its own. Containers derive from it, because a user's subclass of
+/// `dict` is a dict with attributes.
+struct ObjectValue : Value {
+    static constexpr Kind kKind = Kind::Object;
+    explicit ObjectValue(PyTypeObject* type) : Value(kKind), class_(type) {}
+    ObjectValue(Kind kind, PyTypeObject* type) : Value(kind), class_(type) {}
+
+    PyTypeObject* class_;  // kept alive by the trace
+    /// The real object, if it came from outside.
+    PyObject* outside = nullptr;
+    /// Attributes set in the trace, in order; a null value stands for a deleted one.
+    std::vector<std::pair<PyObject*, Value*>> attributes;
+
+    void realize(Tracer& tracer) override;
+    PyTypeObject* type() const override { return class_; }
+    PyObject* object() const override { return outside; }
+    Value* own_attribute(Tracer& tracer, Borrowed<> name) override;
+    void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
+    Outcome call(Tracer& tracer, const Arguments& arguments) override;
+    bool truth(Tracer& tracer) override;
+    Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
+    graph::Argument as_argument(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+    std::string print() const override;
+};
+
+/// `object.__dict__` as the program sees it.
+Value* instance_dict(Tracer& tracer, Value* object);
+
+/// The instance's `__dict__` as a source, for one that came from outside; null if its class gives it none.
+Source* instance_dict_source(Tracer& tracer, ObjectValue* object);
+
+}  // namespace stator

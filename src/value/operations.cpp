@@ -1,0 +1,447 @@
+#include "value/operations.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "value/attributes.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/exception.h"
+#include "value/function.h"
+#include "value/sequence.h"
+
+namespace stator::operations {
+
+namespace {
+
+bool is_not_implemented(Value* value) {
+    return value == nullptr || value->object() == Py_NotImplemented;
+}
+
+std::string quoted_type(Value* value) {
+    return "'" + std::string(value->type()->tp_name) + "'";
+}
+
+bool raised_is(const Raised& raised, PyObject* exception_class) {
+    return PyType_IsSubtype(raised.exception->type(), reinterpret_cast<PyTypeObject*>(exception_class));
+}
+
+}  // namespace
+
+Value* user_method(Tracer& tracer, Value* value, const char* name) {
+    PyTypeObject* type = value->type();
+    // Classes written in C do what their kind does; so do tensors, whose Python methods are operations of the graph.
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor || value->kind == Kind::Constant)
+        return nullptr;
+    PyObject* found = cpython::lookup_in_mro(type, interned(name), nullptr);
+    if (found == nullptr || !PyFunction_Check(found)) return nullptr;
+    return class_attribute(tracer, type, interned(name));
+}
+
+// --- attributes and calls ----------------------------------------------------------------------------------------------
+
+Outcome get_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
+    tracer.realize(object);
+    return object->get_attribute(tracer, name);
+}
+
+namespace {
+
+Task attribute_or(Tracer& tracer, Value* object, PyObject* name, Value* otherwise) {
+    try {
+        co_return co_await get_attribute(tracer, object, name);
+    } catch (const Raised& raised) {
+        if (!raised_is(raised, PyExc_AttributeError)) throw;
+    }
+    co_return otherwise;
+}
+
+}  // namespace
+
+Outcome get_attribute_or(Tracer& tracer, Value* object, Borrowed<> name, Value* otherwise) {
+    return tracer.start(attribute_or(tracer, object, name, otherwise));
+}
+
+Outcome call(Tracer& tracer, Value* callee, const Arguments& arguments) {
+    tracer.realize(callee);
+    return callee->call(tracer, arguments);
+}
+
+namespace {
+
+Task method_call(Tracer& tracer, Value* object, PyObject* name, Arguments arguments) {
+    Value* method = co_await get_attribute(tracer, object, name);
+    co_return co_await call(tracer, method, arguments);
+}
+
+}  // namespace
+
+Outcome call_method(Tracer& tracer, Value* object, const char* name, const Arguments& arguments) {
+    return tracer.start(method_call(tracer, object, interned(name), arguments));
+}
+
+Outcome set_attribute(Tracer& tracer, Value* object, Borrowed<> name, Value* value) {
+    tracer.realize(object);
+    if (Value* setter = user_method(tracer, object, "__setattr__"); setter != nullptr)
+        return call(tracer, setter, {{object, tracer.constant(name), value}, {}});
+    return generic_set_attribute(tracer, object, name, value);
+}
+
+Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
+    tracer.realize(object);
+    if (Value* deleter = user_method(tracer, object, "__delattr__"); deleter != nullptr)
+        return call(tracer, deleter, {{object, tracer.constant(name)}, {}});
+    return generic_delete_attribute(tracer, object, name);
+}
+
+// --- items -------------------------------------------------------------------------------------------------------------
+
+Outcome get_item(Tracer& tracer, Value* object, Value* key) {
+    tracer.realize(object);
+    tracer.realize(key);
+    if (Value* method = user_method(tracer, object, "__getitem__"); method != nullptr)
+        return call(tracer, method, {{object, key}, {}});
+    return object->get_item(tracer, key);
+}
+
+Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
+    tracer.realize(object);
+    tracer.realize(key);
+    if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
+        return call(tracer, method, {{object, key, value}, {}});
+    return object->assign_item(tracer, key, value);
+}
+
+Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
+    tracer.realize(object);
+    tracer.realize(key);
+    if (Value* method = user_method(tracer, object, "__delitem__"); method != nullptr)
+        return call(tracer, method, {{object, key}, {}});
+    object->delete_item(tracer, key);
+    return tracer.none();
+}
+
+namespace {
+
+Task contains_by_method(Tracer& tracer, Value* method, Value* container, Value* item) {
+    Value* answer = co_await call(tracer, method, {{container, item}, {}});
+    co_return co_await truth(tracer, answer);
+}
+
+Task contains_by_iteration(Tracer& tracer, Value* container, Value* item) {
+    Value* iterator = co_await iterate(tracer, container);
+    while (true) {
+        Value* element = co_await next(tracer, iterator);
+        if (element == tracer.exhausted()) co_return tracer.boolean(false);
+        if (same_object(tracer, element, item)) co_return tracer.boolean(true);
+        Value* equal = co_await compare(tracer, Comparison::Equal, element, item);
+        Value* is_equal = co_await truth(tracer, equal);
+        if (is_equal->object() == Py_True) co_return tracer.boolean(true);
+    }
+}
+
+Task bool_method(Tracer& tracer, Value* method, Value* value) {
+    Value* answer = co_await call(tracer, method, {{value}, {}});
+    tracer.realize(answer);
+    if (answer->object() == nullptr || !PyBool_Check(answer->object()))
+        tracer.raise(PyExc_TypeError, "__bool__ should return bool, returned " + std::string(answer->type()->tp_name));
+    co_return answer;
+}
+
+Task length_method(Tracer& tracer, Value* method, Value* value) {
+    Value* answer = co_await call(tracer, method, {{value}, {}});
+    tracer.realize(answer);
+    if (answer->object() == nullptr || !PyLong_Check(answer->object()))
+        tracer.raise(PyExc_TypeError, quoted_type(answer) + " object cannot be interpreted as an integer");
+    if (PyLong_AsSsize_t(answer->object()) < 0) {
+        if (PyErr_Occurred() != nullptr) tracer.raise_from_python();
+        tracer.raise(PyExc_ValueError, "__len__() should return >= 0");
+    }
+    co_return answer;
+}
+
+Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
+    Value* answer = co_await tracer.start(length_method(tracer, method, value));
+    co_return tracer.boolean(PyObject_IsTrue(answer->object()) == 1);
+}
+
+}  // namespace
+
+Outcome contains(Tracer& tracer, Value* container, Value* item) {
+    tracer.realize(container);
+    if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
+        return tracer.start(contains_by_method(tracer, method, container, item));
+    if (user_method(tracer, container, "__iter__") != nullptr || container->kind == Kind::Iterator ||
+        container->kind == Kind::Generator)
+        return tracer.start(contains_by_iteration(tracer, container, item));
+    tracer.realize(item);
+    return container->contains(tracer, item);
+}
+
+Outcome truth(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (Value* method = user_method(tracer, value, "__bool__"); method != nullptr)
+        return tracer.start(bool_method(tracer, method, value));
+    if (Value* method = user_method(tracer, value, "__len__"); method != nullptr)
+        return tracer.start(truth_by_length(tracer, method, value));
+    return tracer.boolean(value->truth(tracer));
+}
+
+Outcome length(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (Value* method = user_method(tracer, value, "__len__"); method != nullptr)
+        return tracer.start(length_method(tracer, method, value));
+    std::ptrdiff_t count = value->length(tracer);
+    if (count < 0) tracer.raise(PyExc_TypeError, "object of type " + quoted_type(value) + " has no len()");
+    return tracer.integer(count);
+}
+
+// --- iteration ---------------------------------------------------------------------------------------------------------
+
+Outcome iterate(Tracer& tracer, Value* iterable) {
+    tracer.realize(iterable);
+    if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
+        return call(tracer, method, {{iterable}, {}});
+    return iterable->iterate(tracer);
+}
+
+namespace {
+
+Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
+    try {
+        co_return co_await call(tracer, method, {{iterator}, {}});
+    } catch (const Raised& raised) {
+        if (!raised_is(raised, PyExc_StopIteration)) throw;
+    }
+    co_return tracer.exhausted();
+}
+
+Task collect_items(Tracer& tracer, Value* iterable) {
+    Value* iterator = co_await iterate(tracer, iterable);
+    std::vector<Value*> items;
+    while (true) {
+        Value* item = co_await next(tracer, iterator);
+        if (item == tracer.exhausted()) break;
+        items.push_back(item);
+    }
+    co_return make_list(tracer, std::move(items));
+}
+
+}  // namespace
+
+Outcome next(Tracer& tracer, Value* iterator) {
+    tracer.realize(iterator);
+    if (Value* method = user_method(tracer, iterator, "__next__"); method != nullptr)
+        return tracer.start(next_by_method(tracer, method, iterator));
+    return iterator->next(tracer);
+}
+
+Outcome collect(Tracer& tracer, Value* iterable) {
+    tracer.realize(iterable);
+    if (SequenceValue* sequence = as_sequence(iterable);
+        sequence != nullptr && user_method(tracer, iterable, "__iter__") == nullptr)
+        return make_list(tracer, sequence->all(tracer));
+    return tracer.start(collect_items(tracer, iterable));
+}
+
+// --- operators ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+[[noreturn]] void raise_unsupported(Tracer& tracer, BinaryOperator op, bool in_place, Value* left, Value* right) {
+    std::string name = symbol(op, in_place);
+    if (op == BinaryOperator::Power) name = in_place ? "**=" : "** or pow()";
+    tracer.raise(PyExc_TypeError, "unsupported operand type(s) for " + name + ": " + quoted_type(left) + " and " +
+                                      quoted_type(right));
+}
+
+/// One side's answer to `left op right`: its class's own method if the program wrote one, else its kind's.
+Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool reflected) {
+    if (Value* method = user_method(tracer, self, method_name(op, reflected)); method != nullptr)
+        return call(tracer, method, {{self, other}, {}});
+    return self->binary(tracer, op, other, reflected);
+}
+
+bool reflected_goes_first(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
+    return left->type() != right->type() && PyType_IsSubtype(right->type(), left->type()) &&
+           user_method(tracer, right, method_name(op, true)) != nullptr;
+}
+
+Task binary_by_methods(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {
+    bool right_first = reflected_goes_first(tracer, op, left, right);
+    if (right_first) {
+        Value* answer = co_await side(tracer, op, right, left, true);
+        if (!is_not_implemented(answer)) co_return answer;
+    }
+    Value* answer = co_await side(tracer, op, left, right, false);
+    if (!is_not_implemented(answer)) co_return answer;
+    if (!right_first && left->type() != right->type()) {
+        answer = co_await side(tracer, op, right, left, true);
+        if (!is_not_implemented(answer)) co_return answer;
+    }
+    raise_unsupported(tracer, op, in_place, left, right);
+}
+
+Task in_place_by_method(Tracer& tracer, BinaryOperator op, Value* method, Value* left, Value* right) {
+    Value* answer = co_await call(tracer, method, {{left, right}, {}});
+    if (!is_not_implemented(answer)) co_return answer;
+    co_return co_await tracer.start(binary_by_methods(tracer, op, left, right, true));
+}
+
+Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {
+    if (user_method(tracer, left, method_name(op, false)) != nullptr ||
+        user_method(tracer, right, method_name(op, true)) != nullptr)
+        return tracer.start(binary_by_methods(tracer, op, left, right, in_place));
+    if (Value* answer = left->binary(tracer, op, right, false); answer != nullptr) return answer;
+    if (Value* answer = right->binary(tracer, op, left, true); answer != nullptr) return answer;
+    raise_unsupported(tracer, op, in_place, left, right);
+}
+
+}  // namespace
+
+Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
+    tracer.realize(left);
+    tracer.realize(right);
+    return binary_operands(tracer, op, left, right, false);
+}
+
+Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
+    tracer.realize(left);
+    tracer.realize(right);
+    if (Value* method = user_method(tracer, left, in_place_method_name(op)); method != nullptr)
+        return tracer.start(in_place_by_method(tracer, op, method, left, right));
+    if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr) return answer;
+    return binary_operands(tracer, op, left, right, true);
+}
+
+Outcome unary(Tracer& tracer, UnaryOperator op, Value* operand) {
+    tracer.realize(operand);
+    if (Value* method = user_method(tracer, operand, method_name(op)); method != nullptr)
+        return call(tracer, method, {{operand}, {}});
+    if (Value* answer = operand->unary(tracer, op); answer != nullptr) return answer;
+    const char* sign = op == UnaryOperator::Negative ? "-" : op == UnaryOperator::Positive ? "+" : "~";
+    tracer.raise(PyExc_TypeError, std::string("bad operand type for unary ") + sign + ": " + quoted_type(operand));
+}
+
+namespace {
+
+constexpr Comparison kMirrored[] = {Comparison::Greater,  Comparison::GreaterEqual, Comparison::Equal,
+                                    Comparison::NotEqual, Comparison::Less,         Comparison::LessEqual};
+
+Comparison mirrored(Comparison op) {
+    return kMirrored[static_cast<int>(op)];
+}
+
+Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
+    if (Value* method = user_method(tracer, self, method_name(op)); method != nullptr)
+        return call(tracer, method, {{self, other}, {}});
+    // `object.__ne__` inverts what `__eq__` says.
+    if (op == Comparison::NotEqual && user_method(tracer, self, "__eq__") != nullptr) return nullptr;
+    return self->compare(tracer, op, other);
+}
+
+Value* compare_by_identity(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    if (op == Comparison::Equal) return tracer.boolean(same_object(tracer, left, right));
+    if (op == Comparison::NotEqual) return tracer.boolean(!same_object(tracer, left, right));
+    tracer.raise(PyExc_TypeError, "'" + std::string(symbol(op)) + "' not supported between instances of " +
+                                      quoted_type(left) + " and " + quoted_type(right));
+}
+
+Task compare_by_methods(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    bool right_first = left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
+    for (int turn = 0; turn < 2; ++turn) {
+        bool of_right = right_first == (turn == 0);
+        Value* self = of_right ? right : left;
+        Value* other = of_right ? left : right;
+        Comparison asked = of_right ? mirrored(op) : op;
+        Value* answer = co_await compare_side(tracer, asked, self, other);
+        if (!is_not_implemented(answer)) co_return answer;
+        if (op == Comparison::NotEqual && user_method(tracer, self, "__ne__") == nullptr &&
+            user_method(tracer, self, "__eq__") != nullptr) {
+            answer = co_await compare_side(tracer, Comparison::Equal, self, other);
+            if (!is_not_implemented(answer)) {
+                Value* equal = co_await truth(tracer, answer);
+                co_return tracer.boolean(equal->object() != Py_True);
+            }
+        }
+    }
+    co_return compare_by_identity(tracer, op, left, right);
+}
+
+bool has_own_comparison(Tracer& tracer, Value* value, Comparison op) {
+    return user_method(tracer, value, method_name(op)) != nullptr ||
+           (op == Comparison::NotEqual && user_method(tracer, value, "__eq__") != nullptr);
+}
+
+Task compare_by_kinds(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    Value* answer = co_await left->compare(tracer, op, right);
+    if (!is_not_implemented(answer)) co_return answer;
+    answer = co_await right->compare(tracer, mirrored(op), left);
+    if (!is_not_implemented(answer)) co_return answer;
+    co_return compare_by_identity(tracer, op, left, right);
+}
+
+}  // namespace
+
+Outcome compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    tracer.realize(left);
+    tracer.realize(right);
+    if (has_own_comparison(tracer, left, op) || has_own_comparison(tracer, right, mirrored(op)))
+        return tracer.start(compare_by_methods(tracer, op, left, right));
+    if (left->kind == Kind::Constant && right->kind == Kind::Constant) {
+        Outcome answer = left->compare(tracer, op, right);
+        if (!answer.is_pending() && !is_not_implemented(answer.value())) return answer;
+    }
+    return tracer.start(compare_by_kinds(tracer, op, left, right));
+}
+
+// --- identity ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_singleton(PyObject* object) {
+    return object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented;
+}
+
+/// Functions are guarded by code; who asks for their identity needs more.
+void guard_identity(Tracer& tracer, Value* value) {
+    if (value->kind == Kind::Function && value->source != nullptr && value->object() != nullptr)
+        tracer.guard({GuardKind::Identity, value->source, value->object()});
+}
+
+}  // namespace
+
+bool same_object(Tracer& tracer, Value* left, Value* right) {
+    if (left == right) return true;
+    tracer.realize(left);
+    tracer.realize(right);
+    guard_identity(tracer, left);
+    guard_identity(tracer, right);
+    PyObject *left_object = left->object(), *right_object = right->object();
+    if (left_object == nullptr || right_object == nullptr) return false;
+    if (left_object == right_object) return true;
+    if (left->kind == Kind::Constant && right->kind == Kind::Constant && !is_singleton(left_object) &&
+        !is_singleton(right_object) && Py_TYPE(left_object) == Py_TYPE(right_object)) {
+        int equal = PyObject_RichCompareBool(left_object, right_object, Py_EQ);
+        if (equal < 0) PyErr_Clear();
+        // Whether two equal numbers or strings are one object is CPython's business, not something to rely on.
+        if (equal != 0) tracer.break_graph(BreakKind::UnknownObject, "the identity of two equal constants is compared");
+        return false;
+    }
+    if (left->kind != Kind::Constant && right->kind != Kind::Constant && left->source != nullptr &&
+        right->source != nullptr)
+        tracer.guard({GuardKind::Different, left->source, nullptr, 0, right->source});
+    return false;
+}
+
+Value* is(Tracer& tracer, Value* left, Value* right) {
+    return tracer.boolean(same_object(tracer, left, right));
+}
+
+bool is_instance(Tracer& tracer, Value* value, PyTypeObject* type) {
+    tracer.realize(value);
+    return PyType_IsSubtype(value->type(), type) != 0;
+}
+
+}  // namespace stator::operations

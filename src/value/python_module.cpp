@@ -1,0 +1,56 @@
+#include "value/python_module.h"
+
+#include "base/names.h"
+#include "base/text.h"
+#include "effect/plan.h"
+#include "value/attributes.h"
+#include "value/operations.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+void PythonModuleValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Identity, source, held});
+}
+
+Value* PythonModuleValue::own_attribute(Tracer& tracer, Borrowed<> name) {
+    PyObject* dict = PyModule_GetDict(held);
+    Source* holder = tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict);
+    PyObject* found = PyDict_GetItemWithError(dict, name);
+    bool is_new = false;
+    Source* place = tracer.provenance().child(holder, Access::DictItem, name, 0, found, &is_new);
+    if (is_new) tracer.guard({found != nullptr ? GuardKind::Present : GuardKind::Absent, place});
+    return found == nullptr ? nullptr : tracer.outside(place, found);
+}
+
+Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    // Some modules are instances of a class of their own (torch.backends.*), with properties in it.
+    if (Py_TYPE(held) != &PyModule_Type) {
+        PyObject* raw = nullptr;
+        Value* attribute = class_attribute(tracer, type(), name, &raw);
+        if (raw != nullptr && Py_TYPE(raw)->tp_descr_set != nullptr)
+            return bind_attribute(tracer, attribute, raw, this, type(), name);
+    }
+    if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
+    if (name.get() == interned("__dict__")) {
+        PyObject* dict = PyModule_GetDict(held);
+        return tracer.outside(
+            tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict), dict);
+    }
+    if (Value* fallback = own_attribute(tracer, interned("__getattr__")); fallback != nullptr)
+        return operations::call(tracer, fallback, {{tracer.constant(name)}, {}});
+    const char* module_name = PyModule_GetName(held);
+    tracer.raise(PyExc_AttributeError, "module '" + std::string(module_name == nullptr ? "?" : module_name) +
+                                           "' has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+int PythonModuleValue::rebuild(PlanBuilder& plan) {
+    return plan.constant(held);
+}
+
+std::string PythonModuleValue::print() const {
+    const char* module_name = PyModule_GetName(held);
+    return "module " + std::string(module_name == nullptr ? "?" : module_name);
+}
+
+}  // namespace stator

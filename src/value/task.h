@@ -1,0 +1,61 @@
+/// Operations that need the program to run in their middle (a `sorted` with a key, a `list` of a generator) are written
+/// as coroutines: `co_await` an Outcome and go on when the pushed frame has delivered it. A started task stands on the
+/// tracer's stack of frames like any other frame, so nothing recurses.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <utility>
+
+#include "value/value.h"
+
+namespace stator {
+
+class [[nodiscard]] Task {
+  public:
+    struct promise_type {
+        Value* result = nullptr;
+        std::exception_ptr failure;
+        /// What the frame above delivered: a value, or an exception to be raised at the `co_await`.
+        Value* delivered = nullptr;
+        std::exception_ptr delivered_failure;
+
+        Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
+        std::suspend_always initial_suspend() noexcept { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        void return_value(Value* value) { result = value; }
+        void unhandled_exception() { failure = std::current_exception(); }
+
+        struct Awaiter {
+            promise_type& promise;
+            Outcome outcome;
+            bool await_ready() const noexcept { return !outcome.is_pending(); }
+            void await_suspend(std::coroutine_handle<>) const noexcept {}
+            Value* await_resume() const {
+                if (!outcome.is_pending()) return outcome.value();
+                if (promise.delivered_failure) std::rethrow_exception(std::exchange(promise.delivered_failure, nullptr));
+                return std::exchange(promise.delivered, nullptr);
+            }
+        };
+        Awaiter await_transform(Outcome outcome) { return Awaiter{*this, outcome}; }
+    };
+
+    explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+    Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Task& operator=(Task&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~Task() {
+        if (handle_) handle_.destroy();
+    }
+
+    void resume() { handle_.resume(); }
+    bool done() const { return handle_.done(); }
+    promise_type& promise() { return handle_.promise(); }
+
+  private:
+    std::coroutine_handle<promise_type> handle_;
+};
+
+}  // namespace stator

@@ -1,0 +1,48 @@
+/// Tensors: a node of the graph and what is known of its result.
+#pragma once
+
+#include "torch/meta.h"
+#include "value/value.h"
+
+namespace stator {
+
+struct TensorValue final : Value {
+    static constexpr Kind kKind = Kind::Tensor;
+    TensorValue() : Value(kKind) {}
+
+    graph::Node* node = nullptr;  // null for an input that was not used yet
+    const torch_room::TensorMeta* meta = nullptr;
+    PyObject* outside = nullptr;  // the real tensor, if it is an input
+
+    void realize(Tracer& tracer) override;
+    PyTypeObject* type() const override;
+    PyObject* object() const override { return outside; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    Outcome call(Tracer& tracer, const Arguments& arguments) override;
+    Outcome get_item(Tracer& tracer, Value* key) override;
+    void set_item(Tracer& tracer, Value* key, Value* value) override;
+    std::ptrdiff_t length(Tracer& tracer) override;
+    bool truth(Tracer& tracer) override;
+    Outcome iterate(Tracer& tracer) override;
+    Outcome contains(Tracer& tracer, Value* item) override;
+    Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
+    Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
+    Value* unary(Tracer& tracer, UnaryOperator op) override;
+    Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
+    graph::Argument as_argument(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+    std::string print() const override;
+};
+
+/// The result of a node that is no tensor and that the program does not see: what leaving a mode needs.
+struct NodeValue final : Value {
+    explicit NodeValue(graph::Node* node) : Value(Kind::Context), node(node) {}
+    graph::Node* node;
+    PyTypeObject* type() const override { return Py_TYPE(Py_None); }
+    graph::Argument as_argument(Tracer&) override { return graph::Argument::of(node); }
+    std::string print() const override { return "node"; }
+};
+
+}  // namespace stator

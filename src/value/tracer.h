@@ -1,0 +1,143 @@
+/// The small interface of the tracer that kinds of values need: wrap, call, push a frame, emit a node, guard, mutate,
+/// raise, break. The trace room implements it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+
+#include "base/arena.h"
+#include "guard/guard.h"
+#include "torch/global_state.h"
+#include "value/break.h"
+#include "value/task.h"
+#include "value/value.h"
+
+namespace stator {
+
+struct ExceptionValue;
+struct FunctionValue;
+struct GeneratorValue;
+struct TensorValue;
+
+/// A Python exception on its way through the traced program.
+struct Raised {
+    Value* exception;
+};
+
+class Tracer {
+  public:
+    virtual ~Tracer() = default;
+
+    Arena& arena() { return arena_; }
+    Provenance& provenance() { return provenance_; }
+
+    /// Makes a value in the arena of this trace.
+    template <class T, class... Args>
+    T* make(Args&&... args) {
+        return arena_.make<T>(std::forward<Args>(args)...);
+    }
+    /// Keeps an object alive for the trace.
+    PyObject* keep(Ref<> object) { return arena_.keep(std::move(object)); }
+
+    // --- values of objects ---------------------------------------------------------------------------------------
+
+    /// The value of an object that came from outside. One outside object with an identity is one value.
+    Value* outside(Source* source, Borrowed<> object);
+    /// The value of an object that was computed while tracing and that nobody else holds.
+    Value* fresh(Ref<> object);
+    /// A constant, or any object that may be used without a guard (an immutable literal of the code).
+    Value* constant(Borrowed<> object);
+    Value* integer(std::int64_t number);
+    Value* boolean(bool truth);
+    Value* string(std::string_view text);
+    Value* none();
+    /// What `next` gives at the end of an iterator. Never stored by the program.
+    Value* exhausted();
+
+    /// Installs the guards of a value on its first use.
+    void realize(Value* value) {
+        if (!value->realized) realize_now(value);
+    }
+
+    // --- frames --------------------------------------------------------------------------------------------------
+
+    /// Inlines a Python function: binds the arguments and pushes its frame.
+    virtual Outcome push_call(FunctionValue* function, const Arguments& arguments) = 0;
+    /// Goes on with a generator: its frame is pushed and delivers what it yields, or `exhausted()` when it returns.
+    virtual Outcome push_generator(GeneratorValue* generator, Value* sent) = 0;
+    /// Runs a task, at once if nothing in it has to wait.
+    virtual Outcome start(Task task) = 0;
+    /// The Python-level caller `depth` frames below the innermost: for `super()`, `globals()`, `locals()`.
+    virtual Value* local_of_caller(Borrowed<> name) = 0;
+    virtual Value* first_argument_of_caller() = 0;
+    virtual Value* class_cell_of_caller() = 0;
+    /// The function whose frame is innermost.
+    virtual FunctionValue* running_function() = 0;
+
+    // --- graph ---------------------------------------------------------------------------------------------------
+
+    /// Adds an operation to the graph, infers its result and gives the value of it.
+    virtual Value* emit_function(Borrowed<> function, const Arguments& arguments) = 0;
+    virtual Value* emit_method(Borrowed<> name, const Arguments& arguments) = 0;
+    /// An operation that is in the graph for its effect alone (a change of the grad mode, ...).
+    virtual graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
+    /// The placeholder of a tensor from outside.
+    virtual graph::Node* input(TensorValue* tensor) = 0;
+    /// Called for each tensor that becomes an argument of the node under construction, in order.
+    void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
+    /// The modes of PyTorch as the program has set them so far.
+    virtual torch_room::Modes modes() const = 0;
+    virtual void set_modes(const torch_room::Modes& modes) = 0;
+
+    /// Contexts that were entered and not left yet, by the manager: what leaving it has to know.
+    void push_context(Value* manager, Value* entered) { contexts_.emplace_back(manager, entered); }
+    Value* pop_context(Value* manager);
+
+    // --- guards and effects --------------------------------------------------------------------------------------
+
+    virtual void guard(Guard guard) = 0;
+    /// Called before a mutable value changes. Breaks, for now, if the value came from outside.
+    virtual void will_mutate(Value* value) = 0;
+    /// Registers how to take back a change of the model, should the instruction that makes it not succeed.
+    template <class Undo>
+    void on_undo(Undo undo) {
+        struct Holder final : UndoStep {
+            explicit Holder(Undo undo) : undo_(std::move(undo)) {}
+            void run() override { undo_(); }
+            Undo undo_;
+        };
+        undo_log_.push_back(arena_.make<Holder>(std::move(undo)));
+    }
+
+    // --- exceptions and breaks -----------------------------------------------------------------------------------
+
+    /// Raises in the traced program.
+    [[noreturn]] void raise(PyObject* exception_class, const std::string& message);
+    /// Raises what a C API call left in the error indicator.
+    [[noreturn]] void raise_from_python();
+    /// Gives up on the current instruction.
+    [[noreturn]] void break_graph(BreakKind kind, std::string reason);
+
+  protected:
+    struct UndoStep {
+        virtual ~UndoStep() = default;
+        virtual void run() = 0;
+    };
+
+    void realize_now(Value* value);
+
+    std::vector<TensorValue*> tensor_arguments_;
+    std::vector<std::pair<Value*, Value*>> contexts_;
+    Arena arena_;
+    Provenance provenance_{arena_};
+    std::vector<UndoStep*> undo_log_;
+    /// Outside objects with an identity of their own, by address.
+    std::unordered_map<PyObject*, Value*> by_identity_;
+    Value* none_ = nullptr;
+    Value* booleans_[2] = {};
+    Value* exhausted_ = nullptr;
+};
+
+}  // namespace stator

@@ -1,0 +1,240 @@
+/// From objects to values.
+#include "base/python_error.h"
+#include "base/text.h"
+#include "torch/known.h"
+#include "torch/tensor.h"
+#include "value/builtin.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/dict.h"
+#include "value/exception.h"
+#include "value/function.h"
+#include "value/python_module.h"
+#include "value/sequence.h"
+#include "value/set.h"
+#include "value/slice.h"
+#include "value/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+bool is_c_callable(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    return type == &PyCFunction_Type || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+           type == &PyClassMethodDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
+           type == &_PyMethodWrapper_Type || PyCFunction_Check(object);
+}
+
+SequenceValue* wrap_sequence(SequenceValue* value, PyObject* object, std::size_t size) {
+    value->outside = object;
+    value->items.assign(size, nullptr);
+    return value;
+}
+
+/// A value whose identity matters beyond what its own guard checks: two places that hold one such object hold one
+/// value.
+bool has_identity(const Value* value) {
+    switch (value->kind) {
+        case Kind::Constant:
+        case Kind::Class:
+        case Kind::Builtin:
+        case Kind::PythonModule:
+        case Kind::Function:
+        case Kind::Method:
+            return false;
+        case Kind::Tuple:
+            return static_cast<const TupleValue*>(value)->class_ != &PyTuple_Type;
+        default:
+            return true;
+    }
+}
+
+Value* wrap(Tracer& tracer, PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    if (is_constant(object)) return tracer.make<ConstantValue>(object);
+    if (torch_room::is_tensor(object)) {
+        auto* tensor = tracer.make<TensorValue>();
+        tensor->outside = object;
+        return tensor;
+    }
+    if (type == &PyFunction_Type) {
+        auto* real = reinterpret_cast<PyFunctionObject*>(object);
+        auto* function = tracer.make<FunctionValue>(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(object)));
+        function->outside = object;
+        function->globals = PyFunction_GET_GLOBALS(object);
+        function->builtins = real->func_builtins;
+        return function;
+    }
+    if (PyType_Check(object)) return tracer.make<ClassValue>(reinterpret_cast<PyTypeObject*>(object));
+    if (type == &PyMethod_Type) {
+        auto* method = tracer.make<MethodValue>(nullptr, nullptr);
+        method->outside = object;
+        return method;
+    }
+    if (is_c_callable(object)) return tracer.make<BuiltinValue>(object);
+    if (PyModule_Check(object)) return tracer.make<PythonModuleValue>(object);
+    if (PyTuple_Check(object)) return wrap_sequence(tracer.make<TupleValue>(type), object, PyTuple_GET_SIZE(object));
+    if (PyList_Check(object)) return wrap_sequence(tracer.make<ListValue>(type), object, PyList_GET_SIZE(object));
+    if (PyDict_Check(object)) {
+        auto* dict = tracer.make<DictValue>(type);
+        dict->outside = object;
+        dict->complete = false;
+        return dict;
+    }
+    if (PyAnySet_Check(object)) {
+        auto* set = tracer.make<SetValue>(type);
+        set->outside = object;
+        return set;
+    }
+    if (type == &PyCell_Type) {
+        auto* cell = tracer.make<CellValue>();
+        cell->outside = object;
+        cell->read = false;
+        return cell;
+    }
+    auto* instance = tracer.make<ObjectValue>(type);
+    instance->outside = object;
+    return instance;
+}
+
+}  // namespace
+
+Value* Tracer::outside(Source* source, Borrowed<> object) {
+    if (source->value != nullptr) return source->value;
+    STATOR_CHECK(object != nullptr, "there is no object to wrap");
+    if (auto found = by_identity_.find(object.get()); found != by_identity_.end()) {
+        Value* known = found->second;
+        if (known->source != nullptr && known->source != source && source->access != Access::Pinned)
+            guard({GuardKind::Same, source, nullptr, 0, known->source});
+        source->value = known;
+        return known;
+    }
+    Value* value = nullptr;
+    if (PySlice_Check(object.get())) {
+        auto* slice = reinterpret_cast<PySliceObject*>(object.get());
+        auto part = [&](const char* name, PyObject* held) {
+            Ref<> key = checked(PyUnicode_InternFromString(name));
+            return outside(provenance_.child(source, Access::Member, key.get(), 0, held), held);
+        };
+        value = make<SliceValue>(part("start", slice->start), part("stop", slice->stop), part("step", slice->step));
+    } else {
+        value = wrap(*this, object);
+    }
+    arena_.keep(Ref<>::share(object.get()));
+    value->source = source;
+    value->realized = false;
+    source->value = value;
+    on_undo([source] { source->value = nullptr; });
+    if (has_identity(value)) {
+        by_identity_.emplace(object.get(), value);
+        on_undo([this, key = object.get()] { by_identity_.erase(key); });
+    }
+    return value;
+}
+
+void Tracer::realize_now(Value* value) {
+    value->realized = true;
+    on_undo([value] { value->realized = false; });
+    value->realize(*this);
+}
+
+Value* Tracer::constant(Borrowed<> object) {
+    if (object == Py_None) return none();
+    if (is_constant(object)) {
+        arena_.keep(Ref<>::share(object.get()));
+        return make<ConstantValue>(object.get());
+    }
+    if (PyTuple_CheckExact(object.get()) || PyFrozenSet_CheckExact(object.get())) return fresh(Ref<>::share(object.get()));
+    Value* value = outside(provenance_.pinned(object), object);
+    realize(value);
+    return value;
+}
+
+Value* Tracer::fresh(Ref<> owned) {
+    PyObject* object = keep(std::move(owned));
+    if (is_constant(object)) return object == Py_None ? none() : make<ConstantValue>(object);
+    auto items_of = [this](PyObject* iterable) {
+        std::vector<Value*> items;
+        Ref<> iterator = checked(PyObject_GetIter(iterable));
+        while (PyObject* item = PyIter_Next(iterator.get())) items.push_back(fresh(Ref<>::steal(item)));
+        if (PyErr_Occurred() != nullptr) throw PythonError();
+        return items;
+    };
+    if (PyTuple_Check(object)) return make_tuple(*this, items_of(object), Py_TYPE(object));
+    if (PyList_CheckExact(object)) return make_list(*this, items_of(object));
+    if (PyAnySet_CheckExact(object)) {
+        auto* set = make<SetValue>(Py_TYPE(object));
+        set->take_over(*this, Ref<>::share(object));
+        return set;
+    }
+    if (PyDict_CheckExact(object)) {
+        auto* dict = make<DictValue>();
+        PyObject *key = nullptr, *value = nullptr;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(object, &position, &key, &value))
+            dict->table.insert(*this, fresh(Ref<>::share(key)), fresh(Ref<>::share(value)));
+        return dict;
+    }
+    if (PySlice_Check(object)) {
+        auto* slice = reinterpret_cast<PySliceObject*>(object);
+        return make<SliceValue>(fresh(Ref<>::share(slice->start)), fresh(Ref<>::share(slice->stop)),
+                                fresh(Ref<>::share(slice->step)));
+    }
+    if (PyExceptionInstance_Check(object)) return make_exception(*this, object);
+    Value* value = outside(provenance_.pinned(object), object);
+    realize(value);
+    return value;
+}
+
+Value* Tracer::none() {
+    if (none_ == nullptr) none_ = make<ConstantValue>(Py_None);
+    return none_;
+}
+
+Value* Tracer::exhausted() {
+    if (exhausted_ == nullptr) exhausted_ = make<ConstantValue>(Py_NotImplemented);
+    return exhausted_;
+}
+
+Value* Tracer::integer(std::int64_t number) {
+    return make<ConstantValue>(keep(checked(PyLong_FromLongLong(number))));
+}
+
+Value* Tracer::boolean(bool truth) {
+    Value*& value = booleans_[truth ? 1 : 0];
+    if (value == nullptr) value = make<ConstantValue>(truth ? Py_True : Py_False);
+    return value;
+}
+
+Value* Tracer::string(std::string_view text) {
+    return make<ConstantValue>(
+        keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
+}
+
+Value* Tracer::pop_context(Value* manager) {
+    for (std::size_t i = contexts_.size(); i-- > 0;) {
+        if (contexts_[i].first != manager) continue;
+        Value* entered = contexts_[i].second;
+        contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
+        return entered;
+    }
+    break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");
+}
+
+void Tracer::raise(PyObject* exception_class, const std::string& message) {
+    throw Raised{make_exception(*this, reinterpret_cast<PyTypeObject*>(exception_class), {string(message)})};
+}
+
+void Tracer::raise_from_python() {
+    TakenError error = TakenError::take();
+    STATOR_CHECK(bool(error), "an error was reported but none is set");
+    throw Raised{make_exception(*this, error.exception().get())};
+}
+
+void Tracer::break_graph(BreakKind kind, std::string reason) {
+    throw Break{kind, std::move(reason)};
+}
+
+}  // namespace stator

@@ -1,0 +1,201 @@
+"""Compares answers of the shape rules with those of FakeTensor, and where they differ with a real run."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from stator import _C
+
+Target = Any  # a callable, or the name of a method
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What became of one question."""
+
+    kind: str  # "no rule", "agrees", "differs", "fake differs from eager"
+    detail: str = ""
+
+
+def call(target: Target, args: tuple, kwargs: dict) -> Any:
+    return getattr(args[0], target)(*args[1:], **kwargs) if isinstance(target, str) else target(*args, **kwargs)
+
+
+def describe_real(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """A real result in the form that `shape_infer` gives."""
+    if isinstance(value, torch.Tensor):
+        same = next((i for i, tensor in enumerate(tensors) if tensor is value), -1)
+        return ("tensor", _C.tensor_meta(value), same)
+    if value is None:
+        return ("none",)
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        plain = type(value) in (tuple, list)
+        items = [describe_real(item, tensors) for item in value]
+        return ("list" if isinstance(value, list) else "tuple", items, None if plain else type(value))
+    return ("constant", value)
+
+
+def flatten_tensors(*values: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            if not any(value is other for other in found):
+                found.append(value)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                walk(item)
+        elif isinstance(value, dict):
+            for item in value.values():
+                walk(item)
+        elif isinstance(value, slice):
+            walk((value.start, value.stop, value.step))
+
+    walk(values)
+    return found
+
+
+def copy_inputs(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The same call with inputs of their own, so that it may write to them. A tensor with history gets a new one."""
+    copies: dict[int, torch.Tensor] = {}
+
+    def fresh(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            if id(value) not in copies:
+                copies[id(value)] = copy_tensor(value)
+            return copies[id(value)]
+        if isinstance(value, torch.Size):
+            return value
+        if isinstance(value, tuple):
+            items = [fresh(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        if isinstance(value, list):
+            return [fresh(item) for item in value]
+        if isinstance(value, dict):
+            return {key: fresh(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(fresh(value.start), fresh(value.stop), fresh(value.step))
+        return value
+
+    return fresh(args), fresh(kwargs)
+
+
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_leaf:
+        with torch.enable_grad():
+            return copy_tensor(tensor.detach().requires_grad_()).view_as(tensor)
+    return copy.deepcopy(tensor)
+
+
+def run_real(target: Target, args: tuple, kwargs: dict) -> Any:
+    """The description of a real result, or the exception."""
+    with contextlib.suppress(TypeError, RuntimeError):
+        args, kwargs = copy_inputs(args, kwargs)
+    tensors = flatten_tensors(args, kwargs)
+    try:
+        return describe_real(call(target, args, kwargs), tensors)
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
+FIELDS = ("status", "result", "written", "changed", "view_of", "random", "side_effect")
+
+
+def differences(rule: dict, fake: dict) -> list[str]:
+    return [f"{field}: rule {rule[field]}, fake {fake[field]}" for field in FIELDS if rule[field] != fake[field]]
+
+
+def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
+    rule = _C.shape_infer(target, args, kwargs, "rule")
+    if rule is None:
+        return Verdict("no rule")
+    try:
+        fake = _C.shape_infer(target, args, kwargs, "fallback")
+    except Exception as error:  # noqa: BLE001
+        real = run_real(target, args, kwargs)
+        if not isinstance(real, Exception) and real == rule["result"]:
+            return Verdict("fake differs from eager", f"fake raises {error}, eager gives {real}")
+        return Verdict("differs", f"rule gives {rule['text']}, fake raises {type(error).__name__}: {str(error)[:200]}")
+    found = differences(rule, fake)
+    if not found:
+        return Verdict("agrees")
+    real = run_real(target, args, kwargs)
+    if real == rule["result"] and all(line.startswith("result") for line in found):
+        return Verdict("fake differs from eager", f"rule {rule['text']}, fake {fake['text']}")
+    return Verdict("differs", f"rule {rule['text']}, fake {fake['text']}, eager {real}: " + "; ".join(found)[:600])
+
+
+def show(target: Target, args: tuple, kwargs: dict) -> str:
+    def text(value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            grad = " grad" if value.requires_grad else ""
+            return f"{str(value.dtype)[6:]}{list(value.shape)} strides {list(value.stride())}{grad}"
+        if isinstance(value, (tuple, list)):
+            return "(" + ", ".join(map(text, value)) + ")"
+        return repr(value)
+
+    name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+    parts = [text(arg) for arg in args] + [f"{key}={text(value)}" for key, value in kwargs.items()]
+    return f"{name}({', '.join(parts)})"
+
+
+def relayouts(args: tuple, kwargs: dict) -> Iterator[tuple[tuple, dict]]:
+    """The same call with its tensors laid out in memory in other ways."""
+
+    def transposed(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() < 2 or tensor.layout != torch.strided:
+            return tensor
+        return tensor.detach().transpose(0, -1).contiguous().transpose(0, -1).requires_grad_(tensor.requires_grad)
+
+    def channels_last(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() != 4 or tensor.layout != torch.strided:
+            return tensor
+        return tensor.detach().clone(memory_format=torch.channels_last).requires_grad_(tensor.requires_grad)
+
+    def with_holes(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() < 1 or tensor.layout != torch.strided:
+            return tensor
+        wide = torch.empty([*tensor.shape, 2], dtype=tensor.dtype, device=tensor.device)
+        view = wide[..., 1]
+        with torch.no_grad():
+            view.copy_(tensor.detach())
+        return view.detach().requires_grad_(tensor.requires_grad)
+
+    for change in (transposed, channels_last, with_holes):
+        seen: dict[int, torch.Tensor] = {}
+
+        def apply(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                if id(value) not in seen:
+                    seen[id(value)] = change(value)
+                return seen[id(value)]
+            if type(value) in (tuple, list):
+                return type(value)(apply(item) for item in value)
+            return value
+
+        changed = apply(args)
+        keywords = {key: apply(value) for key, value in kwargs.items()}
+        if any(before is not after for before, after in zip(flatten_tensors(args, kwargs), flatten_tensors(changed, keywords))):
+            yield changed, keywords
+        # Only the first tensor: operands then disagree about the layout.
+        if args and isinstance(args[0], torch.Tensor) and change(args[0]) is not args[0]:
+            yield (change(args[0]), *args[1:]), kwargs
+
+
+def forms(op: Any) -> Iterator[Target]:
+    """The ways in which programs call an operation of the operator database."""
+    if op.op is not None:
+        yield op.op
+    for variant in (op.method_variant, op.inplace_variant):
+        name = getattr(variant, "__name__", None)
+        if name is not None and getattr(torch.Tensor, name, None) is variant:
+            yield name
+    for variant in (op.operator_variant, op.inplace_operator_variant):
+        if variant is not None:
+            yield variant
