@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import torch
 import torch._dynamo
+
+import torch
 
 ENGINE = "identity" if os.environ.get("STATOR_TEST_IDENTITY") == "1" else os.environ.get("STATOR_TEST_ENGINE", "stator")
 CAPTURES = ENGINE != "identity"
@@ -83,11 +84,13 @@ def target_text(target: Any) -> str:
 
 def has_effect(node: torch.fx.Node) -> bool:
     """Whether a node matters though nobody uses its result: it changes a tensor or a mode."""
-    if node.op == "output":
-        return True
+    if node.op not in ("call_function", "call_method"):
+        return node.op == "output"
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    in_place = name.endswith("_") or name in ("setitem", "__setitem__") or "out" in node.kwargs or True in node.args
-    return in_place or node.kwargs.get("inplace") is True or any(word in name for word in ("_enter", "_exit", "set_grad", "seed"))
+    changes_tensor = name.endswith("_") or name in ("setitem", "__setitem__") or "out" in node.kwargs
+    may_be_inplace = node.kwargs.get("inplace") is True or any(argument is True for argument in node.args)
+    changes_mode = any(word in name for word in ("_enter", "_exit", "set_grad", "seed"))
+    return changes_tensor or may_be_inplace or changes_mode
 
 
 def live_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:

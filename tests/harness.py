@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from compare import Comparison, Difference
 from engine import (
     CAPTURES,
@@ -24,6 +23,8 @@ from engine import (
     reset,
 )
 from worlds import Built, Source, T, World, is_plain
+
+import torch
 
 __all__ = ["Built", "Source", "T", "captured", "same", "same_graph_as_dynamo", "unrelated"]
 
@@ -69,7 +70,9 @@ def is_users_file(filename: str) -> bool:
 def users_lines(error: BaseException) -> list[tuple[str, int | None]]:
     """The program's frames of the traceback, as names with lines; a recursion counts once, however deep it went."""
     frames = [
-        (frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if is_users_file(frame.filename)
+        (frame.name, frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if is_users_file(frame.filename)
     ]
     return [frame for index, frame in enumerate(frames) if index == 0 or frame != frames[index - 1]]
 
@@ -103,9 +106,9 @@ def backward(outcome: Outcome) -> BaseException | None:
                 return
             visited.add(id(value))
         if isinstance(value, torch.Tensor):
-            if value.requires_grad and value.grad_fn is not None and value.is_floating_point():
-                if all(value is not one for one in found):
-                    found.append(value)
+            differentiable = value.requires_grad and value.grad_fn is not None and value.is_floating_point()
+            if differentiable and all(value is not one for one in found):
+                found.append(value)
         elif isinstance(value, (list, tuple)):
             for one in value:
                 collect(one)
@@ -130,7 +133,9 @@ def same_error(expected: BaseException | None, actual: BaseException | None, whe
     if expected is None:
         raise Difference(f"{where}: uncompiled returned, compiled raised {type(actual).__name__}: {actual}") from actual
     if actual is None:
-        raise Difference(f"{where}: uncompiled raised {type(expected).__name__}: {expected}, compiled returned") from expected
+        raise Difference(
+            f"{where}: uncompiled raised {type(expected).__name__}: {expected}, compiled returned"
+        ) from expected
     comparison = Comparison()
     try:
         comparison.same(type(expected), type(actual), f"{where}: type of the exception")
@@ -245,7 +250,10 @@ def same_graph_as_dynamo(
     expected = capture(captured_by_dynamo)
     if expected is None:
         return
-    worlds = expected, capture(captured_graphs)
-    difference = graph_difference(*([node for graph in graphs for node in describe(graph, live_only=True)] for graphs in worlds))
+    expected_nodes, actual_nodes = (
+        [node for graph in graphs for node in describe(graph, live_only=True)]
+        for graphs in (expected, capture(captured_graphs))
+    )
+    difference = graph_difference(expected_nodes, actual_nodes)
     if difference:
         raise Difference(f"the graph differs from torch._dynamo's:\n{difference}")

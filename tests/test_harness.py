@@ -5,10 +5,11 @@ import random
 
 import harness
 import pytest
-import torch
 from compare import Comparison, Difference
 from engine import Node, captured_by_dynamo, describe, graph_difference
 from harness import Source, T, same
+
+import torch
 
 
 class Shared:
@@ -192,7 +193,10 @@ def test_dead_nodes_do_not_count_but_effects_do():
 
 
 def test_graphs_differ_readably():
-    one = [Node("placeholder", "l_x_", "placeholder l_x_"), Node("call_function", torch.relu, "call_function torch.relu")]
+    one = [
+        Node("placeholder", "l_x_", "placeholder l_x_"),
+        Node("call_function", torch.relu, "call_function torch.relu"),
+    ]
     other = [one[0], Node("call_function", torch.abs, "call_function torch.abs")]
     assert graph_difference(one, list(one)) is None
     assert "-call_function torch.relu\n+call_function torch.abs" in graph_difference(one, other)

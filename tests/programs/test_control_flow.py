@@ -1,5 +1,4 @@
 """Every statement of Python 3.11, with tensors in it."""
-# ruff: noqa: F841, E711, E731, F811, B
 
 import torch
 from corpus import Corpus
@@ -252,7 +251,7 @@ def try_caught_by_base(x):
 def try_bare_except(x):
     try:
         [][0]
-    except:  # noqa: E722
+    except:
         return x + 1
     return x
 
@@ -311,7 +310,7 @@ def try_finally_overrides_return(x):
     try:
         return x + 1
     finally:
-        return x * 2  # noqa: B012
+        return x * 2
 
 
 @core
@@ -367,7 +366,7 @@ def try_context_is_set(x):
         try:
             raise KeyError("inner")
         except KeyError:
-            raise ValueError("outer")  # noqa: B904
+            raise ValueError("outer")
     except ValueError as error:
         return x + 1, repr(error.__context__)
 
@@ -378,7 +377,7 @@ def try_python_errors_caught(x):
     for thrower in (
         lambda: 1 // 0, lambda: [][3], lambda: {}["k"], lambda: int("q"), lambda: None.a, lambda: 1 + "a",
         lambda: len(3), lambda: next(iter([])), lambda: "a".missing, lambda: (1, 2, 3)[7], lambda: {1: 2}.pop(3),
-        lambda: [1].index(9), lambda: [1].remove(4), lambda: float("no"), lambda: undefined_name,  # noqa: F821
+        lambda: [1].index(9), lambda: [1].remove(4), lambda: float("no"), lambda: undefined_name,
     ):  # fmt: skip
         try:
             thrower()
@@ -457,7 +456,7 @@ def walrus(x, numbers):
 def chained_comparison(x, n):
     if 1 < n < 5 <= n + 2 != 4:
         x = x + 1
-    if 1 < n < 2 < undefined_name:  # noqa: F821
+    if 1 < n < 2 < undefined_name:
         x = x * 100
     return x
 
@@ -722,7 +721,7 @@ def long_jumps_need_extended_arguments(x, n):
     out = 0
     if n == 3:
         # more than 255 instructions and names in between
-        out += 1; out += 2; out += 3; out += 4; out += 5; out += 6; out += 7; out += 8; out += 9; out += 10  # noqa: E702
+        out += 1; out += 2; out += 3; out += 4; out += 5; out += 6; out += 7; out += 8; out += 9; out += 10
         a = [out + 1, out + 2, out + 3, out + 4, out + 5, out + 6, out + 7, out + 8, out + 9, out + 10, out + 11]
         c = {"a": out, "b": out, "c": out, "d": out, "e": out, "f": out, "g": out, "h": out, "i": out, "j": out}
         d = (out * 2) + (out * 3) + (out * 4) + (out * 5) + (out * 6) + (out * 7) + (out * 8) + (out * 9) + (out * 10)
@@ -841,7 +840,7 @@ def unbound_leaves(x, flag):
 
 @later_effects
 def undefined_leaves(x):
-    return x + undefined_name  # noqa: F821
+    return x + undefined_name
 
 
 @later_effects
