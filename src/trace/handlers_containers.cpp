@@ -29,7 +29,7 @@ Value* at_depth(BytecodeFrame& frame, const Instruction& instruction) {
 }  // namespace
 
 void BuildTuple(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    frame.push(make_tuple(t, take(frame, instruction.arg)));
+    frame.push(stator::make_tuple(t, take(frame, instruction.arg)));
     next(frame);
 }
 
@@ -68,7 +68,7 @@ void BuildConstKeyMap(Interpreter& t, BytecodeFrame& frame, const Instruction& i
 }
 
 void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    t.finish(frame, make_tuple(t, as_sequence(frame.top())->all(t)), 1);
+    t.finish(frame, stator::make_tuple(t, as_sequence(frame.top())->all(t)), 1);
 }
 
 // --- growing the container of a comprehension or display ---------------------------------------------------------------

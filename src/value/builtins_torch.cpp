@@ -102,12 +102,20 @@ Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
 
 // --- autocast ----------------------------------------------------------------------------------------------------------
 
+/// The kind of device that autocast's functions name by a string.
+torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
+    Ref<> device = Ref<>::steal(
+        PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
+    if (!device) tracer.raise_from_python();
+    return torch_room::as_device(device.get())->kind;
+}
+
 torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& arguments, const char* otherwise) {
     Value* argument = !arguments.positional.empty() ? arguments.positional[0] : arguments.keyword("device_type");
     Ref<> device_type = argument == nullptr ? checked(PyUnicode_FromString(otherwise))
                                             : constant_argument(tracer, argument, "the device of autocast");
     torch_room::Modes modes = tracer.modes();
-    torch_room::Modes::Autocast* autocast = modes.autocast_of(torch_room::device_kind(utf8(device_type.get())));
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     if (autocast == nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
     return *autocast;
@@ -155,7 +163,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     Ref<> is_enabled = constant_argument(tracer, enabled, "autocast's switch");
     Ref<> uses_cache = constant_argument(tracer, cache, "autocast's cache");
     torch_room::Modes before = tracer.modes(), modes = before;
-    torch_room::Modes::Autocast* autocast = modes.autocast_of(torch_room::device_kind(utf8(device_type.get())));
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     auto as_dtype = torch_room::as_dtype(fast_dtype.get());
     if (autocast == nullptr || !as_dtype)
         tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is entered");
