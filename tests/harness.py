@@ -4,8 +4,9 @@ import contextlib
 import io
 import os
 import random
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,6 +150,17 @@ def same_error(expected: BaseException | None, actual: BaseException | None, whe
         raise difference from actual
 
 
+@contextlib.contextmanager
+def room_to_compare() -> Iterator[None]:
+    """Lets comparisons recurse deeper than the programs, which nest as deep as Python allows."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + 20_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool, tolerance: float | None) -> Outcome:
     """Calls the program in both worlds and compares what came of it; the uncompiled outcome."""
     expected, actual = run(one, seed), run(other, seed)
@@ -156,15 +168,16 @@ def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool,
     Comparison().same(expected.printed, actual.printed, f"{where}: printed text")
     Comparison().same(expected.modes, actual.modes, f"{where}: global state")
     Comparison().same(expected.random, actual.random, f"{where}: random state")
-    together = Comparison(tolerance)
-    together.same(one.args, other.args, f"{where}: arguments")
-    together.same(one.kwargs, other.kwargs, f"{where}: keyword arguments")
-    together.same(expected.result, actual.result, f"{where}: result")
-    together.same(one.state()[2:], other.state()[2:], f"{where}: program and its globals")
-    if grads and expected.error is None:
-        same_error(backward(expected), backward(actual), f"{where}: backward")
-        after = Comparison(tolerance)
-        after.same(one.state(), other.state(), f"{where}: state after backward")
+    with room_to_compare():
+        together = Comparison(tolerance)
+        together.same(one.args, other.args, f"{where}: arguments")
+        together.same(one.kwargs, other.kwargs, f"{where}: keyword arguments")
+        together.same(expected.result, actual.result, f"{where}: result")
+        together.same(one.state()[2:], other.state()[2:], f"{where}: program and its globals")
+        if grads and expected.error is None:
+            same_error(backward(expected), backward(actual), f"{where}: backward")
+            after = Comparison(tolerance)
+            after.same(one.state(), other.state(), f"{where}: state after backward")
     return expected
 
 

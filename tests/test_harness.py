@@ -192,6 +192,19 @@ def test_dead_nodes_do_not_count_but_effects_do():
     assert len(describe(graphs[0])) == 8
 
 
+def test_another_graph_than_dynamo_s_fails(monkeypatch):
+    def capture(other):
+        return lambda program, *args, **kwargs: captured_by_dynamo(other, *args, **kwargs)
+
+    monkeypatch.setattr(harness, "CAPTURES", True)
+    monkeypatch.setattr(harness, "captured_graphs", capture(lambda x: torch.relu(x) + 1))
+    harness.same_graph_as_dynamo(lambda x: torch.relu(x) + 1, T(3))
+    for wrong_graph in (lambda x: x.relu() + 1, lambda y: torch.relu(y) + 1, lambda x: (torch.relu(x) + 1, x * 2)):
+        monkeypatch.setattr(harness, "captured_graphs", capture(wrong_graph))
+        with pytest.raises(Difference, match="the graph differs"):
+            harness.same_graph_as_dynamo(lambda x: torch.relu(x) + 1, T(3))
+
+
 def test_graphs_differ_readably():
     one = [
         Node("placeholder", "l_x_", "placeholder l_x_"),
