@@ -80,6 +80,20 @@ PyObject* print_code(PyObject*, PyObject* object) {
     return guarded([&] { return PyUnicode_FromString(print(bytecode::decode(as_code(object))).c_str()); });
 }
 
+/// [(effect if it falls through or None, effect if it jumps or None), ...]
+PyObject* stack_effects(PyObject*, PyObject* object) {
+    return guarded([&]() -> PyObject* {
+        Ref<> list = checked(PyList_New(0));
+        for (const bytecode::Instruction& each : bytecode::decode(as_code(object)).instructions()) {
+            Ref<> row = checked(Py_BuildValue("[OO]", Py_None, Py_None));
+            if (falls_through(each.op)) PyList_SetItem(row.get(), 0, PyLong_FromLong(stack_effect(each, false)));
+            if (each.target.is_valid()) PyList_SetItem(row.get(), 1, PyLong_FromLong(stack_effect(each, true)));
+            checked(PyList_Append(list.get(), row.get()));
+        }
+        return list.release();
+    });
+}
+
 /// Decodes without the cache, `repeat` times, for its timing: (code, repeat) -> count of instructions.
 PyObject* decode_again(PyObject*, PyObject* arguments) {
     PyObject* object = nullptr;
@@ -243,6 +257,18 @@ PyObject* return_value(PyObject*, PyObject* given) {
     return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
 }
 
+/// (function, offset, slots, stack) -> result; as enter, but the frame is made for the purpose.
+PyObject* enter_primed(PyObject*, PyObject* given) {
+    Order order{.kind = Order::Kind::kEnter};
+    PyObject* function = nullptr;
+    if (!PyArg_ParseTuple(given, "O!iO!O!", &PyFunction_Type, &function, &order.offset.value, &PyDict_Type,
+                          &order.slots, &PyList_Type, &order.stack))
+        return nullptr;
+    PyObject* result = cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function), carry_out, &order);
+    last_was_taken = order.was_taken;
+    return result;
+}
+
 /// Whether the handler got the frame of the last call above.
 PyObject* was_taken(PyObject*, PyObject*) {
     return PyBool_FromLong(last_was_taken);
@@ -373,6 +399,8 @@ PyObject* parts(PyObject*, PyObject* object) {
                       cpython::builtins_of(function), cpython::defaults_of(function),
                       cpython::keyword_defaults_of(function), cpython::closure_of(function)});
     }
+    if (PyGen_Check(object) || PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object))
+        return tuple({reinterpret_cast<PyObject*>(cpython::generator_code(object))});
     if (PyCell_Check(object)) return tuple({cpython::cell_contents(object)});
     if (PyObject_TypeCheck(object, &PySuper_Type)) {
         auto super = cpython::super_parts(object);
@@ -389,11 +417,13 @@ PyMethodDef kFunctions[] = {
     {"_frames_decode", decode, METH_O, nullptr},
     {"_frames_handlers", handlers, METH_O, nullptr},
     {"_frames_print", print_code, METH_O, nullptr},
+    {"_frames_stack_effects", stack_effects, METH_O, nullptr},
     {"_frames_decode_again", decode_again, METH_VARARGS, nullptr},
     {"_frames_is_known_opcode", is_known_opcode, METH_O, nullptr},
     {"_frames_operations", operations, METH_NOARGS, nullptr},
     {"_frames_pass", pass, METH_VARARGS, nullptr},
     {"_frames_enter", enter, METH_VARARGS, nullptr},
+    {"_frames_enter_primed", enter_primed, METH_VARARGS, nullptr},
     {"_frames_step", step_once, METH_VARARGS, nullptr},
     {"_frames_return", return_value, METH_VARARGS, nullptr},
     {"_frames_was_taken", was_taken, METH_NOARGS, nullptr},
