@@ -26,10 +26,8 @@ long setting(const char* name, long otherwise) {
 }  // namespace
 
 PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
-    PyObject* const* slots = cpython::slots(frame);
-    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (!entries_[i]->matches(slots, function)) continue;
+        if (!entries_[i]->matches(frame)) continue;
         if (i > 0) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i),
                                entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
         if (!entries_[0]->is_captured) return cpython::run_untouched(thread, frame);
@@ -60,8 +58,7 @@ PyObject* EntryCache::miss(PyThreadState* thread, cpython::Frame* frame) {
     entries_.insert(entries_.begin(), entry);
     if (!entry->is_captured) return cpython::run_untouched(thread, frame);
     // The first run takes the way of every later one.
-    if (!entry->matches(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame))))
-        return cpython::run_untouched(thread, frame);
+    if (!entry->matches(frame)) return cpython::run_untouched(thread, frame);
     return run_entry(*entry, thread, frame);
 }
 

@@ -96,14 +96,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
             raise_unsupported(interpreter.report());
         }
         Trace partial = interpreter.take_partial_trace();
-        auto entry = std::make_shared<Entry>(std::move(state), GuardProgram(partial.guards, {}));
+        auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(partial.guards, {}));
         publish(report);
         return entry;
     }
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
+    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
     report.times.emplace_back("guards", watch.lap());
     entry->is_captured = true;
     entry->input_count = trace.inputs.size();

@@ -13,8 +13,10 @@
 namespace stator {
 
 struct Entry {
-    Entry(torch_room::GlobalState state, GuardProgram guards) : state(std::move(state)), guards(std::move(guards)) {}
+    Entry(PyCodeObject* code, torch_room::GlobalState state, GuardProgram guards)
+        : code(Ref<PyCodeObject>::share(code)), state(std::move(state)), guards(std::move(guards)) {}
 
+    Ref<PyCodeObject> code;  // a function's code can be replaced
     torch_room::GlobalState state;
     GuardProgram guards;
     /// False where the program could not be captured under these guards: such frames run uncompiled, without being
@@ -27,8 +29,9 @@ struct Entry {
     bool has_effects = false;
     Plan plan;
 
-    bool matches(PyObject* const* slots, PyObject* function) {
-        return torch_room::matches(state) && guards.check(slots, function);
+    bool matches(cpython::Frame* frame) {
+        return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
+               guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
     }
     /// Every reference that it owns, for the garbage collector.
     void visit(const std::function<void(PyObject*)>& visitor) const;

@@ -53,6 +53,7 @@ Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int num
 
 std::string print(const Source& source) {
     auto of_parent = [&] { return print(*source.parent); };
+    if (source.label != nullptr) return std::string(utf8(source.label));
     switch (source.access) {
         case Access::Slot:
             return "L[" + short_repr(source.key) + "]";

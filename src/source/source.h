@@ -39,6 +39,7 @@ struct Source {
     std::int32_t number = 0;
     Source* parent = nullptr;
     PyObject* key = nullptr;     // kept alive by the arena
+    PyObject* label = nullptr;   // how it prints, where that is not how it is reached; kept alive by the arena
     PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
     Value* value = nullptr;      // the value made of it, once one was
     std::vector<Source*> children;

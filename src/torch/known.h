@@ -8,6 +8,7 @@ namespace stator::torch_room {
 struct Known {
     PyTypeObject* module_class;       // torch.nn.Module
     PyObject* module_getattr;         // torch.nn.Module.__getattr__
+    PyObject* module_call;            // torch.nn.Module.__call__
     PyObject* module_setattr;         // torch.nn.Module.__setattr__
     PyTypeObject* tensor_class;       // torch.Tensor
     PyTypeObject* dtype_class;

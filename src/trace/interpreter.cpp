@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
+#include "torch/known.h"
 #include "value/class.h"
 #include "value/constant.h"
 #include "value/exception.h"
@@ -41,7 +42,38 @@ Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObjec
         if (slots[i] == nullptr) continue;
         frame->slots[i] = outside(provenance_.slot(i, frame->code->slot_name(i), slots[i]), slots[i]);
     }
+    label_arguments(slots);
     frames_.push_back(frame);
+}
+
+void Interpreter::label_arguments(PyObject* const* slots) {
+    const auto& known = torch_room::known();
+    auto& function = *provenance_.roots().front();
+    if (function.object != known.module_call || slots[0] == nullptr) return;
+    // A module is entered at its __call__, whose arguments are `*args, **kwargs`. To the user they are forward's.
+    PyObject* forward = cpython::lookup_in_mro(Py_TYPE(slots[0]), interned("forward"), nullptr);
+    if (forward == nullptr || !PyFunction_Check(forward)) return;
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(forward)->func_module;
+    auto label = [this](Source* source, const std::string& text) {
+        source->label = keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
+    };
+    if (module != nullptr && PyUnicode_Check(module) && utf8(module).starts_with("torch.nn.")) {
+        // torch._dynamo puts a function `inner(*args)` with `fn` in its closure around such modules.
+        label(provenance_.slot(0, nullptr, slots[0]), "L['fn']");
+        return;
+    }
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
+    Source* positional = provenance_.slot(1, nullptr, slots[1]);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots[1]) && i + 1 < code->co_argcount; ++i) {
+        Source* item = provenance_.child(positional, Access::Item, nullptr, static_cast<int>(i),
+                                         PyTuple_GET_ITEM(slots[1], i));
+        label(item, "L[" + short_repr(cpython::slot_name(code, static_cast<int>(i) + 1)) + "]");
+    }
+    Source* named = provenance_.slot(2, nullptr, slots[2]);
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(slots[2], &position, &key, &value))
+        label(provenance_.child(named, Access::DictItem, key, 0, value), "L[" + short_repr(key) + "]");
 }
 
 Interpreter::~Interpreter() {

@@ -91,6 +91,8 @@ class Interpreter final : public Tracer {
     void name_after(Value* value, Borrowed<> variable);
 
   private:
+    /// Lets the arguments of a module's call print as those of its `forward`.
+    void label_arguments(PyObject* const* slots);
     void interpret();
     void step_until_interrupted();
     void deliver(Value* value);

@@ -51,7 +51,11 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         for (auto& [key, value] : object->attributes)
             if (key == name.get() && value != nullptr) return value;
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
-    if (!first) tracer.raise_from_python();
+    if (!first) {
+        PyErr_Clear();
+        tracer.guard({GuardKind::Absent, tracer.provenance().child(self->source, Access::Member, name, 0, nullptr)});
+        raise_no_attribute(tracer, self, name);
+    }
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (first.get() != second.get() && !is_safe_to_compare(first.get()))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
@@ -77,7 +81,11 @@ Value* find_in_module(Tracer& tracer, Value* self, const char* dict_name, Borrow
 /// `torch.nn.Module.__getattr__`, without tracing it: what `register_parameter` and friends keep.
 Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     for (const char* dict_name : {"_parameters", "_buffers", "_modules"})
-        if (Value* found = find_in_module(tracer, self, dict_name, name); found != nullptr) return found;
+        if (Value* found = find_in_module(tracer, self, dict_name, name); found != nullptr) {
+            // Reading a parameter makes it an input there and then: that is the order in which torch._dynamo has them.
+            tracer.realize(found);
+            return found;
+        }
     tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(self->type()))) +
                                            "' object has no attribute '" + std::string(utf8(name)) + "'");
 }
@@ -149,6 +157,7 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) class_attribute(tracer, type, interned("__getattribute__"));
     if (type->tp_getattro != PyObject_GenericGetAttr) {
         PyTypeObject* owner = nullptr;
         cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
@@ -165,9 +174,9 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
 
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-        PyObject* fallback = cpython::lookup_in_mro(type, interned("__getattr__"), nullptr);
+        PyObject* fallback = nullptr;
+        Value* function = class_attribute(tracer, type, interned("__getattr__"), &fallback);
         if (fallback != nullptr) {
-            Value* function = class_attribute(tracer, type, interned("__getattr__"));
             if (fallback == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
             if (!PyFunction_Check(fallback))
                 tracer.break_graph(BreakKind::CustomAttribute,

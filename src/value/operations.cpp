@@ -34,9 +34,10 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     // Classes written in C do what their kind does; so do tensors, whose Python methods are operations of the graph.
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor || value->kind == Kind::Constant)
         return nullptr;
-    PyObject* found = cpython::lookup_in_mro(type, interned(name), nullptr);
-    if (found == nullptr || !PyFunction_Check(found)) return nullptr;
-    return class_attribute(tracer, type, interned(name));
+    // Guarded whatever the answer: the method may appear, or go, between two calls.
+    PyObject* found = nullptr;
+    Value* method = class_attribute(tracer, type, interned(name), &found);
+    return found == nullptr || !PyFunction_Check(found) ? nullptr : method;
 }
 
 // --- attributes and calls ----------------------------------------------------------------------------------------------
