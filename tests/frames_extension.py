@@ -1,5 +1,5 @@
-"""The extension under test in tests/frames and tests/bytecode: the engine, or on a Python without PyTorch the rooms that
-need none, built by tests/frames/run_all.sh."""
+"""The extension under test in tests/frames and tests/bytecode: the engine, or on a Python without PyTorch the rooms
+that need none, built by tests/frames/run_all.sh."""
 
 import importlib
 import importlib.util

@@ -1,6 +1,9 @@
 #include "cpython/hook.h"
 
+#include <vector>
+
 #include "cpython/frame_layout.h"
+#include "cpython/objects.h"
 #include "cpython/tracing.h"
 
 namespace stator::cpython {
@@ -14,6 +17,7 @@ struct Waiting {
     PyCodeObject* code;
     FrameHandler handler;
     void* context;
+    bool even_if_traced;
     Waiting* next = nullptr;
     bool is_linked = false;
 };
@@ -78,15 +82,12 @@ PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
     if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 || !is_at_start(frame))
         return pass_on(thread, frame, throwing);
     unlink(*waiting);
-    if (is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
+    if (!waiting->even_if_traced && is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
     return waiting->handler(thread, frame, waiting->context);
 }
 
-}  // namespace
-
-PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
-                         PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
-    Waiting waiting{PyThreadState_Get(), code, handler, context};
+PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments, std::size_t count_and_flags,
+               PyObject* keyword_names) {
     Waiting* outer = find_waiting(waiting.thread);
     if (outer != nullptr) [[unlikely]]
         unlink(*outer);
@@ -96,6 +97,29 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
     if (outer != nullptr) [[unlikely]]
         link(*outer);
     return result;
+}
+
+}  // namespace
+
+PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
+                         PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
+    Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/false};
+    return call(waiting, callable, arguments, count_and_flags, keyword_names);
+}
+
+PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context) {
+    PyCodeObject* code = code_of(function);
+    Ref<> keyword_names;
+    if (code->co_kwonlyargcount > 0) {
+        // The names of parameters come first among all variables.
+        keyword_names = Ref<>::steal(
+            PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
+        if (!keyword_names) return nullptr;
+    }
+    std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+    Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/true};
+    return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.data() + 1,
+                static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names.get());
 }
 
 }  // namespace stator::cpython

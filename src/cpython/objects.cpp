@@ -90,6 +90,17 @@ Borrowed<> cell_contents(PyObject* cell) {
     return PyCell_GET(cell);
 }
 
+PyCodeObject* generator_code(PyObject* generator) {
+#if PY_VERSION_HEX >= 0x030C0000
+    // The generator keeps the code alive, so the new reference is not needed.
+    PyCodeObject* code = PyGen_GetCode(reinterpret_cast<PyGenObject*>(generator));
+    Py_DECREF(code);
+    return code;
+#else
+    return reinterpret_cast<PyGenObject*>(generator)->gi_code;
+#endif
+}
+
 namespace {
 
 // The layouts of these types are private to their C files, and the same in 3.11, 3.12 and 3.13.

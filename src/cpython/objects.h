@@ -52,6 +52,9 @@ struct SliceParts {
 };
 SliceParts slice_parts(PyObject* slice);
 
+/// Generators, coroutines and asynchronous generators.
+PyCodeObject* generator_code(PyObject* generator);
+
 /// `classmethod` and `staticmethod` objects: what they wrap.
 Borrowed<> wrapped_callable(PyObject* class_or_static_method);
 

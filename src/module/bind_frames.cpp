@@ -80,6 +80,20 @@ PyObject* print_code(PyObject*, PyObject* object) {
     return guarded([&] { return PyUnicode_FromString(print(bytecode::decode(as_code(object))).c_str()); });
 }
 
+/// [(effect if it falls through or None, effect if it jumps or None), ...]
+PyObject* stack_effects(PyObject*, PyObject* object) {
+    return guarded([&]() -> PyObject* {
+        Ref<> list = checked(PyList_New(0));
+        for (const bytecode::Instruction& each : bytecode::decode(as_code(object)).instructions()) {
+            Ref<> row = checked(Py_BuildValue("[OO]", Py_None, Py_None));
+            if (falls_through(each.op)) PyList_SetItem(row.get(), 0, PyLong_FromLong(stack_effect(each, false)));
+            if (each.target.is_valid()) PyList_SetItem(row.get(), 1, PyLong_FromLong(stack_effect(each, true)));
+            checked(PyList_Append(list.get(), row.get()));
+        }
+        return list.release();
+    });
+}
+
 /// Decodes without the cache, `repeat` times, for its timing: (code, repeat) -> count of instructions.
 PyObject* decode_again(PyObject*, PyObject* arguments) {
     PyObject* object = nullptr;
@@ -115,10 +129,11 @@ PyObject* operations(PyObject*, PyObject*) {
 /// What a test wants done with the frame, and what was seen of it.
 struct Order {
     enum class Kind { kPass, kEnter, kStep, kReturn } kind = Kind::kPass;
-    PyObject* slots = nullptr;  ///< {name: value}
+    PyObject* slots = nullptr;  ///< {name: value}, or a list of all slots as they are, cells included
     PyObject* stack = nullptr;  ///< [value, ...], the top last
     PyObject* step = nullptr;   ///< called while the frame is linked
     PyObject* value = nullptr;
+    PyObject* handled = nullptr;  ///< the exception that is being handled where the frame is entered
     Offset offset, next_offset;
     bool was_taken = false;
 };
@@ -129,6 +144,11 @@ void fill(Frame* frame, const Order& order) {
     cpython::enter_body(frame);
     PyCodeObject* code = cpython::code_of(frame);
     for (int slot = 0; slot < cpython::slot_count(frame); ++slot) {
+        if (PyList_Check(order.slots)) {
+            PyObject* value = PyList_GET_ITEM(order.slots, slot);
+            cpython::set_slot(frame, slot, Ref<>::share(value == null_marker ? nullptr : value));
+            continue;
+        }
         PyObject* value = PyDict_GetItemWithError(order.slots, cpython::slot_name(code, slot));
         cpython::SlotKind kind = cpython::slot_kind(code, slot);
         if (kind.is_cell || kind.is_free) {
@@ -165,6 +185,7 @@ PyObject* carry_out(PyThreadState* thread, Frame* frame, void* context) {
             return cpython::run_untouched(thread, frame);
         case Order::Kind::kEnter:
             fill(frame, order);
+            if (order.handled != nullptr) PyErr_SetHandledException(order.handled);
             cpython::resume_at(frame, order.offset);
             return cpython::run(thread, frame);
         case Order::Kind::kStep:
@@ -241,6 +262,37 @@ PyObject* return_value(PyObject*, PyObject* given) {
         return nullptr;
     if (order.step == Py_None) order.step = nullptr;
     return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
+}
+
+/// (function, offset, slots, stack[, handled]) -> result; as enter, but the frame is made for the purpose.
+PyObject* enter_primed(PyObject*, PyObject* given) {
+    Order order{.kind = Order::Kind::kEnter};
+    PyObject* function = nullptr;
+    if (!PyArg_ParseTuple(given, "O!iOO!|O", &PyFunction_Type, &function, &order.offset.value, &order.slots,
+                          &PyList_Type, &order.stack, &order.handled))
+        return nullptr;
+    PyObject* result = cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function), carry_out, &order);
+    last_was_taken = order.was_taken;
+    return result;
+}
+
+/// (frame object, depth) -> (slots, stack) of a frame that is being executed; null as the marker for NULL.
+PyObject* snapshot(PyObject*, PyObject* given) {
+    PyObject* object = nullptr;
+    int depth = 0;
+    if (!PyArg_ParseTuple(given, "O!i", &PyFrame_Type, &object, &depth)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        Frame* frame = cpython::frame_of(reinterpret_cast<PyFrameObject*>(object));
+        auto list_of = [](PyObject** values, int count) {
+            Ref<> list = checked(PyList_New(count));
+            for (int i = 0; i < count; ++i)
+                PyList_SET_ITEM(list.get(), i, Py_NewRef(values[i] == nullptr ? null_marker : values[i]));
+            return list;
+        };
+        PyObject** slots = cpython::slots(frame);
+        int count = cpython::slot_count(frame);
+        return Py_BuildValue("(NN)", list_of(slots, count).release(), list_of(slots + count, depth).release());
+    });
 }
 
 /// Whether the handler got the frame of the last call above.
@@ -373,6 +425,8 @@ PyObject* parts(PyObject*, PyObject* object) {
                       cpython::builtins_of(function), cpython::defaults_of(function),
                       cpython::keyword_defaults_of(function), cpython::closure_of(function)});
     }
+    if (PyGen_Check(object) || PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object))
+        return tuple({reinterpret_cast<PyObject*>(cpython::generator_code(object))});
     if (PyCell_Check(object)) return tuple({cpython::cell_contents(object)});
     if (PyObject_TypeCheck(object, &PySuper_Type)) {
         auto super = cpython::super_parts(object);
@@ -389,11 +443,14 @@ PyMethodDef kFunctions[] = {
     {"_frames_decode", decode, METH_O, nullptr},
     {"_frames_handlers", handlers, METH_O, nullptr},
     {"_frames_print", print_code, METH_O, nullptr},
+    {"_frames_stack_effects", stack_effects, METH_O, nullptr},
     {"_frames_decode_again", decode_again, METH_VARARGS, nullptr},
     {"_frames_is_known_opcode", is_known_opcode, METH_O, nullptr},
     {"_frames_operations", operations, METH_NOARGS, nullptr},
     {"_frames_pass", pass, METH_VARARGS, nullptr},
     {"_frames_enter", enter, METH_VARARGS, nullptr},
+    {"_frames_enter_primed", enter_primed, METH_VARARGS, nullptr},
+    {"_frames_snapshot", snapshot, METH_VARARGS, nullptr},
     {"_frames_step", step_once, METH_VARARGS, nullptr},
     {"_frames_return", return_value, METH_VARARGS, nullptr},
     {"_frames_was_taken", was_taken, METH_NOARGS, nullptr},

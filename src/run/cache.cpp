@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/code_object.h"
+#include "run/report.h"
 
 namespace stator {
 
@@ -51,6 +52,9 @@ PyObject* EntryCache::miss(PyThreadState* thread, cpython::Frame* frame) {
         entry = capture(frame);
     } catch (const PythonError&) {
         return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
+    } catch (const std::exception& error) {
+        // An error of Stator's own never reaches the program.
+        report_internal_error(cpython::code_of(frame), error.what());
     }
     if (entry == nullptr) return cpython::run_untouched(thread, frame);
     entries_.insert(entries_.begin(), entry);

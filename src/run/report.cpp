@@ -86,6 +86,15 @@ void publish(const CaptureReport& report) {
     }
 }
 
+void report_internal_error(PyCodeObject* code, const std::string& reason) {
+    BreakReport broken{BreakKind::Internal, reason, {}};
+    broken.stack.push_back({Ref<PyCodeObject>::share(code), code->co_firstlineno});
+    CaptureReport report;
+    report.code = Ref<PyCodeObject>::share(code);
+    report.broken = &broken;
+    publish(report);
+}
+
 void raise_unsupported(const BreakReport& report) {
     Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
     checked(PyObject_CallMethod(errors.get(), "raise_unsupported", "O", as_dict(report).get()));

@@ -22,6 +22,9 @@ struct CaptureReport {
 /// Hands the report to whoever listens in this thread. Never raises.
 void publish(const CaptureReport& report);
 
+/// The same for an error of Stator's own that left the frame uncompiled.
+void report_internal_error(PyCodeObject* code, const std::string& reason);
+
 /// Raises `stator.Unsupported`. Throws PythonError.
 [[noreturn]] void raise_unsupported(const BreakReport& report);
 

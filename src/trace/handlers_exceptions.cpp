@@ -53,7 +53,7 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.top();
     Value* exit = frame.top(3);
     Value* type = t.constant(reinterpret_cast<PyObject*>(exception->type()));
-    t.finish(frame, operations::call(t, exit, {{type, exception, traceback_of(t, exception)}, {}}), 0);
+    t.finish(frame, operations::call(t, exit, Arguments::of(type, exception, traceback_of(t, exception))), 0);
 }
 
 // --- try ---------------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     if (modes.grad == enabled) return tracer.none();
     modes.grad = enabled;
     static PyObject* function = find("torch._C", "_set_grad_enabled").release();
-    tracer.emit_effect(function, {{tracer.boolean(enabled)}, {}});
+    tracer.emit_effect(function, Arguments::of(tracer.boolean(enabled)));
     tracer.set_modes(modes);
     return tracer.none();
 }
@@ -82,7 +82,7 @@ Outcome make_inference_mode(Tracer& tracer, const Arguments& arguments) {
 Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
     static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
-    context->entered = tracer.emit_effect(function, {{tracer.boolean(context->mode)}, {}});
+    context->entered = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
     context->before = tracer.modes();
     torch_room::Modes modes = context->before;
     modes.inference = context->mode;
@@ -95,7 +95,7 @@ Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
     auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
     static PyObject* function = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
     auto* token = tracer.make<NodeValue>(context->entered);
-    tracer.emit_effect(function, {{token}, {}});
+    tracer.emit_effect(function, Arguments::of(token));
     tracer.set_modes(context->before);
     return tracer.none();
 }
@@ -171,7 +171,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     autocast->dtype = *as_dtype;
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
     static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
-    graph::Node* node = tracer.emit_effect(function, {{device, dtype, enabled, cache}, {}});
+    graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
     tracer.set_modes(modes);
     tracer.push_context(self, tracer.make<EnteredValue>(Entered{node, before}));
     return self;
@@ -181,7 +181,7 @@ Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.at(0);
     auto* entered = static_cast<EnteredValue*>(tracer.pop_context(self));
     static PyObject* function = find("torch.amp.autocast_mode", "_exit_autocast").release();
-    tracer.emit_effect(function, {{tracer.make<NodeValue>(entered->entered.node)}, {}});
+    tracer.emit_effect(function, Arguments::of(tracer.make<NodeValue>(entered->entered.node)));
     tracer.set_modes(entered->entered.before);
     return tracer.boolean(false);
 }

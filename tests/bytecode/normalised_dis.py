@@ -138,6 +138,7 @@ def normalised(code: CodeType) -> tuple[list[tuple], list[tuple]]:
         if row[3] >= 0:
             row[3] = index_at[row[3]]
     handlers = [
-        (index_at[each.start], index_at[each.end], index_at[each.target], each.depth, int(each.lasti)) for each in entries
+        (index_at[each.start], index_at[each.end], index_at[each.target], each.depth, int(each.lasti))
+        for each in entries
     ]
     return [tuple(row) for row in rows], handlers

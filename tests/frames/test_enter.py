@@ -36,7 +36,7 @@ def add(x, y):
 def loop_in_with(x, manager):
     y = 0
     with manager:
-        for i in range(3):
+        for i in range(3):  # noqa: B007
             y = add(x, y)
             y = y * 2
             if y > 1000:
@@ -118,7 +118,7 @@ def test_at_a_call_with_keywords() -> None:
 def test_at_an_extended_argument() -> None:
     source = "def f():\n" + "".join(f"    x = {n}.5\n" for n in range(300)) + "    return x\n"
     space: dict = {}
-    exec(source, space)  # noqa: S102
+    exec(source, space)
     f = space["f"]
     load = find(f, "LoadConst", 299)
     assert load.start < load.offset
@@ -184,6 +184,27 @@ def test_generators_as_callers() -> None:
         return "done"
 
     assert list(delegating()) == [0, 10, 20, 30]
+
+
+def test_a_frame_made_for_the_purpose() -> None:
+    outside = 100
+
+    def f(a, b=1, /, c=2, *rest, d, e=3, **more):
+        total = add(a, b)
+        return (a, b, c, rest, d, e, more, total, outside)
+
+    store = find(f, "StoreFast")
+    slots = {"a": 10, "b": 20, "c": 30, "rest": (1,), "d": 40, "e": 50, "more": {"x": 1}}
+    expected = (10, 20, 30, (1,), 40, 50, {"x": 1}, "total", 100)
+    assert extension._frames_enter_primed(f, store.start, slots, ["total"]) == expected
+    assert extension._frames_was_taken()
+    # from its start it would be wrong, so not even a tracer gets it
+    sys.settrace(lambda *_: None)
+    try:
+        result = extension._frames_enter_primed(f, store.start, slots, ["total"])
+    finally:
+        sys.settrace(None)
+    assert result == expected
 
 
 def test_in_coroutines() -> None:
@@ -271,11 +292,21 @@ def test_references_are_flat() -> None:
     start = after_call_of_add().start
 
     def once() -> None:
-        enter(loop_in_with, (value, manager), start, {"x": 1, "y": value, "manager": manager},
-              [manager.__exit__, started(range(3), 1), 1])
+        enter(
+            loop_in_with,
+            (value, manager),
+            start,
+            {"x": 1, "y": value, "manager": manager},
+            [manager.__exit__, started(range(3), 1), 1],
+        )
         with pytest.raises(ValueError, match="big"):
-            enter(loop_in_with, (value, manager), start, {"x": 1, "y": value, "manager": manager},
-                  [manager.__exit__, started(range(3), 1), 5000])
+            enter(
+                loop_in_with,
+                (value, manager),
+                start,
+                {"x": 1, "y": value, "manager": manager},
+                [manager.__exit__, started(range(3), 1), 5000],
+            )
         manager.log.clear()
 
     for _ in range(100):

@@ -152,7 +152,7 @@ def test_threads() -> None:
                 assert leave(mine, (1,), number) == number
                 assert take(Wrapped(f, pause), (number,), f.__code__) == number * 2
                 assert mine(2) == (number, 2)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             errors.append(error)
 
     try:

@@ -96,7 +96,7 @@ def test_references_are_flat(function) -> None:
 
 
 def test_time(capsys) -> None:
-    """The bound is for a busy machine; the aim is 150 ns more than a plain call."""
+    """The bound is for a busy machine and a sanitized build; the aim is 150 ns more than a plain call."""
 
     def plain():
         return None if plain is None else plain
@@ -117,4 +117,4 @@ def test_time(capsys) -> None:
     elsewhere = best(lambda n: extension._frames_return_repeatedly(raising, None, n))
     with capsys.disabled():
         print(f"\n  plain call {call:.0f} ns, left at once {left:.0f} ns, without RETURN_VALUE {elsewhere:.0f} ns")
-    assert left - call < 1000
+    assert left - call < 5000

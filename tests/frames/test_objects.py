@@ -89,7 +89,11 @@ def test_reading_a_dictionary_does_not(make) -> None:
 
 
 def test_attributes_change_the_version_of_the_instance_dictionary() -> None:
-    for prepare in (lambda point: None, lambda point: setattr(point, "other", 1), lambda point: vars(point).update(x=1)):
+    for prepare in (
+        lambda point: None,
+        lambda point: setattr(point, "other", 1),
+        lambda point: vars(point).update(x=1),
+    ):
         point = Plain()
         prepare(point)
         dictionary = versioned(extension._frames_instance_dict(point))
@@ -248,11 +252,17 @@ def test_parts() -> None:
         return captured
 
     assert parts(function) == (
-        function.__code__, globals(), __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__), (1,),
-        {"c": 2}, function.__closure__,
+        function.__code__,
+        globals(),
+        __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__),
+        (1,),
+        {"c": 2},
+        function.__closure__,
     )
     assert parts(lambda: 0)[3:] == (None, None, None)
     assert parts(function.__closure__[0]) == (captured,)
+    generator = (n for n in range(3))
+    assert parts(generator) == (generator.gi_code,)
     assert parts(range(2, 10**20, 3)) == (2, 10**20, 3, (10**20 - 2 + 2) // 3)
     assert parts(slice(1, None, "x")) == (1, None, "x")
     assert parts(staticmethod(len)) == (len,)

@@ -36,7 +36,9 @@ def test_the_frame_is_seen_from_the_step() -> None:
     def look():
         frame = sys._getframe(1)
         gc.collect()
-        seen.append((frame.f_code, frame.f_lineno - frame.f_code.co_firstlineno, dict(frame.f_locals), frame.f_back.f_code))
+        seen.append(
+            (frame.f_code, frame.f_lineno - frame.f_code.co_firstlineno, dict(frame.f_locals), frame.f_back.f_code)
+        )
         return 100
 
     assert step_call(guarded, {"x": 1, "a": 42}, look) == 142
@@ -87,7 +89,7 @@ def positions(trace) -> tuple:
 def raised(action) -> BaseException:
     try:
         action()
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return error
     raise AssertionError("nothing was raised")
 
@@ -110,12 +112,12 @@ def test_an_exception_without_handler_leaves_the_frame_with_its_line() -> None:
 
 # Instructions without caches at the edges of handlers. Each function fails at its `del`, and the same must be seen when
 # it is not CPython that fails there.
+EDGES = """
 def first_in_handler(x):
     x = 1
-    try: del missing  # noqa: E701
-    except NameError: return "caught"  # noqa: E701
+    try: del missing
+    except NameError: return "caught"
     missing = 0
-
 
 def behind_handler(x):
     try:
@@ -125,7 +127,6 @@ def behind_handler(x):
     del missing
     missing = 0
 
-
 def in_handler(x):
     try:
         x = 1
@@ -134,7 +135,6 @@ def in_handler(x):
         return "caught"
     missing = 0
 
-
 def in_finally(x):
     try:
         x = 1
@@ -142,18 +142,22 @@ def in_finally(x):
         del missing
     missing = 0
 
-
 def in_with(x):
     with memoryview(b""):
         del missing
     missing = 0
+"""
+edges: dict = {}
+exec(EDGES, edges)
+del edges["__builtins__"]
 
 
-@pytest.mark.parametrize("function", [first_in_handler, behind_handler, in_handler, in_finally, in_with])
-def test_raising_at_the_edge_of_a_handler(function) -> None:
+@pytest.mark.parametrize("name", edges)
+def test_raising_at_the_edge_of_a_handler(name: str) -> None:
+    function = edges[name]
     delete = find(function, "DeleteFast")
     assert delete.next_offset - delete.offset == 2, "this is about instructions without caches"
-    stack = [memoryview(b"").__exit__] if function is in_with else []
+    stack = [memoryview(b"").__exit__] if name == "in_with" else []
 
     def fail():
         raise UnboundLocalError("missing")
@@ -161,7 +165,7 @@ def test_raising_at_the_edge_of_a_handler(function) -> None:
     def run_stepped():
         return step(function, (None,), delete.offset, delete.next_offset, {"x": 1}, stack, fail)
 
-    if function in (first_in_handler, in_handler):
+    if name in ("first_in_handler", "in_handler"):
         assert function(1) == run_stepped() == "caught"
         return
     expected, found = raised(lambda: function(1)), raised(run_stepped)
@@ -172,14 +176,14 @@ def test_raising_at_the_edge_of_a_handler(function) -> None:
 def test_every_edge_is_met() -> None:
     """A handler that begins at the instruction, one that ended just before it, and one around."""
 
-    def handlers(function) -> list[bool]:
-        rows = decode(function.__code__)
+    def handlers(name: str) -> list[bool]:
+        rows = decode(edges[name].__code__)
         position = next(i for i, row in enumerate(rows) if row.op == "DeleteFast")
         return [row.handler >= 0 for row in rows[position - 1 : position + 1]]
 
-    assert handlers(first_in_handler) == [False, True]
-    assert handlers(in_finally) == [True, False]
-    assert handlers(in_handler) == [True, True]
+    assert handlers("first_in_handler") == [False, True]
+    assert handlers("in_finally") == [True, False]
+    assert handlers("in_handler") == [True, True]
 
 
 def test_a_callee_resumed_inside_a_resumed_caller() -> None:
