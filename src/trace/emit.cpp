@@ -1,4 +1,5 @@
 /// Operations of the program becoming nodes of the graph, and the end of a trace.
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
@@ -185,7 +186,7 @@ void Interpreter::build_plan() {
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
         outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
-    graph_->add(graph::NodeKind::Output, nullptr, {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
+    graph_->add(graph::NodeKind::Output, interned("output"), {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();
     fetched_ = plan.fetched();
     plan_ = std::move(plan).finish();

@@ -119,15 +119,51 @@ Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
     return make_tuple(tracer, std::move(items));
 }
 
-template <auto kAnswer>
-Outcome from_metadata(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() != 1) return nullptr;
-    return kAnswer(tracer, *self_of(tracer, arguments)->meta);
+using Question = Value* (*)(Tracer&, const TensorMeta&);
+
+/// A method without arguments that asks for metadata.
+template <Question kQuestion>
+Outcome answer(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    if (arguments.count() != 1) tracer.raise(PyExc_TypeError, "the method takes no arguments");
+    return kQuestion(tracer, *self->meta);
+}
+
+Value* count_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(element_count(meta));
+}
+
+Value* dimensions_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(static_cast<std::int64_t>(meta.sizes.size()));
+}
+
+Value* offset_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(meta.storage_offset.value());
+}
+
+Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(meta.device.index);
 }
 
 /// A question about a dtype, asked of the dtype itself.
 Value* of_dtype(Tracer& tracer, const TensorMeta& meta, const char* attribute) {
     return tracer.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(meta.dtype), attribute)));
+}
+
+Value* is_floating(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "is_floating_point");
+}
+
+Value* is_complex(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "is_complex");
+}
+
+Value* is_signed(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "is_signed");
+}
+
+Value* element_size_of(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "itemsize");
 }
 
 Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
@@ -173,29 +209,19 @@ void register_tensor_methods(Handlers& handlers) {
     add("stride", method_stride);
     add("is_contiguous", method_is_contiguous);
     add("type", method_type);
-    auto count = [](Tracer& t, const TensorMeta& m) { return Outcome(t.integer(element_count(m))); };
-    auto dimensions = [](Tracer& t, const TensorMeta& m) {
-        return Outcome(t.integer(static_cast<std::int64_t>(m.sizes.size())));
-    };
-    add("numel", from_metadata<+count>);
-    add("nelement", from_metadata<+count>);
-    add("dim", from_metadata<+dimensions>);
-    add("ndimension", from_metadata<+dimensions>);
-    auto is_floating = [](Tracer& t, const TensorMeta& m) { return Outcome(of_dtype(t, m, "is_floating_point")); };
-    auto is_complex = [](Tracer& t, const TensorMeta& m) { return Outcome(of_dtype(t, m, "is_complex")); };
-    auto is_signed = [](Tracer& t, const TensorMeta& m) { return Outcome(of_dtype(t, m, "is_signed")); };
-    auto element_size = [](Tracer& t, const TensorMeta& m) { return Outcome(of_dtype(t, m, "itemsize")); };
-    auto offset = [](Tracer& t, const TensorMeta& m) { return Outcome(t.integer(m.storage_offset.value())); };
-    auto device = [](Tracer& t, const TensorMeta& m) { return Outcome(t.integer(m.device.index)); };
-    add("is_floating_point", from_metadata<+is_floating>);
-    add("is_complex", from_metadata<+is_complex>);
-    add("is_signed", from_metadata<+is_signed>);
-    add("element_size", from_metadata<+element_size>);
-    add("storage_offset", from_metadata<+offset>);
-    add("get_device", from_metadata<+device>);
-    handlers.add("torch", "is_floating_point", from_metadata<+is_floating>);
-    handlers.add("torch", "is_complex", from_metadata<+is_complex>);
-    handlers.add("torch", "numel", from_metadata<+count>);
+    add("numel", answer<count_of>);
+    add("nelement", answer<count_of>);
+    add("dim", answer<dimensions_of>);
+    add("ndimension", answer<dimensions_of>);
+    add("is_floating_point", answer<is_floating>);
+    add("is_complex", answer<is_complex>);
+    add("is_signed", answer<is_signed>);
+    add("element_size", answer<element_size_of>);
+    add("storage_offset", answer<offset_of>);
+    add("get_device", answer<device_index_of>);
+    handlers.add("torch", "is_floating_point", answer<is_floating>);
+    handlers.add("torch", "is_complex", answer<is_complex>);
+    handlers.add("torch", "numel", answer<count_of>);
     for (const char* name : {"item", "tolist", "numpy", "__int__", "__float__", "__bool__", "__complex__", "__index__",
                              "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
         add(name, reads_data);
