@@ -288,7 +288,7 @@ Py_hash_t DictValue::hash(Tracer& tracer) {
 }
 
 graph::Argument DictValue::as_argument(Tracer& tracer) {
-    auto* items = tracer.arena().make<graph::Argument::Items>();
+    auto* items = tracer.graph_arena().make<graph::Argument::Items>();
     for (Table::Entry* entry : entries(tracer)) {
         Ref<> key = entry->key->as_constant(tracer);
         if (!key) tracer.break_graph(BreakKind::UnknownObject, "a dict with keys that are not constants is an argument");

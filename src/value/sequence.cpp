@@ -352,7 +352,7 @@ Outcome SequenceValue::compare(Tracer& tracer, Comparison op, Value* other) {
 
 graph::Argument SequenceValue::as_argument(Tracer& tracer) {
     const auto& parts = all(tracer);
-    auto* argument = tracer.arena().make<graph::Argument::Items>();
+    auto* argument = tracer.graph_arena().make<graph::Argument::Items>();
     argument->values.reserve(parts.size());
     for (Value* part : parts) {
         tracer.realize(part);

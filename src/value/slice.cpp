@@ -39,7 +39,7 @@ Outcome SliceValue::compare(Tracer& tracer, Comparison op, Value* other) {
 }
 
 graph::Argument SliceValue::as_argument(Tracer& tracer) {
-    auto* items = tracer.arena().make<graph::Argument::Items>();
+    auto* items = tracer.graph_arena().make<graph::Argument::Items>();
     for (Value* part : {start, stop, step}) {
         tracer.realize(part);
         items->values.push_back(part->as_argument(tracer));
