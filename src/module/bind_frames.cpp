@@ -128,7 +128,7 @@ PyObject* operations(PyObject*, PyObject*) {
 
 /// What a test wants done with the frame, and what was seen of it.
 struct Order {
-    enum class Kind { kPass, kEnter, kStep, kReturn } kind = Kind::kPass;
+    enum class Kind { kPass, kEnter, kRaise, kStep, kReturn } kind = Kind::kPass;
     PyObject* slots = nullptr;  ///< {name: value}, or a list of all slots as they are, cells included
     PyObject* stack = nullptr;  ///< [value, ...], the top last
     PyObject* step = nullptr;   ///< called while the frame is linked
@@ -188,6 +188,11 @@ PyObject* carry_out(PyThreadState* thread, Frame* frame, void* context) {
             if (order.handled != nullptr) PyErr_SetHandledException(order.handled);
             cpython::resume_at(frame, order.offset);
             return cpython::run(thread, frame);
+        case Order::Kind::kRaise:
+            fill(frame, order);
+            if (order.handled != nullptr) PyErr_SetHandledException(order.handled);
+            PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(order.value)), order.value);
+            return cpython::run_raising(thread, frame, order.offset);
         case Order::Kind::kStep:
             fill(frame, order);
             return step(thread, frame, order);
@@ -264,13 +269,15 @@ PyObject* return_value(PyObject*, PyObject* given) {
     return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
 }
 
-/// (function, offset, slots, stack[, handled]) -> result; as enter, but the frame is made for the purpose.
+/// (function, offset, slots, stack, handled exception or None[, exception]) -> result. The frame is made for the
+/// purpose and entered at that instruction, or behaves as if that instruction had raised the exception.
 PyObject* enter_primed(PyObject*, PyObject* given) {
-    Order order{.kind = Order::Kind::kEnter};
+    Order order;
     PyObject* function = nullptr;
-    if (!PyArg_ParseTuple(given, "O!iOO!|O", &PyFunction_Type, &function, &order.offset.value, &order.slots,
-                          &PyList_Type, &order.stack, &order.handled))
+    if (!PyArg_ParseTuple(given, "O!iOO!O|O", &PyFunction_Type, &function, &order.offset.value, &order.slots,
+                          &PyList_Type, &order.stack, &order.handled, &order.value))
         return nullptr;
+    order.kind = order.value == nullptr ? Order::Kind::kEnter : Order::Kind::kRaise;
     PyObject* result = cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function), carry_out, &order);
     last_was_taken = order.was_taken;
     return result;
