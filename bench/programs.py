@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from demo.vision_transformer import VisionTransformer
 from torch import Tensor, nn
+
+from demo.vision_transformer import VisionTransformer
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from bench.measure import Figures
 from bench.programs import Goal, Program
 

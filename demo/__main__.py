@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import stator
-
 import torch
+
+import stator
 from bench import systems
 from bench.measure import measure
 from bench.programs import Program

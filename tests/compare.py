@@ -66,7 +66,9 @@ class Comparison:
             self.same(expected.__func__, actual.__func__, path + ".__func__")
             return self.same(expected.__self__, actual.__self__, path + ".__self__")
         if isinstance(expected, slice):
-            return self.same((expected.start, expected.stop, expected.step), (actual.start, actual.stop, actual.step), path)
+            return self.same(
+                (expected.start, expected.stop, expected.step), (actual.start, actual.stop, actual.step), path
+            )
         if self._seen(expected, actual, path):
             return None
         return self._same_object(expected, actual, path)
@@ -78,7 +80,9 @@ class Comparison:
     def _same_type(self, expected: Any, actual: Any, path: str) -> None:
         want, got = type(expected), type(actual)
         named_alike = (want.__module__, want.__qualname__) == (got.__module__, got.__qualname__)
-        self._require(want is got or named_alike, f"type ({want.__name__} against {got.__name__})", expected, actual, path)
+        self._require(
+            want is got or named_alike, f"type ({want.__name__} against {got.__name__})", expected, actual, path
+        )
 
     def _same_atom(self, expected: Any, actual: Any, path: str) -> None:
         if isinstance(expected, float):
@@ -159,7 +163,9 @@ class Comparison:
             self._same_attributes(expected, actual, path)
 
     def _same_sequence(self, expected: Any, actual: Any, path: str) -> None:
-        self._require(len(expected) == len(actual), f"length ({len(expected)} against {len(actual)})", expected, actual, path)
+        self._require(
+            len(expected) == len(actual), f"length ({len(expected)} against {len(actual)})", expected, actual, path
+        )
         for index, (one, other) in enumerate(zip(tuple(expected), tuple(actual))):
             self.same(one, other, f"{path}[{index}]")
 
@@ -234,7 +240,9 @@ class Comparison:
                 if slot in ("__dict__", "__weakref__"):
                     continue
                 found = True
-                name = f"_{cls.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
+                name = (
+                    f"_{cls.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
+                )
                 self.same(slot_content(expected, name), slot_content(actual, name), f"{path}.{slot}")
         if not found:
             self._require(expected == actual or repr(expected) == repr(actual) or type(expected) is object,
@@ -243,7 +251,13 @@ class Comparison:
     def _same_tensor(self, expected: torch.Tensor, actual: torch.Tensor, path: str) -> None:
         facts = ("dtype", "device", "shape", "layout", "requires_grad", "is_leaf")
         for fact in facts:
-            self._require(getattr(expected, fact) == getattr(actual, fact), fact, getattr(expected, fact), getattr(actual, fact), path)
+            self._require(
+                getattr(expected, fact) == getattr(actual, fact),
+                fact,
+                getattr(expected, fact),
+                getattr(actual, fact),
+                path,
+            )
         self._require(expected.is_inference() == actual.is_inference(), "is_inference()", expected, actual, path)
         if expected.layout is torch.strided:
             self.same(expected.stride(), actual.stride(), path + ".stride()")

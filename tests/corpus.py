@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import torch
 from harness import T, same
 from worlds import IMPORTED, compile_source
+
+import torch
 
 ARGUMENTS: dict[str, Any] = {
     "x": T(3, 4),
@@ -107,7 +108,9 @@ class Group:
             free = {node.id for node in nodes if isinstance(node, ast.Name)}
             parameters = [name for name in known if name in free and name not in (using or {})]
             namespace: dict[str, Any] = {"__name__": "program", **IMPORTED, **(using or {})}
-            unknown = {name for name in free if name not in known and name not in namespace and not hasattr(builtins, name)}
+            unknown = {
+                name for name in free if name not in known and name not in namespace and not hasattr(builtins, name)
+            }
             bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
             bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
             assert unknown <= bound, f"no argument for {unknown} in {line}"

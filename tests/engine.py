@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import torch
 import torch._dynamo
+
+import torch
 
 ENGINE = "identity" if os.environ.get("STATOR_TEST_IDENTITY") == "1" else os.environ.get("STATOR_TEST_ENGINE", "stator")
 CAPTURES = ENGINE != "identity"
@@ -81,10 +82,30 @@ def target_text(target: Any) -> str:
         return repr(target)
 
 
-def describe(module: torch.fx.GraphModule) -> list[Node]:
+def has_effect(node: torch.fx.Node) -> bool:
+    """Whether a node matters though nobody uses its result: it changes a tensor or a mode."""
+    if node.op not in ("call_function", "call_method"):
+        return node.op == "output"
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    changes_tensor = name.endswith("_") or name in ("setitem", "__setitem__") or "out" in node.kwargs
+    may_be_inplace = node.kwargs.get("inplace") is True or any(argument is True for argument in node.args)
+    changes_mode = any(word in name for word in ("_enter", "_exit", "set_grad", "seed"))
+    return changes_tensor or may_be_inplace or changes_mode
+
+
+def live_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The nodes that the result depends on. torch._dynamo leaves dead ones in its graphs, Stator removes them."""
+    live: set[torch.fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if has_effect(node) or any(user in live for user in node.users):
+            live.add(node)
+    return [node for node in graph.nodes if node in live]
+
+
+def describe(module: torch.fx.GraphModule, live_only: bool = False) -> list[Node]:
     """The nodes in order: placeholders by name, operations by target, the output by its length."""
     nodes = []
-    for node in module.graph.nodes:
+    for node in live_nodes(module.graph) if live_only else module.graph.nodes:
         if node.op == "placeholder":
             nodes.append(Node(node.op, node.name, f"placeholder {node.name}"))
         elif node.op == "output":
@@ -100,15 +121,20 @@ def captured(program: Callable, *args: Any, **kwargs: Any) -> list[Node]:
     """The nodes of the one graph that the engine captures for this call; skips the test where nothing is captured."""
     if not CAPTURES:
         pytest.skip("the identity captures nothing")
+    return [node for graph in captured_graphs(program, *args, **kwargs) for node in describe(graph)]
+
+
+def captured_graphs(program: Callable, *args: Any, **kwargs: Any) -> list[torch.fx.GraphModule]:
+    """The graphs that the engine captures for this call."""
     reset()
     recorder = Recorder()
     compile(program, backend=recorder, fullgraph=True)(*args, **kwargs)
     reset()
-    return [node for graph in recorder.graphs for node in describe(graph)]
+    return recorder.graphs
 
 
-def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[Node] | None:
-    """The nodes that torch._dynamo captures for this call, or None where it refuses the program."""
+def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[torch.fx.GraphModule] | None:
+    """The graphs that torch._dynamo captures for this call, or None where it refuses the program."""
     torch._dynamo.reset()
     recorder = Recorder()
     try:
@@ -117,7 +143,7 @@ def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[Nod
         return None
     finally:
         torch._dynamo.reset()
-    return [node for graph in recorder.graphs for node in describe(graph)]
+    return recorder.graphs
 
 
 def graph_difference(expected: list[Node], actual: list[Node]) -> str | None:

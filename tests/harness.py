@@ -4,15 +4,28 @@ import contextlib
 import io
 import os
 import random
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from compare import Comparison, Difference
-from engine import CAPTURES, ENGINE, Recorder, captured, captured_by_dynamo, compile, describe, graph_difference, reset
+from engine import (
+    CAPTURES,
+    ENGINE,
+    Recorder,
+    captured,
+    captured_by_dynamo,
+    captured_graphs,
+    compile,
+    describe,
+    graph_difference,
+    reset,
+)
 from worlds import Built, Source, T, World, is_plain
+
+import torch
 
 __all__ = ["Built", "Source", "T", "captured", "same", "same_graph_as_dynamo", "unrelated"]
 
@@ -58,7 +71,9 @@ def is_users_file(filename: str) -> bool:
 def users_lines(error: BaseException) -> list[tuple[str, int | None]]:
     """The program's frames of the traceback, as names with lines; a recursion counts once, however deep it went."""
     frames = [
-        (frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if is_users_file(frame.filename)
+        (frame.name, frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if is_users_file(frame.filename)
     ]
     return [frame for index, frame in enumerate(frames) if index == 0 or frame != frames[index - 1]]
 
@@ -92,9 +107,9 @@ def backward(outcome: Outcome) -> BaseException | None:
                 return
             visited.add(id(value))
         if isinstance(value, torch.Tensor):
-            if value.requires_grad and value.grad_fn is not None and value.is_floating_point():
-                if all(value is not one for one in found):
-                    found.append(value)
+            differentiable = value.requires_grad and value.grad_fn is not None and value.is_floating_point()
+            if differentiable and all(value is not one for one in found):
+                found.append(value)
         elif isinstance(value, (list, tuple)):
             for one in value:
                 collect(one)
@@ -119,7 +134,9 @@ def same_error(expected: BaseException | None, actual: BaseException | None, whe
     if expected is None:
         raise Difference(f"{where}: uncompiled returned, compiled raised {type(actual).__name__}: {actual}") from actual
     if actual is None:
-        raise Difference(f"{where}: uncompiled raised {type(expected).__name__}: {expected}, compiled returned") from expected
+        raise Difference(
+            f"{where}: uncompiled raised {type(expected).__name__}: {expected}, compiled returned"
+        ) from expected
     comparison = Comparison()
     try:
         comparison.same(type(expected), type(actual), f"{where}: type of the exception")
@@ -133,6 +150,17 @@ def same_error(expected: BaseException | None, actual: BaseException | None, whe
         raise difference from actual
 
 
+@contextlib.contextmanager
+def room_to_compare() -> Iterator[None]:
+    """Lets comparisons recurse deeper than the programs, which nest as deep as Python allows."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + 20_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool, tolerance: float | None) -> Outcome:
     """Calls the program in both worlds and compares what came of it; the uncompiled outcome."""
     expected, actual = run(one, seed), run(other, seed)
@@ -140,15 +168,16 @@ def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool,
     Comparison().same(expected.printed, actual.printed, f"{where}: printed text")
     Comparison().same(expected.modes, actual.modes, f"{where}: global state")
     Comparison().same(expected.random, actual.random, f"{where}: random state")
-    together = Comparison(tolerance)
-    together.same(one.args, other.args, f"{where}: arguments")
-    together.same(one.kwargs, other.kwargs, f"{where}: keyword arguments")
-    together.same(expected.result, actual.result, f"{where}: result")
-    together.same(one.state()[2:], other.state()[2:], f"{where}: program and its globals")
-    if grads and expected.error is None:
-        same_error(backward(expected), backward(actual), f"{where}: backward")
-        after = Comparison(tolerance)
-        after.same(one.state(), other.state(), f"{where}: state after backward")
+    with room_to_compare():
+        together = Comparison(tolerance)
+        together.same(one.args, other.args, f"{where}: arguments")
+        together.same(one.kwargs, other.kwargs, f"{where}: keyword arguments")
+        together.same(expected.result, actual.result, f"{where}: result")
+        together.same(one.state()[2:], other.state()[2:], f"{where}: program and its globals")
+        if grads and expected.error is None:
+            same_error(backward(expected), backward(actual), f"{where}: backward")
+            after = Comparison(tolerance)
+            after.same(one.state(), other.state(), f"{where}: state after backward")
     return expected
 
 
@@ -234,6 +263,10 @@ def same_graph_as_dynamo(
     expected = capture(captured_by_dynamo)
     if expected is None:
         return
-    difference = graph_difference(expected, capture(captured))
+    expected_nodes, actual_nodes = (
+        [node for graph in graphs for node in describe(graph, live_only=True)]
+        for graphs in (expected, capture(captured_graphs))
+    )
+    difference = graph_difference(expected_nodes, actual_nodes)
     if difference:
         raise Difference(f"the graph differs from torch._dynamo's:\n{difference}")

@@ -5,10 +5,11 @@ import random
 
 import harness
 import pytest
-import torch
 from compare import Comparison, Difference
-from engine import Node, graph_difference
+from engine import Node, captured_by_dynamo, describe, graph_difference
 from harness import Source, T, same
+
+import torch
 
 
 class Shared:
@@ -170,8 +171,45 @@ def test_a_second_compilation_is_noticed(monkeypatch):
         same(lambda x: x + 1, T(3), compare_dynamo=False)
 
 
+def test_dead_nodes_do_not_count_but_effects_do():
+    def program(x, y, unused):
+        unused * 2
+        z = x + 1
+        z.add_(y)
+        x[0] = 1
+        return z
+
+    graphs = captured_by_dynamo(program, torch.ones(2), torch.ones(2), torch.ones(2))
+    texts = [node.text for node in describe(graphs[0], live_only=True)]
+    assert texts == [
+        "placeholder l_x_",
+        "placeholder l_y_",
+        "call_function _operator.add",
+        "call_method add_",
+        "call_function _operator.setitem",
+        "output of 1",
+    ]
+    assert len(describe(graphs[0])) == 8
+
+
+def test_another_graph_than_dynamo_s_fails(monkeypatch):
+    def capture(other):
+        return lambda program, *args, **kwargs: captured_by_dynamo(other, *args, **kwargs)
+
+    monkeypatch.setattr(harness, "CAPTURES", True)
+    monkeypatch.setattr(harness, "captured_graphs", capture(lambda x: torch.relu(x) + 1))
+    harness.same_graph_as_dynamo(lambda x: torch.relu(x) + 1, T(3))
+    for wrong_graph in (lambda x: x.relu() + 1, lambda y: torch.relu(y) + 1, lambda x: (torch.relu(x) + 1, x * 2)):
+        monkeypatch.setattr(harness, "captured_graphs", capture(wrong_graph))
+        with pytest.raises(Difference, match="the graph differs"):
+            harness.same_graph_as_dynamo(lambda x: torch.relu(x) + 1, T(3))
+
+
 def test_graphs_differ_readably():
-    one = [Node("placeholder", "l_x_", "placeholder l_x_"), Node("call_function", torch.relu, "call_function torch.relu")]
+    one = [
+        Node("placeholder", "l_x_", "placeholder l_x_"),
+        Node("call_function", torch.relu, "call_function torch.relu"),
+    ]
     other = [one[0], Node("call_function", torch.abs, "call_function torch.abs")]
     assert graph_difference(one, list(one)) is None
     assert "-call_function torch.relu\n+call_function torch.abs" in graph_difference(one, other)

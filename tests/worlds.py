@@ -9,8 +9,9 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from engine import ENGINE
+
+import torch
 
 Maker = Callable[[], Any]
 
@@ -127,7 +128,7 @@ def is_machinery(name: str) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a fresh equal value may stand in for this one without a new compilation: tensors, constants, containers."""
+    """Whether a fresh equal value may stand in for this one without compiling again."""
     if isinstance(value, (list, tuple)):
         return all(is_plain(one) for one in value)
     if type(value) is dict:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 
-import stator
 import torch
+
+import stator
 from stator._engine import engine
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
+from torch import nn
+
 from stator import backends, modules
 from stator._engine import engine
-from torch import nn
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -129,4 +129,22 @@ std::string print(const Graph& graph) {
            "\n";
 }
 
+std::string print(const Result& result) {
+    auto print_one = [](const Result& item) { return print(item); };
+    switch (result.kind) {
+        case Result::Kind::None:
+            return "";
+        case Result::Kind::Tensor:
+            return result.tensor == nullptr ? "tensor" : torch_room::print(*result.tensor);
+        case Result::Kind::Constant:
+            return short_repr(result.constant);
+        case Result::Kind::List:
+            return "[" + joined(result.items, print_one) + "]";
+        case Result::Kind::Tuple:
+            return (result.type == nullptr ? "" : type_name(result.type)) + "(" + joined(result.items, print_one) +
+                   (result.items.size() == 1 ? ",)" : ")");
+    }
+    return "";
+}
+
 }  // namespace stator::graph

@@ -66,7 +66,7 @@ bool has_safe_keys(PyObject* dict) {
 
 bool has_keys(PyObject* dict, PyObject* expected) {
     Py_ssize_t count = PyTuple_GET_SIZE(expected);
-    if (PyDict_GET_SIZE(dict) != count) return false;
+    if (PyDict_GET_SIZE(dict) != count || (count > 1 && PyODict_Check(dict))) return false;
     PyObject *key, *value;
     Py_ssize_t position = 0;
     for (Py_ssize_t i = 0; i < count; ++i)

@@ -133,6 +133,11 @@ bool Call::returns(TensorMeta meta, bool recorded) {
     return true;
 }
 
+bool Call::returns_leaf(TensorMeta meta) {
+    answer_.result = tensor_result(std::move(meta));
+    return true;
+}
+
 bool Call::returns_view(const Operand& base, TensorMeta meta) {
     answer_.result = tensor_result(std::move(meta));
     answer_.view_of = index_of(base);

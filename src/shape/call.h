@@ -62,6 +62,8 @@ class Call {
 
     /// One tensor; it gets a `grad_fn` if `recorded` and its dtype can have one.
     bool returns(TensorMeta meta, bool recorded = false);
+    /// A new tensor that requires grad by itself, as `torch.zeros(3, requires_grad=True)`.
+    bool returns_leaf(TensorMeta meta);
     bool returns_view(const Operand& base, TensorMeta meta);
     bool returns_views(const Operand& base, std::vector<TensorMeta> views, bool as_list);
     bool returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type = nullptr, bool as_list = false);

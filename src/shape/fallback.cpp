@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/tensors.h"
+#include "shape/unrecorded.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
@@ -281,6 +282,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
             }
     }
     if (!returned) classify_error(question);
+    note_unrecorded_writes(question, answer);
     answer.result = Reader(store, *call, answer, kept).read(returned.get());
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());

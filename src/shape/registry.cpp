@@ -68,8 +68,12 @@ const Rule* Registry::find(const Question& question) const {
 const Registry& Registry::get() {
     static const Registry* registry = [] {
         auto* made = new Registry;
-        add_elementwise_rules(*made);
-        add_view_rules(*made);
+        for (auto* add_family :
+             {add_elementwise_rules, add_view_rules, add_activation_rules, add_selection_rules, add_matmul_rules,
+              add_reduction_rules, add_scan_rules, add_normalization_rules, add_convolution_rules, add_pooling_rules,
+              add_joining_rules, add_rearrangement_rules, add_indexing_rules, add_factory_rules, add_conversion_rules,
+              add_query_rules, add_loss_rules})
+            add_family(*made);
         return made;
     }();
     return *registry;

@@ -44,5 +44,20 @@ class Registry {
 // One for each family, in the file of that family.
 void add_elementwise_rules(Registry& registry);
 void add_view_rules(Registry& registry);
+void add_activation_rules(Registry& registry);
+void add_selection_rules(Registry& registry);
+void add_matmul_rules(Registry& registry);
+void add_reduction_rules(Registry& registry);
+void add_scan_rules(Registry& registry);
+void add_normalization_rules(Registry& registry);
+void add_convolution_rules(Registry& registry);
+void add_pooling_rules(Registry& registry);
+void add_joining_rules(Registry& registry);
+void add_rearrangement_rules(Registry& registry);
+void add_indexing_rules(Registry& registry);
+void add_factory_rules(Registry& registry);
+void add_conversion_rules(Registry& registry);
+void add_query_rules(Registry& registry);
+void add_loss_rules(Registry& registry);
 
 }  // namespace stator::shape

@@ -24,7 +24,6 @@ enum Trait : int {
     kNoGrad = 1 << 6,
     kInPlace = 1 << 7,
     kReflected = 1 << 8,
-    kNoMixedFloat = 1 << 9,
 };
 
 constexpr int kCommon = static_cast<int>(OutputType::Common);
@@ -172,7 +171,7 @@ constexpr Named kUnary[] = {
     {"negative", kCommon | kNoBool},
     {"sign", kCommon | kNoComplex},
     {"sgn", kCommon},
-    {"square", kCommon},
+    {"square", kCommon | kNoBool},
     {"relu", kCommon | kNoComplex | kNoBool},
     {"bitwise_not", kCommon | kIntegralOnly},
     {"logical_not", kToBool | kNoGrad},

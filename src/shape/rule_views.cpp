@@ -1,6 +1,7 @@
 /// Views: other sizes and strides over the same memory.
 #include <algorithm>
 
+#include "shape/basic_index.h"
 #include "shape/call.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
@@ -223,13 +224,18 @@ bool unsqueeze(Call& call) {
 bool expand_to(Call& call, const Dims& requested) {
     const TensorMeta& self = *call[0].tensor();
     if (requested.size() < self.dimensions()) return false;
-    Dims sizes = requested, strides(requested.size());
+    Dims sizes = requested, strides(requested.size(), Dim(0));
+    if (self.sizes.empty()) {
+        for (Dim size : sizes)
+            if (size < 0) return false;
+        return call.returns_view(call[0], call.view_of(self, std::move(sizes), std::move(strides), self.storage_offset));
+    }
     std::size_t added = requested.size() - self.dimensions();
     for (std::size_t i = requested.size(); i-- > 0;) {
         if (i < added) {
             if (requested[i] < 0) return false;
             // As PyTorch computes it: a dimension in front strides over all behind it, unless it is expanded.
-            strides[i] = requested[i] == 1 && i + 1 < sizes.size() ? sizes[i + 1] * strides[i + 1] : Dim(requested[i] == 1 ? 1 : 0);
+            strides[i] = requested[i] == 1 ? sizes[i + 1] * strides[i + 1] : Dim(0);
             continue;
         }
         Dim size = self.sizes[i - added];
@@ -416,61 +422,12 @@ bool unfold(Call& call) {
     return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), self->storage_offset));
 }
 
-/// Basic indexing: integers, slices, `None` and `...`. Tensors, lists and bools go another way.
 bool getitem(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    std::vector<Operand> indices = call[1].is_sequence() && !call[1].is_list() ? call[1].items() : std::vector<Operand>{call[1]};
-    std::size_t consumed = 0, ellipses = 0;
-    for (const Operand& index : indices) {
-        if (index.integer() || index.is_slice())
-            ++consumed;
-        else if (index.constant() == Py_Ellipsis)
-            ++ellipses;
-        else if (!index.is_none())
-            return false;
-    }
-    if (consumed > self->dimensions() || ellipses > 1) return false;
-    Dims sizes, strides;
-    Dim offset = self->storage_offset;
-    std::size_t next = 0;
-    auto copy_dimension = [&] {
-        sizes.push_back(self->sizes[next]);
-        strides.push_back(self->strides[next]);
-        ++next;
-    };
-    for (const Operand& index : indices) {
-        if (index.is_none()) {
-            sizes.push_back(1);
-            strides.push_back(next < self->dimensions() ? self->sizes[next] * self->strides[next] : Dim(1));
-        } else if (index.constant() == Py_Ellipsis) {
-            for (std::size_t i = consumed; i < self->dimensions(); ++i) copy_dimension();
-        } else if (auto position = index.integer()) {
-            Dim size = self->sizes[next];
-            if (*position < 0) *position += size;
-            if (*position < 0 || *position >= size) return false;
-            offset += *position * self->strides[next];
-            ++next;
-        } else {
-            std::vector<Operand> bounds = index.items();
-            auto step = bounds[2].is_none() ? std::optional<Dim>(1) : bounds[2].integer();
-            Dim size = self->sizes[next];
-            auto start = bounds[0].is_none() ? std::optional<Dim>(0) : bounds[0].integer();
-            auto stop = bounds[1].is_none() ? std::optional<Dim>(size) : bounds[1].integer();
-            if (!step || !start || !stop || *step <= 0) return false;
-            auto clamp = [&](Dim bound) {
-                if (bound < 0) bound += size;
-                return std::min(std::max(bound, Dim(0)), size);
-            };
-            Dim first = clamp(*start), last = std::max(clamp(*stop), clamp(*start));
-            offset += first * self->strides[next];
-            sizes.push_back((last - first + *step - 1) / *step);
-            strides.push_back(self->strides[next] * *step);
-            ++next;
-        }
-    }
-    while (next < self->dimensions()) copy_dimension();
-    return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), offset));
+    auto part = apply_basic_index(*self, call[1]);
+    if (!part) return false;
+    return call.returns_view(call[0], call.view_of(*self, std::move(part->sizes), std::move(part->strides), part->storage_offset));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class Binder {
         std::copy_n(arguments_.positional.begin(), taken, slots_.begin());
         if (has_star())
             slots_[star_slot()] =
-                make_tuple(tracer_, {arguments_.positional.begin() + static_cast<std::ptrdiff_t>(taken),
+                stator::make_tuple(tracer_, {arguments_.positional.begin() + static_cast<std::ptrdiff_t>(taken),
                                      arguments_.positional.end()});
         else
             extra_positional_ = given - taken;

@@ -92,7 +92,7 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
                 items.push_back(value_of(item, part));
             }
             if (result.kind == graph::Result::Kind::List) return make_list(*this, std::move(items));
-            return make_tuple(*this, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
+            return stator::make_tuple(*this, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
         }
     }
     return none();
@@ -189,6 +189,12 @@ void Interpreter::build_plan() {
     graph_->finish();
     fetched_ = plan.fetched();
     plan_ = std::move(plan).finish();
+}
+
+Trace Interpreter::take_partial_trace() {
+    Trace trace;
+    trace.guards = std::move(guards_);
+    return trace;
 }
 
 Trace Interpreter::take_trace() {

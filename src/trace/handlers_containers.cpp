@@ -29,7 +29,7 @@ Value* at_depth(BytecodeFrame& frame, const Instruction& instruction) {
 }  // namespace
 
 void BuildTuple(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    frame.push(make_tuple(t, take(frame, instruction.arg)));
+    frame.push(stator::make_tuple(t, take(frame, instruction.arg)));
     next(frame);
 }
 
@@ -68,7 +68,7 @@ void BuildConstKeyMap(Interpreter& t, BytecodeFrame& frame, const Instruction& i
 }
 
 void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    t.finish(frame, make_tuple(t, as_sequence(frame.top())->all(t)), 1);
+    t.finish(frame, stator::make_tuple(t, as_sequence(frame.top())->all(t)), 1);
 }
 
 // --- growing the container of a comprehension or display ---------------------------------------------------------------
@@ -239,7 +239,7 @@ Task converted(Tracer& tracer, Value* value, int conversion) {
     static PyObject* repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
     static PyObject* ascii = PyDict_GetItemString(PyEval_GetBuiltins(), "ascii");
     PyObject* function = conversion == kStr ? str_class : conversion == kRepr ? repr : ascii;
-    co_return co_await operations::call(tracer, tracer.constant(function), {{value}, {}});
+    co_return co_await operations::call(tracer, tracer.constant(function), Arguments::of(value));
 }
 
 Task formatted(Tracer& tracer, Value* value, int conversion, Value* spec) {
@@ -247,11 +247,11 @@ Task formatted(Tracer& tracer, Value* value, int conversion, Value* spec) {
     tracer.realize(value);
     if (spec == nullptr || PyUnicode_GetLength(known(tracer, spec, "a format specification").get()) == 0) {
         if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
-            co_return co_await operations::call(tracer, method, {{value, tracer.string("")}, {}});
+            co_return co_await operations::call(tracer, method, Arguments::of(value, tracer.string("")));
         co_return co_await tracer.start(converted(tracer, value, kStr));
     }
     if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
-        co_return co_await operations::call(tracer, method, {{value, spec}, {}});
+        co_return co_await operations::call(tracer, method, Arguments::of(value, spec));
     Ref<> object = known(tracer, value, "formatted");
     Ref<> text = Ref<>::steal(PyObject_Format(object.get(), known(tracer, spec, "a format specification").get()));
     if (!text) tracer.raise_from_python();

@@ -153,10 +153,6 @@ void CallKw(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction
 
 namespace {
 
-std::string callable_name(Value* callable) {
-    return callable->print() + "()";
-}
-
 Task call_spread(Tracer& tracer, Value* callable, Value* self, Value* positional, Value* named) {
     Arguments arguments;
     if (self != nullptr) arguments.positional.push_back(self);

@@ -53,7 +53,7 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.top();
     Value* exit = frame.top(3);
     Value* type = t.constant(reinterpret_cast<PyObject*>(exception->type()));
-    t.finish(frame, operations::call(t, exit, {{type, exception, traceback_of(t, exception)}, {}}), 0);
+    t.finish(frame, operations::call(t, exit, Arguments::of(type, exception, traceback_of(t, exception))), 0);
 }
 
 // --- try ---------------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ Task match_keys(Tracer& tracer, Value* subject, TupleValue* keys) {
         Value* value = co_await operations::get_item(tracer, subject, key);
         found.push_back(value);
     }
-    co_return make_tuple(tracer, std::move(found));
+    co_return stator::make_tuple(tracer, std::move(found));
 }
 
 /// Classes whose single positional pattern is the subject itself.
@@ -212,7 +212,7 @@ Task match_class(Tracer& tracer, Value* subject, Value* pattern, int positional,
         if (value == nullptr) co_return tracer.none();
         found.push_back(value);
     }
-    co_return make_tuple(tracer, std::move(found));
+    co_return stator::make_tuple(tracer, std::move(found));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObjec
 
 Interpreter::~Interpreter() {
     // Tasks may refer to values of the arena: they go first.
-    frames_.clear();
+    while (!frames_.empty()) pop_frame();
 }
 
 // --- the loop ----------------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Interpreter final : public Tracer {
     /// Interprets to the end. False if it had to stop: then `report()` says why.
     bool run();
     Trace take_trace();
+    /// After a break: the guards that led there.
+    Trace take_partial_trace();
     const BreakReport& report() const { return report_; }
 
     // --- the interface for values ---

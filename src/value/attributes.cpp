@@ -122,7 +122,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (getter->object() == Py_None)
             tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
                                                    std::string(self->type()->tp_name) + "' object has no getter");
-        return operations::call(tracer, getter, {{self}, {}});
+        return operations::call(tracer, getter, Arguments::of(self));
     }
     if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
         return self == nullptr ? Outcome(attribute) : read_descriptor(tracer, raw, self, name);
@@ -130,7 +130,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     if (getter != nullptr && PyFunction_Check(getter)) {
         Value* function = class_attribute(tracer, kind, interned("__get__"));
         Value* instance = self == nullptr ? tracer.none() : self;
-        return operations::call(tracer, function, {{attribute, instance, class_value(tracer, type)}, {}});
+        return operations::call(tracer, function, Arguments::of(attribute, instance, class_value(tracer, type)));
     }
     if (self == nullptr || PyCFunction_Check(raw)) return attribute;
     tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
@@ -172,7 +172,7 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
             if (!PyFunction_Check(fallback))
                 tracer.break_graph(BreakKind::CustomAttribute,
                                    "the __getattr__ of class " + type_name(type) + " is not a Python function");
-            return operations::call(tracer, function, {{self, tracer.constant(name)}, {}});
+            return operations::call(tracer, function, Arguments::of(self, tracer.constant(name)));
         }
     }
     raise_no_attribute(tracer, self, name);
@@ -198,7 +198,7 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
             tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
                                                    std::string(utf8(PyType_GetName(type))) + "' object has no " +
                                                    (value != nullptr ? "setter" : "deleter"));
-        Arguments arguments{{self}, {}};
+        Arguments arguments = Arguments::of(self);
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }
@@ -206,7 +206,7 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
     PyObject* setter = cpython::lookup_in_mro(Py_TYPE(raw), interned(method), nullptr);
     if (setter != nullptr && PyFunction_Check(setter)) {
         Value* function = class_attribute(tracer, Py_TYPE(raw), interned(method));
-        Arguments arguments{{attribute, self}, {}};
+        Arguments arguments = Arguments::of(attribute, self);
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }

@@ -79,7 +79,7 @@ Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instanc
     int answer = is_subclass_of(tracer, type, of->held, check_name);
     if (answer >= 0) co_return tracer.boolean(answer == 1);
     Value* check = class_attribute(tracer, Py_TYPE(of->held), interned(check_name));
-    Value* said = co_await operations::call(tracer, check, {{of, subject}, {}});
+    Value* said = co_await operations::call(tracer, check, Arguments::of(of, subject));
     co_return co_await operations::truth(tracer, said);
 }
 
@@ -210,9 +210,9 @@ Task exception_text(Tracer& tracer, ExceptionValue* exception) {
     if (PyType_IsSubtype(exception->class_, reinterpret_cast<PyTypeObject*>(PyExc_KeyError)) &&
         exception->arguments.size() == 1) {
         static PyObject* repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
-        co_return co_await operations::call(tracer, tracer.constant(repr), {{what}, {}});
+        co_return co_await operations::call(tracer, tracer.constant(repr), Arguments::of(what));
     }
-    co_return co_await operations::call(tracer, str, {{what}, {}});
+    co_return co_await operations::call(tracer, str, Arguments::of(what));
 }
 
 Outcome exception_str(Tracer& tracer, const Arguments& arguments) {

@@ -48,7 +48,7 @@ Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     if (modes.grad == enabled) return tracer.none();
     modes.grad = enabled;
     static PyObject* function = find("torch._C", "_set_grad_enabled").release();
-    tracer.emit_effect(function, {{tracer.boolean(enabled)}, {}});
+    tracer.emit_effect(function, Arguments::of(tracer.boolean(enabled)));
     tracer.set_modes(modes);
     return tracer.none();
 }
@@ -82,7 +82,7 @@ Outcome make_inference_mode(Tracer& tracer, const Arguments& arguments) {
 Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
     static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
-    context->entered = tracer.emit_effect(function, {{tracer.boolean(context->mode)}, {}});
+    context->entered = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
     context->before = tracer.modes();
     torch_room::Modes modes = context->before;
     modes.inference = context->mode;
@@ -95,19 +95,27 @@ Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
     auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
     static PyObject* function = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
     auto* token = tracer.make<NodeValue>(context->entered);
-    tracer.emit_effect(function, {{token}, {}});
+    tracer.emit_effect(function, Arguments::of(token));
     tracer.set_modes(context->before);
     return tracer.none();
 }
 
 // --- autocast ----------------------------------------------------------------------------------------------------------
 
+/// The kind of device that autocast's functions name by a string.
+torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
+    Ref<> device = Ref<>::steal(
+        PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
+    if (!device) tracer.raise_from_python();
+    return torch_room::as_device(device.get())->kind;
+}
+
 torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& arguments, const char* otherwise) {
     Value* argument = !arguments.positional.empty() ? arguments.positional[0] : arguments.keyword("device_type");
     Ref<> device_type = argument == nullptr ? checked(PyUnicode_FromString(otherwise))
                                             : constant_argument(tracer, argument, "the device of autocast");
     torch_room::Modes modes = tracer.modes();
-    torch_room::Modes::Autocast* autocast = modes.autocast_of(torch_room::device_kind(utf8(device_type.get())));
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     if (autocast == nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
     return *autocast;
@@ -155,7 +163,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     Ref<> is_enabled = constant_argument(tracer, enabled, "autocast's switch");
     Ref<> uses_cache = constant_argument(tracer, cache, "autocast's cache");
     torch_room::Modes before = tracer.modes(), modes = before;
-    torch_room::Modes::Autocast* autocast = modes.autocast_of(torch_room::device_kind(utf8(device_type.get())));
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     auto as_dtype = torch_room::as_dtype(fast_dtype.get());
     if (autocast == nullptr || !as_dtype)
         tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is entered");
@@ -163,7 +171,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     autocast->dtype = *as_dtype;
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
     static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
-    graph::Node* node = tracer.emit_effect(function, {{device, dtype, enabled, cache}, {}});
+    graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
     tracer.set_modes(modes);
     tracer.push_context(self, tracer.make<EnteredValue>(Entered{node, before}));
     return self;
@@ -173,7 +181,7 @@ Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.at(0);
     auto* entered = static_cast<EnteredValue*>(tracer.pop_context(self));
     static PyObject* function = find("torch.amp.autocast_mode", "_exit_autocast").release();
-    tracer.emit_effect(function, {{tracer.make<NodeValue>(entered->entered.node)}, {}});
+    tracer.emit_effect(function, Arguments::of(tracer.make<NodeValue>(entered->entered.node)));
     tracer.set_modes(entered->entered.before);
     return tracer.boolean(false);
 }

@@ -124,7 +124,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     PyObject* fallback = cpython::lookup_in_mro(meta, interned("__getattr__"), nullptr);
     if (fallback != nullptr && PyFunction_Check(fallback) && !is_enum_class(held))
         return operations::call(tracer, class_attribute(tracer, meta, interned("__getattr__")),
-                                {{this, tracer.constant(name)}, {}});
+                                Arguments::of(this, tracer.constant(name)));
     raise_no_attribute(tracer, this, name);
 }
 

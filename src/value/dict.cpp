@@ -211,7 +211,7 @@ Outcome DictValue::get_item(Tracer& tracer, Value* key) {
     if (Value* found = find(tracer, key)) return found;
     if (class_ != &PyDict_Type) {
         if (Value* missing = operations::user_method(tracer, this, "__missing__"))
-            return operations::call(tracer, missing, {{this, key}, {}});
+            return operations::call(tracer, missing, Arguments::of(this, key));
         if (has_default_factory(this)) {
             Value* factory = get_attribute(tracer, interned("default_factory")).value();
             if (factory->object() != Py_None) return tracer.start(make_missing(tracer, this, factory, key));

@@ -96,6 +96,10 @@ bool is_iterable(const Value* value);
 /// All items of an iterable, in order; nothing if taking them could run the program's own code or raise.
 std::optional<std::vector<Value*>> items_now(Tracer& tracer, Value* iterable);
 
+/// Handlers of `__next__` and `__iter__` called by name on an iterator.
+Outcome iterator_next(Tracer& tracer, const Arguments& arguments);
+Outcome iterator_iter(Tracer& tracer, const Arguments& arguments);
+
 /// The class of the iterators that `iter` gives of an instance of a class; borrowed, never freed.
 PyTypeObject* iterator_class_of(Borrowed<> sample);
 

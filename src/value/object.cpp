@@ -83,8 +83,6 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
-    if (Handler handler = Handlers::instance().find(raw); handler != nullptr)
-        return handler(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
         return Handlers::instance().find(raw)(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type)

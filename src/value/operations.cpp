@@ -84,14 +84,14 @@ Outcome call_method(Tracer& tracer, Value* object, const char* name, const Argum
 Outcome set_attribute(Tracer& tracer, Value* object, Borrowed<> name, Value* value) {
     tracer.realize(object);
     if (Value* setter = user_method(tracer, object, "__setattr__"); setter != nullptr)
-        return call(tracer, setter, {{object, tracer.constant(name), value}, {}});
+        return call(tracer, setter, Arguments::of(object, tracer.constant(name), value));
     return generic_set_attribute(tracer, object, name, value);
 }
 
 Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
     tracer.realize(object);
     if (Value* deleter = user_method(tracer, object, "__delattr__"); deleter != nullptr)
-        return call(tracer, deleter, {{object, tracer.constant(name)}, {}});
+        return call(tracer, deleter, Arguments::of(object, tracer.constant(name)));
     return generic_delete_attribute(tracer, object, name);
 }
 
@@ -101,7 +101,7 @@ Outcome get_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__getitem__"); method != nullptr)
-        return call(tracer, method, {{object, key}, {}});
+        return call(tracer, method, Arguments::of(object, key));
     return object->get_item(tracer, key);
 }
 
@@ -109,7 +109,7 @@ Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
-        return call(tracer, method, {{object, key, value}, {}});
+        return call(tracer, method, Arguments::of(object, key, value));
     return object->assign_item(tracer, key, value);
 }
 
@@ -117,7 +117,7 @@ Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__delitem__"); method != nullptr)
-        return call(tracer, method, {{object, key}, {}});
+        return call(tracer, method, Arguments::of(object, key));
     object->delete_item(tracer, key);
     return tracer.none();
 }
@@ -125,7 +125,7 @@ Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
 namespace {
 
 Task contains_by_method(Tracer& tracer, Value* method, Value* container, Value* item) {
-    Value* answer = co_await call(tracer, method, {{container, item}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(container, item));
     co_return co_await truth(tracer, answer);
 }
 
@@ -142,7 +142,7 @@ Task contains_by_iteration(Tracer& tracer, Value* container, Value* item) {
 }
 
 Task bool_method(Tracer& tracer, Value* method, Value* value) {
-    Value* answer = co_await call(tracer, method, {{value}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(value));
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyBool_Check(answer->object()))
         tracer.raise(PyExc_TypeError, "__bool__ should return bool, returned " + std::string(answer->type()->tp_name));
@@ -150,7 +150,7 @@ Task bool_method(Tracer& tracer, Value* method, Value* value) {
 }
 
 Task length_method(Tracer& tracer, Value* method, Value* value) {
-    Value* answer = co_await call(tracer, method, {{value}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(value));
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
         tracer.raise(PyExc_TypeError, quoted_type(answer) + " object cannot be interpreted as an integer");
@@ -202,7 +202,7 @@ Outcome length(Tracer& tracer, Value* value) {
 Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
-        return call(tracer, method, {{iterable}, {}});
+        return call(tracer, method, Arguments::of(iterable));
     return iterable->iterate(tracer);
 }
 
@@ -210,7 +210,7 @@ namespace {
 
 Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     try {
-        co_return co_await call(tracer, method, {{iterator}, {}});
+        co_return co_await call(tracer, method, Arguments::of(iterator));
     } catch (const Raised& raised) {
         if (!raised_is(raised, PyExc_StopIteration)) throw;
     }
@@ -259,7 +259,7 @@ namespace {
 /// One side's answer to `left op right`: its class's own method if the program wrote one, else its kind's.
 Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool reflected) {
     if (Value* method = user_method(tracer, self, method_name(op, reflected)); method != nullptr)
-        return call(tracer, method, {{self, other}, {}});
+        return call(tracer, method, Arguments::of(self, other));
     return self->binary(tracer, op, other, reflected);
 }
 
@@ -284,7 +284,7 @@ Task binary_by_methods(Tracer& tracer, BinaryOperator op, Value* left, Value* ri
 }
 
 Task in_place_by_method(Tracer& tracer, BinaryOperator op, Value* method, Value* left, Value* right) {
-    Value* answer = co_await call(tracer, method, {{left, right}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(left, right));
     if (!is_not_implemented(answer)) co_return answer;
     co_return co_await tracer.start(binary_by_methods(tracer, op, left, right, true));
 }
@@ -318,7 +318,7 @@ Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
 Outcome unary(Tracer& tracer, UnaryOperator op, Value* operand) {
     tracer.realize(operand);
     if (Value* method = user_method(tracer, operand, method_name(op)); method != nullptr)
-        return call(tracer, method, {{operand}, {}});
+        return call(tracer, method, Arguments::of(operand));
     if (Value* answer = operand->unary(tracer, op); answer != nullptr) return answer;
     const char* sign = op == UnaryOperator::Negative ? "-" : op == UnaryOperator::Positive ? "+" : "~";
     tracer.raise(PyExc_TypeError, std::string("bad operand type for unary ") + sign + ": " + quoted_type(operand));
@@ -335,7 +335,7 @@ Comparison mirrored(Comparison op) {
 
 Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
     if (Value* method = user_method(tracer, self, method_name(op)); method != nullptr)
-        return call(tracer, method, {{self, other}, {}});
+        return call(tracer, method, Arguments::of(self, other));
     // `object.__ne__` inverts what `__eq__` says.
     if (op == Comparison::NotEqual && user_method(tracer, self, "__eq__") != nullptr) return nullptr;
     return self->compare(tracer, op, other);

@@ -90,11 +90,11 @@ PyObject* setitem_function() {
 }  // namespace
 
 Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
-    return tracer.emit_function(getitem_function(), {{this, key}, {}});
+    return tracer.emit_function(getitem_function(), Arguments::of(this, key));
 }
 
 void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
-    tracer.emit_function(setitem_function(), {{this, key, value}, {}});
+    tracer.emit_function(setitem_function(), Arguments::of(this, key, value));
 }
 
 std::ptrdiff_t TensorValue::length(Tracer& tracer) {
@@ -110,7 +110,7 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "iteration over a 0-d tensor");
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
-        rows.push_back(tracer.emit_function(getitem_function(), {{this, tracer.integer(i)}, {}}));
+        rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
 
@@ -121,22 +121,22 @@ Outcome TensorValue::contains(Tracer& tracer, Value*) {
 Value* TensorValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
     if (!is_operand(other)) return nullptr;
     PyObject* function = operator_function(op, false);
-    return reflected ? tracer.emit_function(function, {{other, this}, {}})
-                     : tracer.emit_function(function, {{this, other}, {}});
+    return reflected ? tracer.emit_function(function, Arguments::of(other, this))
+                     : tracer.emit_function(function, Arguments::of(this, other));
 }
 
 Value* TensorValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     if (!is_operand(other)) return nullptr;
-    return tracer.emit_function(operator_function(op, true), {{this, other}, {}});
+    return tracer.emit_function(operator_function(op, true), Arguments::of(this, other));
 }
 
 Value* TensorValue::unary(Tracer& tracer, UnaryOperator op) {
-    return tracer.emit_function(operator_function(op), {{this}, {}});
+    return tracer.emit_function(operator_function(op), Arguments::of(this));
 }
 
 Outcome TensorValue::compare(Tracer& tracer, Comparison op, Value* other) {
     if (!is_operand(other)) return nullptr;
-    return tracer.emit_function(operator_function(op), {{this, other}, {}});
+    return tracer.emit_function(operator_function(op), Arguments::of(this, other));
 }
 
 Py_hash_t TensorValue::hash(Tracer&) {

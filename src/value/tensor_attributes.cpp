@@ -38,7 +38,7 @@ bool is_on(const TensorMeta& meta, const char* device) {
 /// `x.T`, `x.real`, ...: operations in the clothes of attributes. torch._dynamo writes them as `getattr(x, "T")`.
 Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
     static PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
-    return tracer.emit_function(getattr, {{tensor, tracer.constant(interned(name))}, {}});
+    return tracer.emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
 }
 
 using Getter = Value* (*)(Tracer&, TensorValue*);
@@ -74,7 +74,7 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("real", [](Tracer& t, TensorValue* x) { return operation(t, x, "real"); });
         add("imag", [](Tracer& t, TensorValue* x) { return operation(t, x, "imag"); });
         add("data", [](Tracer& t, TensorValue* x) {
-            return t.emit_method(interned("detach"), {{x}, {}});
+            return t.emit_method(interned("detach"), Arguments::of(x));
         });
         return made;
     }();

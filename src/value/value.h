@@ -77,6 +77,15 @@ struct Arguments {
     std::vector<Value*> positional;
     std::vector<Keyword> keywords;
 
+    /// Positional ones only. (Inside a coroutine, GCC 12 can't compile a braced list beside `co_await`.)
+    template <class... Values>
+    static Arguments of(Values*... values) {
+        Arguments arguments;
+        arguments.positional.reserve(sizeof...(values));
+        (arguments.positional.push_back(values), ...);
+        return arguments;
+    }
+
     std::size_t count() const { return positional.size() + keywords.size(); }
     Value* keyword(const char* name) const;
     /// The same with `first` in front.

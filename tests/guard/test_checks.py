@@ -120,6 +120,21 @@ def test_type_of_an_instance_that_changes_its_class() -> None:
     assert not program.check(holder), "the dict did not change, the class of its value did"
 
 
+def test_type_of_a_constant_that_changes_its_class() -> None:
+    class Coordinates(Point):
+        __slots__ = ()
+
+    class Same(Point):
+        __slots__ = ()
+
+    point = Same(1, 2)
+    holder = {"point": point}
+    program = of_slot(holder, lambda x: x.key("point").typed().constant())
+    assert program.check(holder)
+    point.__class__ = Coordinates
+    assert not program.check(holder)
+
+
 def test_identity() -> None:
     box, other = Box(), Box()
     program = of_slot(box, lambda x: x.guard("Identity", box))
@@ -190,6 +205,7 @@ def test_keys_and_their_order() -> None:
     assert not program.check({"b": 6, "a": 5, 3: 7})
     assert not program.check({"a": 5, "b": 6, 3.0: 7})
     assert not program.check({"a": 5, "b": 6})
+    assert not program.check(collections.OrderedDict({"a": 5, "b": 6, 3: 7})), "which has an order of its own"
     assert program.explain({"b": 6, "a": 5}) == "keys of L['x'] are ('b', 'a'), were ('a', 'b', 3)"
     seen["a"] = 10
     assert program.check(seen)

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
 import stator
 
 PACKAGE = Path(stator.__file__).resolve().parent

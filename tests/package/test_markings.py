@@ -7,12 +7,12 @@ import functools
 import warnings
 
 import pytest
-import stator
+import torch
 import torch._dynamo
+from torch import nn
 from torch._dynamo import decorators, trace_rules
 
-import torch
-from torch import nn
+import stator
 
 
 def program(x):

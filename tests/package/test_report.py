@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import stator
+import torch
 from expecttest import assert_expected_inline
+
+import stator
 from stator import errors
 from stator.report import Report
-
-import torch
 
 CAPTURED = {
     "code": "block (model.py:12)",

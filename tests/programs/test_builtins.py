@@ -1,9 +1,5 @@
 """Builtin functions on values met while tracing."""
-# ruff: noqa: F841, B, C4, E731
 
-import collections
-import math
-import types
 
 import torch
 from corpus import Corpus

@@ -1,9 +1,6 @@
 """How functions are called: binding of arguments in full, closures, methods, wrappers, recursion."""
-# ruff: noqa: F841, E731, B
 
 import functools
-import itertools
-import operator
 
 import torch
 from corpus import Corpus
@@ -295,7 +292,7 @@ def function_attributes(x):
 
 @core
 def defaults_are_evaluated_once(x):
-    def grow(item, into=[]):  # noqa: B006
+    def grow(item, into=[]):
         into.append(item)
         return into
 

@@ -1,5 +1,4 @@
 """Classes and instances: attribute access in Python's order, special methods, objects made while tracing."""
-# ruff: noqa: F841, B, E731
 
 import abc
 import functools

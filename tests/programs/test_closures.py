@@ -1,5 +1,4 @@
 """Closures and cells: read, rebound, shared, nested, returned."""
-# ruff: noqa: B, E731, F841
 
 import functools
 

@@ -1,5 +1,4 @@
 """Containers: made, read and changed while tracing, and read from outside."""
-# ruff: noqa: F841, B, C4, E731, PERF
 
 import collections
 import dataclasses

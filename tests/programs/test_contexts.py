@@ -1,5 +1,4 @@
 """Context managers: PyTorch's modes as `with` and as decorators, the user's own, contextlib's."""
-# ruff: noqa: B, F841
 
 import contextlib
 

@@ -1,5 +1,4 @@
 """Every statement of Python 3.11, with tensors in it."""
-# ruff: noqa: F841, E711, E731, F811, B
 
 import torch
 from corpus import Corpus
@@ -252,7 +251,7 @@ def try_caught_by_base(x):
 def try_bare_except(x):
     try:
         [][0]
-    except:  # noqa: E722
+    except:
         return x + 1
     return x
 
@@ -311,7 +310,7 @@ def try_finally_overrides_return(x):
     try:
         return x + 1
     finally:
-        return x * 2  # noqa: B012
+        return x * 2
 
 
 @core
@@ -367,7 +366,7 @@ def try_context_is_set(x):
         try:
             raise KeyError("inner")
         except KeyError:
-            raise ValueError("outer")  # noqa: B904
+            raise ValueError("outer")
     except ValueError as error:
         return x + 1, repr(error.__context__)
 
@@ -378,7 +377,7 @@ def try_python_errors_caught(x):
     for thrower in (
         lambda: 1 // 0, lambda: [][3], lambda: {}["k"], lambda: int("q"), lambda: None.a, lambda: 1 + "a",
         lambda: len(3), lambda: next(iter([])), lambda: "a".missing, lambda: (1, 2, 3)[7], lambda: {1: 2}.pop(3),
-        lambda: [1].index(9), lambda: [1].remove(4), lambda: float("no"), lambda: undefined_name,  # noqa: F821
+        lambda: [1].index(9), lambda: [1].remove(4), lambda: float("no"), lambda: undefined_name,
     ):  # fmt: skip
         try:
             thrower()
@@ -457,7 +456,7 @@ def walrus(x, numbers):
 def chained_comparison(x, n):
     if 1 < n < 5 <= n + 2 != 4:
         x = x + 1
-    if 1 < n < 2 < undefined_name:  # noqa: F821
+    if 1 < n < 2 < undefined_name:
         x = x * 100
     return x
 
@@ -722,7 +721,7 @@ def long_jumps_need_extended_arguments(x, n):
     out = 0
     if n == 3:
         # more than 255 instructions and names in between
-        out += 1; out += 2; out += 3; out += 4; out += 5; out += 6; out += 7; out += 8; out += 9; out += 10  # noqa: E702
+        out += 1; out += 2; out += 3; out += 4; out += 5; out += 6; out += 7; out += 8; out += 9; out += 10
         a = [out + 1, out + 2, out + 3, out + 4, out + 5, out + 6, out + 7, out + 8, out + 9, out + 10, out + 11]
         c = {"a": out, "b": out, "c": out, "d": out, "e": out, "f": out, "g": out, "h": out, "i": out, "j": out}
         d = (out * 2) + (out * 3) + (out * 4) + (out * 5) + (out * 6) + (out * 7) + (out * 8) + (out * 9) + (out * 10)
@@ -789,6 +788,323 @@ def branch_with_grad(w, n):
     return y
 
 
+class Tally:
+    """Has every augmented operator, each leaving its name."""
+
+    def __init__(self):
+        self.log = []
+
+    def note(self, name, other):
+        self.log.append((name, other))
+        return self
+
+    def __iadd__(self, other):
+        return self.note("+", other)
+
+    def __isub__(self, other):
+        return self.note("-", other)
+
+    def __imul__(self, other):
+        return self.note("*", other)
+
+    def __itruediv__(self, other):
+        return self.note("/", other)
+
+    def __ifloordiv__(self, other):
+        return self.note("//", other)
+
+    def __imod__(self, other):
+        return self.note("%", other)
+
+    def __ipow__(self, other):
+        return self.note("**", other)
+
+    def __imatmul__(self, other):
+        return self.note("@", other)
+
+    def __ilshift__(self, other):
+        return self.note("<<", other)
+
+    def __irshift__(self, other):
+        return self.note(">>", other)
+
+    def __iand__(self, other):
+        return self.note("&", other)
+
+    def __ixor__(self, other):
+        return self.note("^", other)
+
+    def __ior__(self, other):
+        return self.note("|", other)
+
+
+@core
+def augmented_on_objects(x):
+    tally = Tally()
+    tally += 1
+    tally -= 2
+    tally *= 3
+    tally /= 4
+    tally //= 5
+    tally %= 6
+    tally **= 7
+    tally @= 8
+    tally <<= 9
+    tally >>= 10
+    tally &= 11
+    tally ^= 12
+    tally |= 13
+    return x + len(tally.log), tally.log
+
+
+@core
+def augmented_on_tensors_of_every_kind(x, y, i, b):
+    x, i, b = x.clone(), i.clone(), b.clone()
+    x **= 2
+    x //= 0.5
+    x %= 3
+    i <<= 1
+    i >>= 1
+    i |= 4
+    i &= 6
+    i ^= 1
+    b |= True
+    b &= b
+    z = y
+    z = z @ y.t()
+    z @= torch.eye(3)
+    return x, i, b, z
+
+
+@core
+def starred_subscripts(x, u):
+    index = (0, slice(1, None))
+    return x[*index], u[1, *index], {(1, 2): "k"}[*(1, 2)]
+
+
+@core
+def import_that_fails(x):
+    try:
+        import no_such_module_anywhere
+    except ImportError as error:
+        return x + 1, error.name
+
+
+@core
+def from_import_that_fails(x):
+    try:
+        from math import no_such_name
+    except ImportError as error:
+        return x + 1, error.name
+
+
+@core
+def unpacking_errors(x):
+    out = []
+    for given in ((1, 2), (1, 2, 3, 4), 5, "ab", []):
+        try:
+            a, c, d = given
+            out.append("no error")
+        except (ValueError, TypeError) as error:
+            out.append(str(error))
+        try:
+            a, c, d, *e = given
+            out.append(e)
+        except (ValueError, TypeError) as error:
+            out.append(str(error))
+    return x + 1, out
+
+
+@core
+def raising_odd_things(x):
+    out = []
+    for thing in (ValueError, ValueError("text"), 5, "text", None, int):
+        try:
+            raise thing
+        except BaseException as error:
+            out.append((type(error).__name__, str(error)))
+    return x + 1, out
+
+
+@core
+def reraise_without_exception(x):
+    try:
+        raise
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@core
+def exceptions_compare_by_class_tree(x):
+    out = []
+    for kind in (KeyError, IndexError, ZeroDivisionError, UnicodeError, NotImplementedError, FileNotFoundError):
+        try:
+            raise kind("t")
+        except LookupError:
+            out.append("lookup")
+        except ArithmeticError:
+            out.append("arithmetic")
+        except (ValueError, RuntimeError) as error:
+            out.append(type(error).__mro__[1].__name__)
+        except Exception as error:
+            out.append(isinstance(error, OSError))
+    return x + 1, out
+
+
+@core
+def exception_notes_and_args(x):
+    try:
+        raise ValueError("a", 2)
+    except ValueError as error:
+        error.add_note("noted")
+        return x + 1, error.args, error.__notes__, repr(error)
+
+
+@core
+def finally_in_every_exit(x):
+    log = []
+
+    def exits(how):
+        for _ in range(2):
+            try:
+                if how == "return":
+                    return "returned"
+                if how == "break":
+                    break
+                if how == "continue":
+                    continue
+                if how == "raise":
+                    raise KeyError(how)
+            finally:
+                log.append(how)
+        return "end"
+
+    out = []
+    for how in ("return", "break", "continue", "raise", "none"):
+        try:
+            out.append(exits(how))
+        except KeyError as error:
+            out.append(error.args)
+    return x + len(log), out, log
+
+
+@core
+def else_of_try_in_loops(x):
+    out = []
+    for value in ("1", "q", "3"):
+        try:
+            number = int(value)
+        except ValueError:
+            out.append("bad")
+            continue
+        else:
+            out.append(number)
+        finally:
+            out.append("done")
+    else:
+        out.append("all")
+    return x + 1, out
+
+
+@core
+def conditional_on_every_comparison(x, n, s):
+    out = []
+    for a, c in ((1, 2), (2, 1), (1, 1), ("a", "b"), ((1,), (1, 2)), (1.5, 2), (True, 1)):
+        out.append((a < c, a <= c, a == c, a != c, a > c, a >= c, a is c if a is None else None))
+    return x + 1, out, n is not None, s not in ("q",), not n == 3
+
+
+@core
+def shadowed_names(x):
+    x = x + 1
+    for x in [x, x * 2]:
+        pass
+    y = [x for x in range(3)]
+    return x, y
+
+
+@core
+def global_and_builtin_names(x):
+    return x + len(str(__name__)) * 0 + (1 if __debug__ else 2), NotImplemented is NotImplemented, Ellipsis is ...
+
+
+@core
+def parenthesised_with(x):
+    log = []
+    with (
+        Manager("a", log) as a,
+        Manager("c", log),
+    ):
+        x = x + len(a.name)
+    return x, log
+
+
+@core
+def nested_conditionals_and_early_returns(x):
+    def choose(k):
+        if k == 0:
+            return x
+        if k == 1:
+            if x.dim() == 2:
+                return x * 2
+            return x * 3
+        elif k == 2:
+            pass
+        else:
+            return None
+        return x * 4
+
+    return [choose(k) for k in range(4)]
+
+
+@later_effects
+def coroutine_is_driven_by_hand(x):
+    async def work(t):
+        return t * 2
+
+    async def outer():
+        return await work(x) + 1
+
+    coroutine = outer()
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+
+
+@later_effects
+def asyncio_runs(x):
+    import asyncio
+
+    async def work():
+        await asyncio.sleep(0)
+        return x + 1
+
+    return asyncio.run(work())
+
+
+@later_effects
+def raises_with_notes(x):
+    error = ValueError("a")
+    error.add_note("a note")
+    raise error from None
+
+
+@later_effects
+def raises_group(x):
+    raise ExceptionGroup("several", [ValueError("a"), KeyError("c")])
+
+
+@later_effects
+def system_exit_is_caught(x):
+    import sys
+
+    try:
+        sys.exit(3)
+    except SystemExit as error:
+        return x + error.code
+
+
 # What leaves the function with an exception, changes the outside or has to break.
 
 
@@ -841,7 +1157,7 @@ def unbound_leaves(x, flag):
 
 @later_effects
 def undefined_leaves(x):
-    return x + undefined_name  # noqa: F821
+    return x + undefined_name
 
 
 @later_effects

@@ -1,5 +1,4 @@
 """Generators, iterators and itertools, consumed wholly, partly and lazily."""
-# ruff: noqa: B, C4, E731, F841
 
 import itertools
 import types

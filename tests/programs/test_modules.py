@@ -1,5 +1,4 @@
 """Modules: layers of torch.nn, containers, modules of the user, state that changes between calls."""
-# ruff: noqa: B, F841
 
 import collections
 import copy

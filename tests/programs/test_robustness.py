@@ -470,7 +470,7 @@ def test_explain_names_graphs_and_breaks():
     assert len(report.breaks) == 1
     assert "print" in str(report)
     whole = stator.explain(program)(torch.ones(2))
-    assert len(whole.graphs) == 1 and len(whole.breaks) == 0
+    assert whole.graph_count == 1 and len(whole.breaks) == 0
     assert "relu" in str(whole)
 
 

@@ -1,5 +1,4 @@
 """Tensors: operators, functions, methods, properties, indexing, factories, functions with several results."""
-# ruff: noqa: B, E731, F841
 
 import torch
 import torch.nn.functional as F

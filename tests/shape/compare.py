@@ -111,6 +111,24 @@ def differences(rule: dict, fake: dict) -> list[str]:
     return [f"{field}: rule {rule[field]}, fake {fake[field]}" for field in FIELDS if rule[field] != fake[field]]
 
 
+def found_fields(found: list[str]) -> str:
+    return ", ".join(line.split(":")[0] for line in found)
+
+
+def short(value: Any) -> str:
+    """A description as `shape_infer` gives them, in a few words."""
+    if isinstance(value, Exception):
+        return f"{type(value).__name__}: {str(value)[:100]}"
+    if value[0] == "tensor":
+        meta = value[1]
+        kind = " leaf" if meta["is_leaf"] else " grad_fn"
+        grad = kind if meta["requires_grad"] else ""
+        return f"{str(meta['dtype'])[6:]}{list(meta['size'])} strides {list(meta['stride'])}{grad} same {value[2]}"
+    if value[0] in ("tuple", "list"):
+        return value[0] + "(" + ", ".join(map(short, value[1])) + ")"
+    return str(value[1:])
+
+
 def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
     rule = _C.shape_infer(target, args, kwargs, "rule")
     if rule is None:
@@ -128,7 +146,7 @@ def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
     real = run_real(target, args, kwargs)
     if real == rule["result"] and all(line.startswith("result") for line in found):
         return Verdict("fake differs from eager", f"rule {rule['text']}, fake {fake['text']}")
-    return Verdict("differs", f"rule {rule['text']}, fake {fake['text']}, eager {real}: " + "; ".join(found)[:600])
+    return Verdict("differs", f"rule {rule['text']} | fake {fake['text']} | eager {short(real)} | in " + found_fields(found))
 
 
 def show(target: Target, args: tuple, kwargs: dict) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-import stator
-from stator import backends
-from torch._guards import TracingContext
-
 import torch
 from torch import fx, nn
+from torch._guards import TracingContext
+
+import stator
+from stator import backends
 
 
 def resolved(backend, **arguments):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import pytest
-import stator
-
 import torch
+
+import stator
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -8,10 +8,10 @@ import io
 import pickle
 
 import pytest
-import stator
-
 import torch
 from torch import nn
+
+import stator
 
 pytestmark = pytest.mark.usefixtures("engine")
 

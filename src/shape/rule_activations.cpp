@@ -1,0 +1,94 @@
+/// Activations of `torch.nn.functional`: one tensor of a float type, parameters that change nothing but the values.
+#include "shape/promotion.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using torch_room::is_floating;
+
+/// Which slot says `inplace`, packed into the variant; none for zero.
+bool activation(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !is_floating(self->dtype)) return false;
+    bool in_place = call.variant() < 0;
+    auto slots = static_cast<std::size_t>(call.variant() < 0 ? -call.variant() - 1 : call.variant());
+    // Parameters between the tensor and `inplace` are plain numbers.
+    for (std::size_t i = 1; i <= slots; ++i) {
+        const Operand& parameter = call[i];
+        if (parameter.is_given() && !parameter.real() && !parameter.boolean()) return false;
+        if (i == slots && parameter.boolean() == true) in_place = true;
+    }
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    return in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+}
+
+/// Parameters only, none of them `inplace`.
+bool parametrized(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !is_floating(self->dtype)) return false;
+    for (std::size_t i = 1; i < 4; ++i)
+        if (call[i].is_given() && !call[i].real()) return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+}
+
+bool gelu(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !is_floating(self->dtype)) return false;
+    if (call[1].is_given() && call[1].string() != "none" && call[1].string() != "tanh") return false;
+    Elementwise elementwise(call);
+    return elementwise.add(call[0]) && elementwise.gives(OutputType::Common);
+}
+
+bool glu(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[1].integer_or(-1);
+    if (self == nullptr || !is_floating(self->dtype) || self->sizes.empty() || !where) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension || self->sizes[*dimension] % 2 != 0) return false;
+    Dims sizes = self->sizes;
+    sizes[*dimension] = sizes[*dimension] / 2;
+    if (!is_contiguous(self->sizes, self->strides)) return false;
+    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
+}
+
+bool dropout(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto probability = call[1].is_given() ? call[1].real() : 0.5;
+    auto training = call[2].boolean_or(true), in_place = call[3].boolean_or(false);
+    if (self == nullptr || !probability || *probability < 0 || *probability > 1 || !training || !in_place) return false;
+    if (*in_place || !is_floating(self->dtype)) return false;
+    if (*probability == 0 || !*training || element_count(self->sizes) == 0) return call.returns_same(call[0]);
+    if (*probability == 1) return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    call.answer().random = true;
+    return elementwise.gives(OutputType::Common);
+}
+
+}  // namespace
+
+void add_activation_rules(Registry& registry) {
+    registry.add("F.relu", "self inplace?", activation, 1);
+    registry.add("F.relu6 F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
+    registry.add("torch.selu", "self", activation, 0);
+    registry.add("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
+    registry.add("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
+    registry.add("F.elu F.celu", "self alpha? inplace?", activation, 2);
+    registry.add("F.hardtanh", "self min_val? max_val? inplace?", activation, 3);
+    registry.add("F.softplus", "self beta? threshold?", parametrized);
+    registry.add("F.softshrink F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized);
+    registry.add("F.tanhshrink F.softsign F.logsigmoid", "self", parametrized);
+    registry.add("F.gelu", "self * approximate?", gelu);
+    registry.add("F.glu", "self dim?", glu);
+    registry.add("F.dropout", "self p? training? inplace?", dropout);
+    registry.add("torch.dropout", "self p train", dropout);
+}
+
+}  // namespace stator::shape

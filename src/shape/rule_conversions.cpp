@@ -1,0 +1,127 @@
+/// Other dtypes and devices: `to`, `float`, `type_as`, `copy_`.
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+using torch_room::MemoryFormat;
+
+/// The tensor itself where nothing changes, else a copy that keeps the layout.
+bool converted(Call& call, Dtype dtype, Device device, bool copy = false) {
+    const TensorMeta& self = *call[0].tensor();
+    if (!torch_room::is_ordinary(dtype)) return false;
+    if (dtype == self.dtype && device == self.device && !copy) return call.returns_same(call[0]);
+    return call.returns(call.fresh(self.sizes, preserved_strides(self), dtype, device), call.records({&self}));
+}
+
+/// Moving between devices is the fallback's: an index may have to be filled in.
+std::optional<Device> same_device(const Operand& operand, const TensorMeta& self) {
+    auto device = operand.device();
+    if (!device) return std::nullopt;
+    if (device->kind == torch_room::DeviceKind{} && self.device.kind == torch_room::DeviceKind{}) return self.device;
+    return *device == self.device ? device : std::nullopt;
+}
+
+/// `to(dtype)`, `to(device, dtype)`, `to(other)`, with `non_blocking` and `copy`.
+bool to(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    Dtype dtype = self->dtype;
+    Device device = self->device;
+    // Positional forms share their places, keywords have their own.
+    std::vector<const Operand*> positional;
+    for (std::size_t i = 1; i <= 4; ++i)
+        if (call[i].is_given()) positional.push_back(&call[i]);
+    bool copy = false;
+    std::size_t next = 0;
+    bool has_dtype = false;
+    if (next < positional.size()) {
+        const Operand& first = *positional[next];
+        if (first.tensor() != nullptr) {
+            if (first.tensor()->device != device) return false;
+            dtype = first.tensor()->dtype;
+            has_dtype = true;
+            ++next;
+        } else if (first.dtype()) {
+            dtype = *first.dtype();
+            has_dtype = true;
+            ++next;
+        } else if (first.device()) {
+            auto requested = same_device(first, *self);
+            if (!requested) return false;
+            device = *requested;
+            ++next;
+            if (next < positional.size() && (positional[next]->dtype() || positional[next]->is_none())) {
+                if (positional[next]->dtype()) dtype = *positional[next]->dtype();
+                has_dtype = true;
+                ++next;
+            }
+        } else {
+            return false;
+        }
+    }
+    if (next < positional.size() && !positional[next++]->boolean()) return false;
+    if (next < positional.size()) {
+        auto wants_copy = positional[next++]->boolean();
+        if (!wants_copy) return false;
+        copy = *wants_copy;
+    }
+    if (next != positional.size()) return false;
+    const Operand &device_keyword = call[5], &dtype_keyword = call[6], &copy_keyword = call[8];
+    if (device_keyword.is_given() && !device_keyword.is_none()) {
+        auto requested = same_device(device_keyword, *self);
+        if (!positional.empty() || !requested) return false;
+        device = *requested;
+    }
+    if (dtype_keyword.is_given() && !dtype_keyword.is_none()) {
+        if (has_dtype || !dtype_keyword.dtype()) return false;
+        dtype = *dtype_keyword.dtype();
+    }
+    if (call[7].is_given() && !call[7].boolean()) return false;
+    if (copy_keyword.is_given()) {
+        if (!copy_keyword.boolean()) return false;
+        copy = *copy_keyword.boolean();
+    }
+    if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given()) return false;
+    return converted(call, dtype, device, copy);
+}
+
+/// `float()`, `long()` and so on: the variant is the dtype.
+bool to_fixed(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && converted(call, static_cast<Dtype>(call.variant()), self->device);
+}
+
+bool type_as(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
+    if (self == nullptr || other == nullptr || other->device != self->device) return false;
+    return converted(call, other->dtype, self->device);
+}
+
+bool copy_into(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *source = call[1].tensor();
+    if (self == nullptr || source == nullptr || (call[2].is_given() && !call[2].boolean())) return false;
+    auto sizes = broadcast(self->sizes, source->sizes);
+    if (!sizes || *sizes != self->sizes) return false;
+    return call.returns_written(call[0], call.records({self, source}));
+}
+
+}  // namespace
+
+void add_conversion_rules(Registry& registry) {
+    // The first four are positional and mean different things in different forms; keywords have places of their own.
+    registry.add_neutral("Tensor.to", "self *1? *2? *3? *4? * device? dtype? non_blocking? copy?", to);
+    const std::pair<const char*, Dtype> fixed[] = {
+        {"Tensor.float", kFloat}, {"Tensor.double", kDouble}, {"Tensor.half", kHalf},   {"Tensor.bfloat16", kBFloat16},
+        {"Tensor.long", kLong},   {"Tensor.int", kInt},       {"Tensor.short", kShort}, {"Tensor.bool", kBool},
+        {"Tensor.char", kChar},   {"Tensor.byte", kByte},     {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
+    for (auto [name, type] : fixed) registry.add_neutral(name, "self", to_fixed, static_cast<int>(type));
+    registry.add_neutral("Tensor.type_as", "self other", type_as);
+    registry.add_neutral("Tensor.copy_", "self src non_blocking?", copy_into);
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,85 @@
+/// Elements chosen by tensors of indices: embedding, gather, index_select; and writing to a part.
+#include "shape/basic_index.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+
+bool is_index(const TensorMeta* tensor, const TensorMeta& like) {
+    return tensor != nullptr && (tensor->dtype == kLong || tensor->dtype == kInt) && tensor->device == like.device;
+}
+
+/// `F.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)`.
+bool embedding(Call& call) {
+    const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor();
+    if (input == nullptr || weight == nullptr || weight->dimensions() != 2 || !is_index(input, *weight)) return false;
+    if (!torch_room::is_floating(weight->dtype) || !call[3].is_absent()) return false;
+    if (!call[2].is_absent()) {
+        auto padding = call[2].integer();
+        if (!padding || *padding >= weight->sizes[0] || *padding < Dim(0) - weight->sizes[0]) return false;
+    }
+    if (call[4].is_given() && !call[4].real()) return false;
+    if (!call[5].boolean_or(false) || !call[6].boolean_or(false)) return false;
+    Dims sizes = input->sizes;
+    sizes.push_back(weight->sizes[1]);
+    return call.returns(call.fresh(std::move(sizes), weight->dtype, weight->device), call.records({weight}));
+}
+
+bool gather(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
+    auto where = call[1].integer();
+    if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device || !where) return false;
+    if (call[3].is_given() && !call[3].boolean()) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension || self->sizes.empty() || index->dimensions() != self->dimensions()) return false;
+    for (std::size_t i = 0; i < self->dimensions(); ++i)
+        if (i != *dimension && index->sizes[i] > self->sizes[i]) return false;
+    return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
+}
+
+bool index_select(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
+    auto where = call[1].integer();
+    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where || self->sizes.empty()) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension) return false;
+    Dims sizes = self->sizes;
+    sizes[*dimension] = element_count(index->sizes);
+    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
+}
+
+/// `x[index] = value` with basic indices.
+bool setitem(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *value = call[2].tensor();
+    if (self == nullptr) return false;
+    auto part = apply_basic_index(*self, call[1]);
+    if (!part) return false;
+    if (value != nullptr) {
+        if (value->device != self->device && !value->sizes.empty()) return false;
+        // Leading dimensions of one element are dropped from what is assigned.
+        Dims sizes = value->sizes;
+        while (!sizes.empty() && sizes.size() > part->sizes.size() && sizes.front() == 1) sizes.erase(sizes.begin());
+        auto expanded = broadcast(part->sizes, sizes);
+        if (!expanded || *expanded != part->sizes) return false;
+        if (torch_room::is_complex(value->dtype) && !torch_room::is_complex(self->dtype)) return false;
+    } else if (auto type = call[2].number_type(); !type || !torch_room::can_cast(*type, self->dtype)) {
+        return false;
+    }
+    return call.writes(call[0], call.records({self, value}));
+}
+
+}  // namespace
+
+void add_indexing_rules(Registry& registry) {
+    registry.add("F.embedding", "self weight padding_idx? max_norm? norm_type? scale_grad_by_freq? sparse?", embedding);
+    registry.add("torch.gather Tensor.gather", "self dim index * sparse_grad?", gather);
+    registry.add("torch.index_select Tensor.index_select", "self dim index", index_select);
+    registry.add_neutral("operator.setitem Tensor.__setitem__", "self index value", setitem);
+}
+
+}  // namespace stator::shape

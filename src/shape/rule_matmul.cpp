@@ -1,0 +1,105 @@
+/// Products of matrices and vectors. Their results are contiguous, whatever their inputs are.
+#include "shape/call.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+bool same_kind(const TensorMeta* left, const TensorMeta* right) {
+    return left != nullptr && right != nullptr && left->dtype == right->dtype && left->device == right->device &&
+           left->dtype != torch_room::dtype::kBool && left->dtype != torch_room::dtype::kComplexHalf;
+}
+
+bool linear(Call& call) {
+    const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
+    if (!same_kind(input, weight) || torch_room::is_integral(input->dtype)) return false;
+    if (!call[2].is_absent() && !same_kind(input, bias)) return false;
+    if (weight->dimensions() != 2 || input->sizes.empty() || input->sizes.back() != weight->sizes[1]) return false;
+    if (bias != nullptr && (bias->dimensions() != 1 || bias->sizes[0] != weight->sizes[0])) return false;
+    Dims sizes = input->sizes;
+    sizes.back() = weight->sizes[0];
+    return call.returns(call.fresh(std::move(sizes), input->dtype, input->device), call.records({input, weight, bias}));
+}
+
+bool matrix_product(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right) || left->dimensions() != 2 || right->dimensions() != 2) return false;
+    if (left->sizes[1] != right->sizes[0]) return false;
+    return call.returns(call.fresh({left->sizes[0], right->sizes[1]}, left->dtype, left->device), call.records({left, right}));
+}
+
+bool batched_product(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right) || left->dimensions() != 3 || right->dimensions() != 3) return false;
+    if (left->sizes[0] != right->sizes[0] || left->sizes[2] != right->sizes[1]) return false;
+    return call.returns(call.fresh({left->sizes[0], left->sizes[1], right->sizes[2]}, left->dtype, left->device),
+                        call.records({left, right}));
+}
+
+/// `mv` and `dot`.
+bool vector_product(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    auto dimensions = static_cast<std::size_t>(call.variant());
+    if (!same_kind(left, right) || left->dimensions() != dimensions || right->dimensions() != 1) return false;
+    if (left->sizes.back() != right->sizes[0]) return false;
+    Dims sizes(left->sizes.begin(), left->sizes.end() - 1);
+    return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
+}
+
+bool matmul(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right) || left->sizes.empty() || right->sizes.empty()) return false;
+    const Dims &a = left->sizes, &b = right->sizes;
+    Dim inner = b.size() == 1 ? b[0] : b[b.size() - 2];
+    if (a.back() != inner) return false;
+    Dims batch_left(a.begin(), a.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(a.size(), 2)));
+    Dims batch_right(b.begin(), b.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(b.size(), 2)));
+    auto sizes = broadcast(batch_left, batch_right);
+    if (!sizes) return false;
+    if (a.size() > 1) sizes->push_back(a[a.size() - 2]);
+    if (b.size() > 1) sizes->push_back(b.back());
+    return call.returns(call.fresh(std::move(*sizes), left->dtype, left->device), call.records({left, right}));
+}
+
+/// `beta * self + alpha * (left @ right)`, for matrices, vectors and batches.
+bool add_matrix_product(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
+    if (!same_kind(self, left) || !same_kind(left, right)) return false;
+    for (std::size_t i = 3; i < 5; ++i)
+        if (call[i].is_given() && !(torch_room::is_integral(self->dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
+            return false;
+    auto dimensions = static_cast<std::size_t>(call.variant());
+    if (left->dimensions() != dimensions || right->dimensions() != dimensions) return false;
+    Dims sizes = left->sizes;
+    sizes.back() = right->sizes.back();
+    if (left->sizes.back() != right->sizes[dimensions - 2]) return false;
+    if (dimensions == 3 && left->sizes[0] != right->sizes[0]) return false;
+    auto expanded = broadcast(self->sizes, sizes);
+    if (!expanded || *expanded != sizes) return false;
+    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self, left, right}));
+}
+
+bool outer(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right) || left->dimensions() != 1 || right->dimensions() != 1) return false;
+    return call.returns(call.fresh({left->sizes[0], right->sizes[0]}, left->dtype, left->device), call.records({left, right}));
+}
+
+}  // namespace
+
+void add_matmul_rules(Registry& registry) {
+    registry.add("F.linear", "self weight bias?", linear);
+    registry.add("torch.mm Tensor.mm", "self mat2", matrix_product);
+    registry.add("torch.bmm Tensor.bmm", "self mat2", batched_product);
+    registry.add("torch.mv Tensor.mv", "self vec", vector_product, 2);
+    registry.add("torch.dot Tensor.dot", "self tensor", vector_product, 1);
+    registry.add("torch.matmul Tensor.matmul operator.matmul Tensor.__matmul__", "self other", matmul);
+    registry.add("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
+    registry.add("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
+    registry.add("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,94 @@
+/// Normalization: results like their inputs, checks of weights, running statistics that are written to.
+#include <algorithm>
+
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using torch_room::is_floating;
+
+bool fits(const Operand& parameter, const TensorMeta& input, const Dims& sizes) {
+    if (parameter.is_absent()) return true;
+    const TensorMeta* tensor = parameter.tensor();
+    return tensor != nullptr && tensor->sizes == sizes && tensor->dtype == input.dtype && tensor->device == input.device;
+}
+
+bool layer_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto shape = call[1].integers();
+    if (self == nullptr || !is_floating(self->dtype) || !shape || shape->empty() || shape->size() > self->dimensions()) return false;
+    if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
+    const Operand &weight = call[2], &bias = call[3];
+    if (!fits(weight, *self, *shape) || !fits(bias, *self, *shape)) return false;
+    if (call[4].is_given() && !call[4].real()) return false;
+    if (!is_contiguous(self->sizes, self->strides)) return false;
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device),
+                        call.records({self, weight.tensor(), bias.tensor()}));
+}
+
+bool rms_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto shape = call[1].integers();
+    if (self == nullptr || !is_floating(self->dtype) || !shape || shape->empty() || shape->size() > self->dimensions()) return false;
+    if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
+    if (!fits(call[2], *self, *shape) || (!call[3].is_absent() && !call[3].real())) return false;
+    if (!is_contiguous(self->sizes, self->strides)) return false;
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self, call[2].tensor()}));
+}
+
+bool group_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto groups = call[1].integer();
+    if (self == nullptr || !is_floating(self->dtype) || !groups || self->dimensions() < 2) return false;
+    Dim channels = self->sizes[1];
+    if (*groups <= 0 || channels % *groups != 0 || !fits(call[2], *self, {channels}) || !fits(call[3], *self, {channels})) return false;
+    if (call[4].is_given() && !call[4].real()) return false;
+    if (!is_contiguous(self->sizes, self->strides) || element_count(self->sizes) == 0) return false;
+    // The function refuses to normalize over a single value.
+    Dim values = self->sizes[0] * channels / *groups;
+    for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
+    if (values == 1) return false;
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device),
+                        call.records({self, call[2].tensor(), call[3].tensor()}));
+}
+
+/// `F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)`.
+bool batch_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !is_floating(self->dtype) || self->dimensions() < 2) return false;
+    const Operand &mean = call[1], &variance = call[2], &weight = call[3], &bias = call[4];
+    auto training = call[5].boolean_or(false);
+    Dims channels{self->sizes[1]};
+    for (const Operand* parameter : {&mean, &variance, &weight, &bias})
+        if (!fits(*parameter, *self, channels)) return false;
+    if (mean.is_absent() != variance.is_absent() || !training) return false;
+    if (!*training && mean.is_absent()) return false;
+    for (std::size_t i = 6; i < 8; ++i)
+        if (call[i].is_given() && !call[i].real()) return false;
+    if (!is_contiguous(self->sizes, self->strides) || element_count(self->sizes) == 0) return false;
+    if (is_like_channels_last(self->sizes, self->strides)) return false;
+    if (*training) {
+        if (element_count(self->sizes) == self->sizes[1]) return false;  // one value for each channel is refused
+        for (const Operand* statistic : {&mean, &variance}) {
+            if (statistic->is_absent()) continue;
+            if (statistic->tensor()->requires_grad || !call.writes(*statistic, false)) return false;
+        }
+    }
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device),
+                        call.records({self, weight.tensor(), bias.tensor()}));
+}
+
+}  // namespace
+
+void add_normalization_rules(Registry& registry) {
+    registry.add("F.layer_norm", "self normalized_shape weight? bias? eps?", layer_norm);
+    registry.add("F.rms_norm torch.rms_norm", "self normalized_shape weight? eps?", rms_norm);
+    registry.add("F.group_norm", "self num_groups weight? bias? eps?", group_norm);
+    registry.add("F.batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?", batch_norm);
+}
+
+}  // namespace stator::shape

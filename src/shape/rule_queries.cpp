@@ -1,0 +1,73 @@
+/// Questions about metadata: answered as constants.
+#include "base/python_error.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+#include "torch/names.h"
+
+namespace stator::shape {
+
+namespace {
+
+Ref<> as_object(Dim value) {
+    return checked(PyLong_FromLongLong(value.value()));
+}
+
+bool size(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    if (call[1].is_absent()) return call.returns_constant(torch_room::size_object(self->sizes));
+    auto where = call[1].integer();
+    auto dimension = where ? wrap_dimension(*where, self->dimensions()) : std::nullopt;
+    if (!dimension || self->sizes.empty()) return false;
+    return call.returns_constant(as_object(self->sizes[*dimension]));
+}
+
+bool dimension_count(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    return call.returns_constant(as_object(Dim(static_cast<std::int64_t>(self->dimensions()))));
+}
+
+bool number_of_elements(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && call.returns_constant(as_object(element_count(self->sizes)));
+}
+
+bool storage_offset(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && call.returns_constant(as_object(self->storage_offset));
+}
+
+bool truth(Call& call, bool value) {
+    return call.returns_constant(Ref<>::share(value ? Py_True : Py_False));
+}
+
+bool is_floating_point(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && truth(call, torch_room::is_floating(self->dtype));
+}
+
+bool is_complex(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && truth(call, torch_room::is_complex(self->dtype));
+}
+
+bool is_contiguous_question(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && truth(call, is_contiguous(self->sizes, self->strides));
+}
+
+}  // namespace
+
+void add_query_rules(Registry& registry) {
+    registry.add_neutral("Tensor.size", "self dim?", size);
+    registry.add_neutral("Tensor.dim Tensor.ndimension", "self", dimension_count);
+    registry.add_neutral("Tensor.numel Tensor.nelement torch.numel", "self", number_of_elements);
+    registry.add_neutral("Tensor.storage_offset", "self", storage_offset);
+    registry.add_neutral("Tensor.is_floating_point torch.is_floating_point", "self", is_floating_point);
+    registry.add_neutral("Tensor.is_complex torch.is_complex", "self", is_complex);
+    registry.add_neutral("Tensor.is_contiguous", "self", is_contiguous_question);
+}
+
+}  // namespace stator::shape

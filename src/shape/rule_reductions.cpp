@@ -1,0 +1,152 @@
+/// Reductions over some or all dimensions, and what is taken along one: their results are contiguous.
+#include "shape/promotion.h"
+#include "shape/reduction.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+using torch_room::is_complex;
+using torch_room::is_floating;
+using torch_room::is_integral;
+
+/// The type a sum accumulates in, or the one asked for.
+std::optional<Dtype> accumulated_type(Dtype type, const Operand& requested) {
+    if (!requested.is_absent()) return requested.dtype();
+    return is_integral(type) ? kLong : type;
+}
+
+bool give(Call& call, Dims sizes, Dtype type, bool differentiable = true) {
+    const TensorMeta* self = call[0].tensor();
+    return call.returns(call.fresh(std::move(sizes), type, self->device), differentiable && call.records({self}));
+}
+
+bool sum(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    auto type = accumulated_type(self->dtype, call[3]);
+    if (!sizes || !type || !torch_room::is_ordinary(*type) || *type == kComplexHalf) return false;
+    return give(call, std::move(*sizes), *type);
+}
+
+bool mean(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    auto type = call[3].is_absent() ? std::optional(self->dtype) : call[3].dtype();
+    if (!sizes || !type || !torch_room::is_ordinary(*type) || is_integral(*type) || *type == kComplexHalf) return false;
+    return give(call, std::move(*sizes), *type);
+}
+
+/// `prod` takes one dimension at most.
+bool product(Call& call) {
+    if (call[1].is_given() && !call[1].integer()) return false;
+    return sum(call);
+}
+
+/// `any` and `all`.
+bool truth(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    if (call[1].is_given() && call[1].is_none()) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    if (!sizes) return false;
+    return give(call, std::move(*sizes), self->dtype == kByte ? kByte : kBool, false);
+}
+
+bool has_empty_dimension(const TensorMeta& self, const Operand& dimensions) {
+    auto chosen = chosen_dimensions(self, dimensions);
+    if (!chosen) return true;
+    for (std::size_t i = 0; i < self.dimensions(); ++i)
+        if ((*chosen)[i] && self.sizes[i] == 0) return true;
+    return false;
+}
+
+/// `amax` and `amin`: the extreme over several dimensions.
+bool extreme(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || is_complex(self->dtype) || has_empty_dimension(*self, call[1])) return false;
+    if (call[1].is_given() && call[1].is_none()) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    return sizes && give(call, std::move(*sizes), self->dtype);
+}
+
+/// `argmax` and `argmin`.
+bool argument_of_extreme(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || is_complex(self->dtype) || self->dtype == kBool || has_empty_dimension(*self, call[1])) return false;
+    if (!call[1].is_absent() && !call[1].integer()) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    return sizes && give(call, std::move(*sizes), kLong, false);
+}
+
+PyTypeObject* max_type() {
+    static PyTypeObject* type = return_type("max");
+    return type;
+}
+PyTypeObject* min_type() {
+    static PyTypeObject* type = return_type("min");
+    return type;
+}
+
+/// `max` and `min` are three operations: of all elements, along a dimension with indices, and of two tensors.
+bool extreme_in_any_form(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || is_complex(self->dtype)) return false;
+    if (!call[1].is_given()) {
+        if (call[2].is_given() || element_count(self->sizes) == 0) return false;
+        return give(call, {}, self->dtype);
+    }
+    if (call[1].tensor() != nullptr) {
+        if (call[2].is_given()) return false;
+        Elementwise elementwise(call);
+        return elementwise.add(call[0]) && elementwise.add(call[1]) && elementwise.gives(OutputType::Common);
+    }
+    if (!call[1].integer() || has_empty_dimension(*self, call[1])) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    if (!sizes) return false;
+    return call.returns_several({call.fresh(*sizes, self->dtype, self->device), call.fresh(*sizes, kLong, self->device)},
+                                {call.records({self}), false}, call.variant() == 0 ? max_type() : min_type());
+}
+
+/// `var` and `std`: over all dimensions, or `dim, unbiased, keepdim`, or with `correction`.
+bool variance(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || is_integral(self->dtype) || self->dtype == kComplexHalf) return false;
+    const Operand &dimensions = call[1], &unbiased = call[2], &keep = call[3], &correction = call[4];
+    if (dimensions.boolean() || (unbiased.is_given() && !unbiased.boolean())) return false;
+    if (!correction.is_absent() && (!correction.real() || unbiased.is_given())) return false;
+    if (unbiased.is_given() && !dimensions.is_given()) return false;
+    auto sizes = reduced_sizes(*self, dimensions, keep);
+    return sizes && give(call, std::move(*sizes), torch_room::to_real(self->dtype));
+}
+
+bool log_sum_exp(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !is_floating(self->dtype)) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    return sizes && give(call, std::move(*sizes), self->dtype);
+}
+
+}  // namespace
+
+void add_reduction_rules(Registry& registry) {
+    registry.add("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
+    registry.add("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", mean);
+    registry.add("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
+    registry.add("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
+    registry.add("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
+    registry.add("torch.amax Tensor.amax torch.amin Tensor.amin", "self dim? keepdim?", extreme);
+    registry.add("torch.argmax Tensor.argmax torch.argmin Tensor.argmin", "self dim? keepdim?", argument_of_extreme);
+    registry.add("torch.max Tensor.max", "self dim? keepdim?", extreme_in_any_form, 0);
+    registry.add("torch.min Tensor.min", "self dim? keepdim?", extreme_in_any_form, 1);
+    registry.add("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?", variance);
+    registry.add("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
+}
+
+}  // namespace stator::shape

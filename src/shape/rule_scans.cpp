@@ -1,0 +1,100 @@
+/// Operations along one dimension that keep it: softmax, cumulative sums, sorting, the largest k.
+#include "shape/reduction.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+using torch_room::is_complex;
+using torch_room::is_floating;
+using torch_room::is_integral;
+
+bool softmax_of(Call& call, const Operand& where, const Operand& requested) {
+    const TensorMeta* self = call[0].tensor();
+    auto dimension = where.integer();
+    if (self == nullptr || !dimension || !wrap_dimension(*dimension, self->dimensions())) return false;
+    auto type = requested.is_absent() ? std::optional(self->dtype) : requested.dtype();
+    if (!type || !is_floating(*type)) return false;
+    // How it follows other layouts depends on the device.
+    if (!is_contiguous(self->sizes, self->strides)) return false;
+    return call.returns(call.fresh(self->sizes, *type, self->device), call.records({self}));
+}
+
+bool softmax(Call& call) {
+    return softmax_of(call, call[1], call[2]);
+}
+
+/// `F.softmax(input, dim, _stacklevel, dtype)`.
+bool functional_softmax(Call& call) {
+    return softmax_of(call, call[1], call[3]);
+}
+
+bool cumulative(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[1].integer();
+    if (self == nullptr || !where || !wrap_dimension(*where, self->dimensions())) return false;
+    Dtype type = is_integral(self->dtype) ? kLong : self->dtype;
+    if (!call[2].is_absent()) {
+        auto requested = call[2].dtype();
+        if (!requested || !torch_room::is_ordinary(*requested)) return false;
+        type = *requested;
+    }
+    if (type == kComplexHalf || type == kBool) return false;
+    return call.returns(call.fresh(self->sizes, type, self->device), call.records({self}));
+}
+
+PyTypeObject* sort_type() {
+    static PyTypeObject* type = return_type("sort");
+    return type;
+}
+PyTypeObject* topk_type() {
+    static PyTypeObject* type = return_type("topk");
+    return type;
+}
+
+bool sort(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[1].integer_or(-1);
+    auto descending = call[2].boolean_or(false);
+    if (self == nullptr || is_complex(self->dtype) || !where || !descending || !wrap_dimension(*where, self->dimensions())) return false;
+    Dims strides = preserved_strides(*self);
+    TensorMeta values = call.fresh(self->sizes, strides, self->dtype, self->device);
+    TensorMeta indices = call.fresh(self->sizes, std::move(strides), kLong, self->device);
+    if (call.variant() != 0) return call.returns(std::move(indices));
+    return call.returns_several({std::move(values), std::move(indices)}, {call.records({self}), false}, sort_type());
+}
+
+bool topk(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto count = call[1].integer(), where = call[2].integer_or(-1);
+    auto largest = call[3].boolean_or(true), sorted = call[4].boolean_or(true);
+    if (self == nullptr || is_complex(self->dtype) || self->dtype == kBool || !count || !where || !largest || !sorted) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension) return false;
+    Dims sizes = self->sizes;
+    if (sizes.empty()) {
+        if (*count < 0 || *count > 1) return false;
+    } else {
+        if (*count < 0 || *count > sizes[*dimension]) return false;
+        sizes[*dimension] = *count;
+    }
+    return call.returns_several({call.fresh(sizes, self->dtype, self->device), call.fresh(sizes, kLong, self->device)},
+                                {call.records({self}), false}, topk_type());
+}
+
+}  // namespace
+
+void add_scan_rules(Registry& registry) {
+    registry.add("torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax", "self dim dtype?", softmax);
+    registry.add("F.softmax F.log_softmax F.softmin", "self dim _stacklevel? dtype?", functional_softmax);
+    registry.add("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?", cumulative);
+    registry.add("torch.sort Tensor.sort", "self dim? descending?", sort);
+    registry.add("torch.argsort Tensor.argsort", "self dim? descending?", sort, 1);
+    registry.add("torch.topk Tensor.topk", "self k dim? largest? sorted?", topk);
+}
+
+}  // namespace stator::shape
