@@ -114,8 +114,9 @@ TensorMeta Call::view_of(const TensorMeta& base, Dims sizes, Dims strides, Dim s
     meta.device = base.device;
     meta.dispatch_keys = base.dispatch_keys;
     meta.python_class = torch_room::tensor_class();
-    meta.requires_grad = state_.grad && base.requires_grad && can_have_grad(base.dtype);
-    meta.is_leaf = !meta.requires_grad;
+    // A view requires grad because its base does, whether or not autograd records how it was made.
+    meta.requires_grad = base.requires_grad && can_have_grad(base.dtype);
+    meta.is_leaf = !(meta.requires_grad && state_.grad);
     return meta;
 }
 

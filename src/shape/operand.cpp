@@ -66,7 +66,9 @@ std::optional<Dtype> Operand::dtype() const {
 }
 
 std::optional<Device> Operand::device() const {
-    return constant_ == nullptr ? std::nullopt : torch_room::as_device(constant_);
+    if (constant_ == nullptr) return std::nullopt;
+    auto name = string();
+    return name ? torch_room::parse_device(*name) : torch_room::as_device(constant_);
 }
 
 std::optional<torch_room::MemoryFormat> Operand::memory_format() const {

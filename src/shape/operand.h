@@ -48,7 +48,7 @@ class Operand {
     std::optional<Dtype> number_type() const;
     std::optional<std::string_view> string() const;
     std::optional<Dtype> dtype() const;
-    std::optional<Device> device() const;
+    std::optional<Device> device() const;  // also by its name
     std::optional<torch_room::MemoryFormat> memory_format() const;
 
     bool is_sequence() const;

@@ -58,6 +58,15 @@ std::optional<Device> as_device(Borrowed<> object) {
     return Device{static_cast<DeviceKind>(device.type()), device.index()};
 }
 
+std::optional<Device> parse_device(std::string_view name) {
+    try {
+        c10::Device device{std::string(name)};
+        return Device{static_cast<DeviceKind>(device.type()), device.index()};
+    } catch (const std::exception&) {
+        return std::nullopt;
+    }
+}
+
 std::optional<MemoryFormat> as_memory_format(Borrowed<> object) {
     if (!THPMemoryFormat_Check(object)) return std::nullopt;
     return static_cast<MemoryFormat>(reinterpret_cast<THPMemoryFormat*>(object.get())->memory_format);

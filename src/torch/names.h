@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/ref.h"
 #include "torch/meta.h"
@@ -22,6 +23,8 @@ Ref<> device_object(Device device);
 std::optional<Dtype> as_dtype(Borrowed<> object);
 std::optional<Layout> as_layout(Borrowed<> object);
 std::optional<Device> as_device(Borrowed<> object);
+/// A device by its name: `cpu`, `cuda:0`. Empty for a name that is none.
+std::optional<Device> parse_device(std::string_view name);
 enum class MemoryFormat : std::int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 std::optional<MemoryFormat> as_memory_format(Borrowed<> object);
 

@@ -100,6 +100,12 @@ Task extend_list(Tracer& tracer, ListValue* list, Value* iterable) {
 }
 
 Task update_set(Tracer& tracer, SetValue* set, Value* iterable) {
+    tracer.realize(iterable);
+    if (auto* other = cast<SetValue>(iterable);
+        other != nullptr && operations::user_method(tracer, iterable, "__iter__") == nullptr) {
+        set->merge(tracer, other);
+        co_return tracer.none();
+    }
     auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, iterable));
     for (Value* item : items->items) {
         tracer.realize(item);

@@ -354,7 +354,10 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
     const auto& parts = all(tracer);
     auto* argument = tracer.graph_arena().make<graph::Argument::Items>();
     argument->values.reserve(parts.size());
-    for (Value* part : parts) argument->values.push_back(part->as_argument(tracer));
+    for (Value* part : parts) {
+        tracer.realize(part);
+        argument->values.push_back(part->as_argument(tracer));
+    }
     if (class_ != &PyTuple_Type && class_ != &PyList_Type) argument->type = class_;
     return graph::Argument::of_items(
         kind == Kind::Tuple ? graph::Argument::Kind::Tuple : graph::Argument::Kind::List, argument);

@@ -180,6 +180,24 @@ void SetValue::add(Tracer& tracer, Value* element) {
     tracer.on_undo([other, kept = tracer.keep(std::move(object))] { PySet_Discard(other, kept); });
 }
 
+/// A set is merged as a whole: its size decides how the table grows, and that decides the order.
+void SetValue::merge(Tracer& tracer, SetValue* other) {
+    tracer.realize(this);
+    tracer.will_mutate(this);
+    PyObject* theirs = other->real(tracer);
+    PyObject* mine = theirs == nullptr ? nullptr : twin(tracer);
+    if (mine == nullptr) {
+        for (Value* element : other->in_order(tracer)) add(tracer, element);
+        return;
+    }
+    tracer.on_undo([this, mine, before = tracer.keep(checked(PySet_New(mine)))] {
+        if (real_ == mine) real_ = before;
+    });
+    for (Value* element : other->in_order(tracer))
+        if (table.find(tracer, element) == nullptr) table.insert(tracer, element, nullptr);
+    checked(PyObject_CallMethod(mine, "update", "O", theirs));
+}
+
 bool SetValue::discard(Tracer& tracer, Value* element) {
     tracer.realize(this);
     Table::Entry* entry = table.find(tracer, element);
@@ -266,6 +284,7 @@ void update_set(Tracer& tracer, const char* name, SetValue* target, Value* other
     tracer.will_mutate(target);
     std::string_view which = name;
     if (which == "union") {
+        if (auto* set = cast<SetValue>(other)) return target->merge(tracer, set);
         for (Value* element : elements_of(tracer, other)) target->add(tracer, element);
         return;
     }

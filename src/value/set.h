@@ -15,6 +15,7 @@ struct SetValue final : ObjectValue {
 
     bool is_frozen() const { return PyType_IsSubtype(class_, &PyFrozenSet_Type) != 0; }
     void add(Tracer& tracer, Value* element);
+    void merge(Tracer& tracer, SetValue* other);
     bool discard(Tracer& tracer, Value* element);
     void clear(Tracer& tracer);
     /// Removes and gives the element that Python would; null if there is none.

@@ -196,12 +196,12 @@ def test_a_frame_made_for_the_purpose() -> None:
     store = find(f, "StoreFast")
     slots = {"a": 10, "b": 20, "c": 30, "rest": (1,), "d": 40, "e": 50, "more": {"x": 1}}
     expected = (10, 20, 30, (1,), 40, 50, {"x": 1}, "total", 100)
-    assert extension._frames_enter_primed(f, store.start, slots, ["total"]) == expected
+    assert extension._frames_enter_primed(f, store.start, slots, ["total"], None) == expected
     assert extension._frames_was_taken()
     # from its start it would be wrong, so not even a tracer gets it
     sys.settrace(lambda *_: None)
     try:
-        result = extension._frames_enter_primed(f, store.start, slots, ["total"])
+        result = extension._frames_enter_primed(f, store.start, slots, ["total"], None)
     finally:
         sys.settrace(None)
     assert result == expected

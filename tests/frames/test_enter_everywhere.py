@@ -294,28 +294,66 @@ def cell(value):
     return (lambda: value).__closure__[0]
 
 
-def record(function, arguments: tuple, keywords: dict) -> tuple[object, list]:
-    """The result, and (start, slots, stack, handled exception) at each instruction, in the order of execution."""
-    at = depths(function)
-    states = []
+# The beginnings and ends of except blocks. They count on it that nothing is raised there: if it was, CPython would lose
+# track of the handled exception as well.
+NEVER_FAIL = {"PushExcInfo", "PopExcept", "Copy", "Swap", "Reraise"}
+
+
+class Injected(Exception):
+    pass
+
+
+def traced(function, arguments: tuple, keywords: dict, on_instruction: Callable) -> object:
+    """The result of the function; `on_instruction` gets the frame wherever it may be entered."""
+    starts = {row.start for row in decode(function.__code__) if row.can_resume}
 
     def trace(frame, event, _):
         if frame.f_code is not function.__code__:
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_lasti in at:
-            slots, stack = extension._frames_snapshot(frame, at[frame.f_lasti])
-            with contextlib.suppress(HalfMadeError):
-                states.append((frame.f_lasti, *copied([slots, stack]), sys.exc_info()[1]))
+        if event == "opcode" and frame.f_lasti in starts:
+            on_instruction(frame)
         return trace
 
     sys._getframe().f_trace_opcodes = True  # 3.12 looks for this when tracing starts
     sys.settrace(trace)
     try:
-        result = function(*arguments, **keywords)
+        return function(*arguments, **keywords)
     finally:
         sys.settrace(None)
-    return result, states
+
+
+def record(function, arguments: tuple, keywords: dict) -> tuple[object, list]:
+    """The result, and (offset, slots, stack, handled exception) at each instruction, in the order of execution; None
+    where the state could not be copied."""
+    at = depths(function)
+    states: list = []
+
+    def take_state(frame) -> None:
+        states.append(None)
+        with contextlib.suppress(HalfMadeError):
+            slots, stack = copied(list(extension._frames_snapshot(frame, at[frame.f_lasti])))
+            states[-1] = (frame.f_lasti, slots, stack, sys.exc_info()[1])
+
+    return traced(function, arguments, keywords, take_state), states
+
+
+def body_of(function) -> int:
+    return next(row.start for row in decode(function.__code__) if row.op == "Resume")
+
+
+def outcome(function, action: Callable) -> tuple:
+    """The result, or the exception with the places in the function that it went through."""
+    try:
+        return ("result", repr(action()))
+    except Exception as error:
+        places = []
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code is function.__code__:
+                places.append(list(function.__code__.co_positions())[trace.tb_lasti // 2])
+            trace = trace.tb_next
+        return ("exception", repr(error), repr(error.__context__), places)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program[0].__name__)
@@ -324,15 +362,46 @@ def test_the_rest_is_the_same_from_every_instruction(program) -> None:
     expected = function(*copy.deepcopy(arguments), **keywords)
     result, states = record(function, arguments, keywords)
     assert repr(result) == repr(expected)
-    body = next(row.start for row in decode(function.__code__) if row.op == "Resume")
+    body = body_of(function)
     entered = 0
-    for start, slots, stack, handled in states:
-        if start <= body:
+    for state in states:
+        if state is None or state[0] <= body:
             continue
+        start, slots, stack, handled = state
         found = extension._frames_enter_primed(function, start, slots, stack, handled)
         assert repr(found) == repr(expected), f"entered at {start}, execution {entered}"
         assert sys.exc_info()[1] is None
         entered += 1
-    executed = {start for start, *_ in states}
+    executed = {state[0] for state in states if state}
     assert entered > 30
     assert len(executed) > len([row for row in decode(function.__code__) if row.can_resume]) * 0.5
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program[0].__name__)
+def test_an_exception_has_the_same_consequences_at_every_instruction(program) -> None:
+    function, arguments, keywords = program
+    _, states = record(function, arguments, keywords)
+    rows = {row.start: row for row in reversed(decode(function.__code__))}
+    body = body_of(function)
+    raised = 0
+    for number in range(0, len(states), 1 + len(states) // 300):
+        if states[number] is None or states[number][0] <= body:
+            continue
+        start, slots, stack, handled = states[number]
+        if rows[start].op in NEVER_FAIL or (handled is not None and rows[start].handler < 0):
+            continue
+        countdown = iter(range(number, -1, -1))
+
+        def fail(_, countdown=countdown) -> None:
+            if next(countdown, None) == 0:
+                raise Injected
+
+        expected = outcome(function, lambda fail=fail: traced(function, copy.deepcopy(arguments), keywords, fail))
+
+        def inject(state=(rows[start].offset, slots, stack, handled)) -> object:
+            return extension._frames_enter_primed(function, *state, Injected())
+
+        assert outcome(function, inject) == expected, f"raised at {start}, execution {number}"
+        assert sys.exc_info()[1] is None
+        raised += 1
+    assert raised > 30

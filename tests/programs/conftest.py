@@ -2,8 +2,12 @@ import pathlib
 import sys
 
 import pytest
+import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+
+# The tensors are tiny: more threads than workers would only wait for each other.
+torch.set_num_threads(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:

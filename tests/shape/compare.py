@@ -95,7 +95,7 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 def run_real(target: Target, args: tuple, kwargs: dict) -> Any:
     """The description of a real result, or the exception."""
-    with contextlib.suppress(TypeError, RuntimeError):
+    with contextlib.suppress(TypeError, RuntimeError), torch.inference_mode(False):
         args, kwargs = copy_inputs(args, kwargs)
     tensors = flatten_tensors(args, kwargs)
     try:
