@@ -117,7 +117,12 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         answer = &shape::infer(graph_->arena(), *node);
     } catch (const PythonError&) {
         graph_->truncate(mark);
-        raise_from_python();
+        TakenError error = TakenError::take();
+        Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+        PyErr_Clear();
+        // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
+        break_graph(BreakKind::ExceptionLeaves, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
+                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
     }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
@@ -162,6 +167,19 @@ graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& argu
     node->has_effect = true;
     node->location = current_location();
     return node;
+}
+
+void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
+    for (std::size_t i = graph_->size(); i-- > 0;) {
+        graph::Node* last = graph_->at(i);
+        if (last->kind == graph::NodeKind::Placeholder) continue;
+        if (last->target == function.get() && !last->has_effect) continue;  // cancelled before
+        if (last->target != function.get()) break;
+        last->has_effect = false;
+        on_undo([last] { last->has_effect = true; });
+        return;
+    }
+    emit_effect(function, arguments);
 }
 
 graph::Node* Interpreter::input(TensorValue* tensor) {

@@ -118,6 +118,10 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     }
     PyTypeObject* kind = Py_TYPE(raw);
     if (kind->tp_descr_get == nullptr) return attribute;
+    if (kind == &PyInstanceMethod_Type) {  // how pybind11 writes methods
+        if (self == nullptr) return attribute;
+        return tracer.make<MethodValue>(tracer.constant(PyInstanceMethod_GET_FUNCTION(raw)), self);
+    }
     if (kind == &PyClassMethod_Type) {
         Value* function = wrapped_by(tracer, raw, "__func__");
         return tracer.make<MethodValue>(function, class_value(tracer, type));
