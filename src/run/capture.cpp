@@ -114,6 +114,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
         report.guards = entry->guards.print();
+        watch.lap();  // printing is no part of a capture
     }
     if (has_work(*trace.graph)) {
         GraphModule module = make_graph_module(std::move(trace.graph));
