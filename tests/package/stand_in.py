@@ -47,7 +47,7 @@ class Compiled:
                 errors.raise_unsupported(broken)
             return self.function
         compiled = self.backend(graph_module, tensors)
-        nodes = sum(node.op.startswith("call") for node in graph_module.graph.nodes)
+        nodes = len(graph_module.graph.nodes)
         entry = {
             "graph": str(graph_module.graph),
             "nodes": nodes,
