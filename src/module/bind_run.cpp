@@ -130,6 +130,37 @@ PyObject* represent(PyObject* self) {
     return PyUnicode_FromFormat("<stator-compiled %R>", reinterpret_cast<CompiledObject*>(self)->callable);
 }
 
+Ref<> list_of_texts(const std::vector<std::string>& texts) {
+    Ref<> list = checked(PyList_New(0));
+    for (const std::string& line : texts)
+        checked(PyList_Append(list.get(), checked(PyUnicode_FromStringAndSize(
+                                              line.data(), static_cast<Py_ssize_t>(line.size()))).get()));
+    return list;
+}
+
+/// What is kept of each capture, in words: for tests and for whoever wants to know what a call costs.
+PyObject* entries(PyObject* self, PyObject*) {
+    try {
+        Ref<> list = checked(PyList_New(0));
+        for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
+            std::string plan = print(entry->plan);
+            Ref<> described = checked(Py_BuildValue("{s:O,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
+                                                    "guards", list_of_texts(entry->guards.print()).release(), "steps",
+                                                    list_of_texts(entry->guards.print_steps()).release(), "plan",
+                                                    plan.c_str()));
+            checked(PyList_Append(list.get(), described.get()));
+        }
+        return list.release();
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
+PyMethodDef kMethods[] = {
+    {"_entries", entries, METH_NOARGS, "What is kept of each capture: guards, steps of a check, plan."},
+    {},
+};
+
 PyMemberDef kMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledObject, attributes), READONLY, nullptr},
@@ -153,6 +184,7 @@ PyType_Slot kSlots[] = {
     {Py_tp_descr_get, reinterpret_cast<void*>(bind)},
     {Py_tp_repr, reinterpret_cast<void*>(represent)},
     {Py_tp_members, kMembers},
+    {Py_tp_methods, kMethods},
     {Py_tp_getset, kGetters},
     {0, nullptr},
 };
