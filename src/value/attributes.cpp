@@ -215,6 +215,8 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }
+    if (std::string_view(Py_TYPE(raw)->tp_name).ends_with("_tuplegetter"))
+        tracer.raise(PyExc_AttributeError, value != nullptr ? "can't set attribute" : "can't delete attribute");
     const char* method = value != nullptr ? "__set__" : "__delete__";
     PyObject* setter = cpython::lookup_in_mro(Py_TYPE(raw), interned(method), nullptr);
     if (setter != nullptr && PyFunction_Check(setter)) {

@@ -96,8 +96,7 @@ Outcome make_zip(Tracer& tracer, const Arguments& arguments) {
     Value* strict = tracer.boolean(false);
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "strict") != 0)
-            tracer.raise(PyExc_TypeError, "zip() got an unexpected keyword argument '" +
-                                              std::string(PyUnicode_AsUTF8(keyword.name)) + "'");
+            raise_misuse(tracer, reinterpret_cast<PyObject*>(&PyZip_Type), arguments);
         strict = keyword.value;
     }
     return tracer.start(start_zip(tracer, arguments.positional, strict));

@@ -208,6 +208,7 @@ void add_pure_module(Handlers& handlers, const char* name) {
 
 void register_numbers(Handlers& handlers) {
     handlers.add("builtins", "abs", builtin_abs);
+    handlers.add("_operator", "abs", builtin_abs);
     handlers.add("builtins", "round", builtin_round);
     handlers.add("builtins", "divmod", builtin_divmod);
     handlers.add("builtins", "pow", builtin_pow);

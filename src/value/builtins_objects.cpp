@@ -385,6 +385,11 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(exception, "__str__", exception_str);
     handlers.add_method(exception, "with_traceback", exception_with_traceback);
     handlers.add_method(reinterpret_cast<PyTypeObject*>(PyExc_KeyError), "__str__", exception_str);
+    // Some classes name the same function once more.
+    PyObject *name = nullptr, *held = nullptr;
+    for (Py_ssize_t position = 0; PyDict_Next(PyEval_GetBuiltins(), &position, &name, &held);)
+        if (PyExceptionClass_Check(held) && reinterpret_cast<PyTypeObject*>(held)->tp_str == exception->tp_str)
+            handlers.add_method(reinterpret_cast<PyTypeObject*>(held), "__str__", exception_str);
 
     handlers.add("functools", "partial", make_partial);
     if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial)
