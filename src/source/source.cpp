@@ -119,22 +119,67 @@ bool is_own_variable(const Source& source) {
 
 }  // namespace
 
+namespace {
+
+/// Text for a source and what leads to it, up to one that has a text of its own. Returns whether there was one.
+bool has_own_text(const Source& source, std::string& text) {
+    if (source.label == nullptr && !is_own_variable(source)) return false;
+    text = source.label != nullptr ? std::string(utf8(source.label)) : "L[" + short_repr(source.key) + "]";
+    return true;
+}
+
+bool joins_its_dict(const std::vector<Source*>& path, std::size_t i) {
+    return i > 0 && path[i]->access == Access::InstanceDict && path[i - 1]->access == Access::DictItem;
+}
+
+void append_identifier(std::string& name, std::string_view text) {
+    for (char c : text) {
+        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (is_word)
+            name += c;
+        else if (name.empty() || name.back() != '_')
+            name += '_';
+    }
+}
+
+}  // namespace
+
 std::string print(const Source& source) {
     // From the root down, in one string: a deep model has long names.
-    std::vector<const Source*> path;
+    std::vector<Source*> path;
     std::string text;
-    for (const Source* at = &source; at != nullptr; at = at->parent) {
-        if (at->label != nullptr || is_own_variable(*at)) {
-            text = at->label != nullptr ? std::string(utf8(at->label)) : "L[" + short_repr(at->key) + "]";
+    for (auto* at = const_cast<Source*>(&source); at != nullptr; at = at->parent) {
+        if (has_own_text(*at, text)) break;
+        path.push_back(at);
+    }
+    for (std::size_t i = path.size(); i-- > 0;)
+        if (!joins_its_dict(path, i)) append(text, *path[i]);
+    return text;
+}
+
+std::string identifier(Source& source) {
+    std::vector<Source*> path;
+    std::string name, text;
+    for (Source* at = &source; at != nullptr; at = at->parent) {
+        if (!at->identifier.empty()) {
+            name = at->identifier;
+            break;
+        }
+        if (has_own_text(*at, text)) {
+            append_identifier(name, text);
             break;
         }
         path.push_back(at);
     }
     for (std::size_t i = path.size(); i-- > 0;) {
-        bool joins_its_dict = i > 0 && path[i]->access == Access::InstanceDict && path[i - 1]->access == Access::DictItem;
-        if (!joins_its_dict) append(text, *path[i]);
+        if (joins_its_dict(path, i)) continue;
+        text.clear();
+        append(text, *path[i]);
+        append_identifier(name, text);
+        // Of an object with attributes, such as a module.
+        if (i > 0 && path[i - 1]->access == Access::InstanceDict) path[i]->identifier = name;
     }
-    return text;
+    return name;
 }
 
 }  // namespace stator

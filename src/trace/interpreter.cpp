@@ -330,6 +330,7 @@ Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     generator->running = true;
     generator->started = true;
     generator->frame = nullptr;
+    frame->location = nullptr;  // it may be another caller than last time
     frame->push(sent);
     frames_.push_back(frame);
     return Outcome::pending();
