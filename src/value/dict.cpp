@@ -303,6 +303,10 @@ graph::Argument DictValue::as_argument(Tracer& tracer) {
 int DictValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
+    if (owner != nullptr) {
+        int object = owner->rebuild(plan);
+        return rebuild_own_dict(plan, object, this);
+    }
     std::vector<Value*> parts;
     for (Table::Entry* entry : table.entries()) {
         parts.push_back(entry->key);

@@ -17,6 +17,8 @@ struct DictValue final : ObjectValue {
     bool complete = true;
     /// `default_factory` of a defaultdict made in the trace.
     Value* default_factory = nullptr;
+    /// The object made in the trace whose `__dict__` this is.
+    ObjectValue* owner = nullptr;
 
     /// Takes over all keys, guarded in order.
     void complete_now(Tracer& tracer);

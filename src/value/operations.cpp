@@ -9,6 +9,9 @@
 #include "value/constant.h"
 #include "value/exception.h"
 #include "value/function.h"
+#include "value/item_iterator.h"
+#include "value/keys.h"
+#include "value/percent_format.h"
 #include "value/sequence.h"
 
 namespace stator::operations {
@@ -98,11 +101,49 @@ Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
 
 // --- items -------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Whether the program's own code has to say first which place of the container a key means: by `__hash__` and `__eq__`,
+/// or by `__index__`.
+bool is_unsettled_key(Tracer& tracer, Value* container, Value* key) {
+    if (container->kind == Kind::Dict || container->kind == Kind::Set) return needs_preparation(tracer, key);
+    return has_own_index(tracer, key);
+}
+
+Outcome settle_key(Tracer& tracer, Value* container, Value* key) {
+    if (container->kind == Kind::Dict || container->kind == Kind::Set) return prepare_key(tracer, container, key);
+    return index_by_method(tracer, key);
+}
+
+Task get_item_of(Tracer& tracer, Value* object, Value* key) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    co_return co_await object->get_item(tracer, settled);
+}
+
+Task set_item_of(Tracer& tracer, Value* object, Value* key, Value* value) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    co_return co_await object->assign_item(tracer, settled, value);
+}
+
+Task delete_item_of(Tracer& tracer, Value* object, Value* key) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    object->delete_item(tracer, settled);
+    co_return tracer.none();
+}
+
+Task contains_settled(Tracer& tracer, Value* container, Value* item) {
+    Value* settled = co_await settle_key(tracer, container, item);
+    co_return co_await container->contains(tracer, settled);
+}
+
+}  // namespace
+
 Outcome get_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__getitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(get_item_of(tracer, object, key));
     return object->get_item(tracer, key);
 }
 
@@ -111,6 +152,7 @@ Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key, value));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(set_item_of(tracer, object, key, value));
     return object->assign_item(tracer, key, value);
 }
 
@@ -119,6 +161,7 @@ Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__delitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(delete_item_of(tracer, object, key));
     object->delete_item(tracer, key);
     return tracer.none();
 }
@@ -174,9 +217,11 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
     if (user_method(tracer, container, "__iter__") != nullptr || container->kind == Kind::Iterator ||
-        container->kind == Kind::Generator)
+        container->kind == Kind::Generator || is_iterated_by_items(tracer, container))
         return tracer.start(contains_by_iteration(tracer, container, item));
     tracer.realize(item);
+    if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
+        return tracer.start(contains_settled(tracer, container, item));
     return container->contains(tracer, item);
 }
 
@@ -204,6 +249,7 @@ Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
         return call(tracer, method, Arguments::of(iterable));
+    if (is_iterated_by_items(tracer, iterable)) return tracer.make<ItemIterator>(iterable);
     return iterable->iterate(tracer);
 }
 
@@ -290,10 +336,25 @@ Task in_place_by_method(Tracer& tracer, BinaryOperator op, Value* method, Value*
     co_return co_await tracer.start(binary_by_methods(tracer, op, left, right, true));
 }
 
+/// `sequence * count`.
+bool is_repeated(Value* sequence, Value* count) {
+    return count->kind == Kind::Object && (sequence->kind == Kind::List || sequence->kind == Kind::Tuple);
+}
+
+Task repeat_by_method(Tracer& tracer, Value* left, Value* right) {
+    bool count_left = has_own_index(tracer, left);
+    Value* count = co_await index_by_method(tracer, count_left ? left : right);
+    co_return co_await binary(tracer, BinaryOperator::Multiply, count_left ? count : left, count_left ? right : count);
+}
+
 Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {
     if (user_method(tracer, left, method_name(op, false)) != nullptr ||
         user_method(tracer, right, method_name(op, true)) != nullptr)
         return tracer.start(binary_by_methods(tracer, op, left, right, in_place));
+    if (op == BinaryOperator::Remainder && is_percent_format(tracer, left, right)) return percent_format(tracer, left, right);
+    if (op == BinaryOperator::Multiply && (is_repeated(left, right) || is_repeated(right, left)))
+        if (has_own_index(tracer, left) || has_own_index(tracer, right))
+            return tracer.start(repeat_by_method(tracer, left, right));
     if (Value* answer = left->binary(tracer, op, right, false); answer != nullptr) return answer;
     if (Value* answer = right->binary(tracer, op, left, true); answer != nullptr) return answer;
     raise_unsupported(tracer, op, in_place, left, right);

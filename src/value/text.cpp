@@ -73,6 +73,7 @@ Outcome repr_of(Tracer& tracer, Value* value) {
         return tracer.start(text_by_method(tracer, method, value, "__repr__"));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Repr(known.get()));
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
+    if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__repr__");
     if (is_plain_container(value)) return tracer.start(text_of_items(tracer, value));
     break_on(tracer, "the repr", value);
 }

@@ -60,6 +60,10 @@ bool Value::delete_own_attribute(Tracer&, Borrowed<>) {
     return false;
 }
 
+bool Value::set_kept_attribute(Tracer&, Borrowed<>, Value*) {
+    return false;
+}
+
 Outcome Value::call(Tracer& tracer, const Arguments&) {
     raise_type_error(tracer, this, "is not callable");
 }
