@@ -20,7 +20,7 @@ def main() -> None:
     print(f"A vision transformer of torch.nn layers: {len(model.blocks)} blocks, {parameters:,} parameters\n")
 
     report = stator.explain(model)(images)
-    print(f"  captured   {report.graph_count} graph(s), {report.op_count} operations, {len(report.guards)} guards")
+    print(f"  captured   {report.graph_count} graph(s), {report.node_count} nodes, {len(report.guards)} guards")
     for broken in report.breaks:
         print(f"  break      {broken}")
 

@@ -8,9 +8,12 @@
     `__dict__` over from it, has a `__dict__` and weak references of its own, and is a descriptor: in a class it binds
     `self` as a function does.
     `backend(graph_module, example_inputs)` is called once for each graph and returns a callable over the graph's
-    inputs. It does its own context handling (see backends.py). Entries captured for one backend object are never used
-    for another one.
+    inputs. It does its own context handling (see backends.py). What it raises (`BackendCompilerFailed`) is raised to
+    the caller of the compiled function. Entries captured for one backend object are never used for another one.
     `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None).
+
+`module_call_for(cls)`
+    The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`.
 
 `reset()`
     Forgets every entry, and releases all that entries hold.

@@ -3,7 +3,7 @@
 The engine hands over plain dicts, one for each attempt at capturing a frame:
 
     {"code": "forward (model.py:12)",
-     "entries": [{"graph": text, "nodes": number of operations, "guards": [text, ...], "times": {step: seconds}}, ...],
+     "entries": [{"graph": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...]}
 
@@ -97,7 +97,7 @@ class Report:
         return len(self.captures)
 
     @property
-    def op_count(self) -> int:
+    def node_count(self) -> int:
         return sum(capture.nodes for capture in self.captures)
 
     @property
@@ -121,7 +121,7 @@ class Report:
         head = ", ".join(
             (
                 _count(self.graph_count, "graph"),
-                _count(self.op_count, "node"),
+                _count(self.node_count, "node"),
                 _count(len(self.guards), "guard"),
                 _count(self.graph_break_count, "break"),
             )

@@ -4,25 +4,7 @@
 
 namespace stator::cpython {
 
-namespace {
-
-// The field is deprecated as public API since 3.12, and kept up to 3.13.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-std::uint64_t version_tag(PyObject* dict) {
-    return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-}
-#pragma GCC diagnostic pop
-
-}  // namespace
-
 #if PY_VERSION_HEX >= 0x030D0000
-
-std::uint64_t dict_version(PyObject* dict) {
-    const bool may_share_values = reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr;
-    // The lowest bits belong to watchers and to the optimizer.
-    return may_share_values ? 0 : version_tag(dict) >> 12;
-}
 
 bool make_versioned(PyObject* dict) {
     if (dict_version(dict) != 0) return true;
@@ -36,11 +18,6 @@ bool make_versioned(PyObject* dict) {
 }
 
 #else
-
-std::uint64_t dict_version(PyObject* dict) {
-    // In 3.12 the lowest bits say who watches.
-    return PY_VERSION_HEX >= 0x030C0000 ? version_tag(dict) >> 8 : version_tag(dict);
-}
 
 bool make_versioned(PyObject*) {
     return true;

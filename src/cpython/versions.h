@@ -14,7 +14,22 @@ namespace stator::cpython {
 /// It is CPython's own version tag, which every change renews, with one exception. In 3.13 the dictionary of an
 /// instance may share its values with the object, and a change through the object then renews no tag (nor is a
 /// dictionary watcher told, in 3.13.0). Such a dictionary has no version until `make_versioned`.
-std::uint64_t dict_version(PyObject* dict);
+inline std::uint64_t dict_version(PyObject* dict) {
+    auto* fields = reinterpret_cast<PyDictObject*>(dict);
+// The field is deprecated as public API since 3.12, and kept up to 3.13.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    std::uint64_t tag = fields->ma_version_tag;
+#pragma GCC diagnostic pop
+#if PY_VERSION_HEX >= 0x030D0000
+    // The lowest bits belong to watchers and to the optimizer.
+    return fields->ma_values != nullptr ? 0 : tag >> 12;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return tag >> 8;  // the lowest bits say who watches
+#else
+    return tag;
+#endif
+}
 
 /// Sees to it that the dictionary has a version, if that is possible. The contents and their order stay as they are; an
 /// instance's attributes are kept in the dictionary alone from then on, as on older versions. False if it has none

@@ -130,6 +130,37 @@ PyObject* represent(PyObject* self) {
     return PyUnicode_FromFormat("<stator-compiled %R>", reinterpret_cast<CompiledObject*>(self)->callable);
 }
 
+Ref<> list_of_texts(const std::vector<std::string>& texts) {
+    Ref<> list = checked(PyList_New(0));
+    for (const std::string& line : texts)
+        checked(PyList_Append(list.get(), checked(PyUnicode_FromStringAndSize(
+                                              line.data(), static_cast<Py_ssize_t>(line.size()))).get()));
+    return list;
+}
+
+/// What is kept of each capture, in words: for tests and for whoever wants to know what a call costs.
+PyObject* entries(PyObject* self, PyObject*) {
+    try {
+        Ref<> list = checked(PyList_New(0));
+        for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
+            std::string plan = print(entry->plan);
+            Ref<> described = checked(Py_BuildValue("{s:O,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
+                                                    "guards", list_of_texts(entry->guards.print()).release(), "steps",
+                                                    list_of_texts(entry->guards.print_steps()).release(), "plan",
+                                                    plan.c_str()));
+            checked(PyList_Append(list.get(), described.get()));
+        }
+        return list.release();
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
+PyMethodDef kMethods[] = {
+    {"_entries", entries, METH_NOARGS, "What is kept of each capture: guards, steps of a check, plan."},
+    {},
+};
+
 PyMemberDef kMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledObject, attributes), READONLY, nullptr},
@@ -153,6 +184,7 @@ PyType_Slot kSlots[] = {
     {Py_tp_descr_get, reinterpret_cast<void*>(bind)},
     {Py_tp_repr, reinterpret_cast<void*>(represent)},
     {Py_tp_members, kMembers},
+    {Py_tp_methods, kMethods},
     {Py_tp_getset, kGetters},
     {0, nullptr},
 };
@@ -164,6 +196,21 @@ PyType_Spec kSpec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     kSlots,
 };
+
+/// `__call__` of a compiled module: hands the call to the compiled `__call__` in its slot, without Python in between.
+PyObject* call_module(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    Ref<> compiled = Ref<>::steal(PyObject_GetAttr(self, interned("_stator_call")));
+    if (!compiled) return nullptr;
+    return PyObject_Vectorcall(compiled.get(), arguments, static_cast<std::size_t>(count), names);
+}
+
+PyMethodDef kModuleCall = {"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_module)),
+                           METH_FASTCALL | METH_KEYWORDS, "Runs the module compiled."};
+
+PyObject* module_call_for(PyObject*, PyObject* type) {
+    if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "a class is expected");
+    return PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &kModuleCall);
+}
 
 PyObject* reset(PyObject*, PyObject*) {
     // Releasing entries may make and destroy compiled callables: the list is taken before.
@@ -180,6 +227,7 @@ PyObject* collect(PyObject*, PyObject* callback) {
 }
 
 PyMethodDef kFunctions[] = {
+    {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
     {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
     {},

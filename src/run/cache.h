@@ -22,7 +22,7 @@ class EntryCache {
     PyObject* run(PyThreadState* thread, cpython::Frame* frame);
 
     void clear();
-    std::size_t size() const { return entries_.size(); }
+    std::span<const std::shared_ptr<Entry>> entries() const { return entries_; }
     const CompileOptions& options() const { return options_; }
     void visit(const std::function<void(PyObject*)>& visitor) const;
     /// Lets go of the backend too.

@@ -1,5 +1,6 @@
 /// From a frame to an entry: trace, graph module, backend.
 #include <chrono>
+#include <utility>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -26,6 +27,21 @@ class Stopwatch {
 
   private:
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// A capture makes thousands of objects that live on, and none that only the collector could free.
+class CollectorPaused {
+  public:
+    CollectorPaused() : was_enabled_(PyGC_Disable()) {}
+    ~CollectorPaused() { resume(); }
+    void resume() {
+        if (std::exchange(was_enabled_, 0) != 0) PyGC_Enable();
+    }
+    CollectorPaused(const CollectorPaused&) = delete;
+    CollectorPaused& operator=(const CollectorPaused&) = delete;
+
+  private:
+    int was_enabled_;
 };
 
 PyObject* python_function(const char* module, const char* name) {
@@ -86,6 +102,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     PyCodeObject* code = cpython::code_of(frame);
     report.code = Ref<PyCodeObject>::share(code);
     torch_room::GlobalState state = torch_room::snapshot_global_state();
+    CollectorPaused paused;
     Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame));
     bool captured = interpreter.run();
     report.times.emplace_back("trace", watch.lap());
@@ -114,11 +131,13 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
         report.guards = entry->guards.print();
+        watch.lap();  // printing is no part of a capture
     }
     if (has_work(*trace.graph)) {
         GraphModule module = make_graph_module(std::move(trace.graph));
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
+        paused.resume();
         entry->compiled = call_backend(options_, module.module.get(), inputs);
         report.times.emplace_back("backend", watch.lap());
     }

@@ -43,6 +43,7 @@ struct Source {
     PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
     Value* value = nullptr;      // the value made of it, once one was
     std::vector<Source*> children;
+    std::string identifier;      // see `identifier`; kept where other names begin with it
     std::int32_t register_number = -1;  // given when the guard program is built
 };
 
@@ -89,5 +90,8 @@ class Provenance {
 
 /// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.
 std::string print(const Source& source);
+
+/// The same as an identifier, which names the placeholder: `L_self_layers_0_`.
+std::string identifier(Source& source);
 
 }  // namespace stator

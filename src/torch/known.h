@@ -27,6 +27,9 @@ enum class Role {
     None,          // nothing special: inlined if it is a Python function, else unknown
     InGraph,       // becomes a node
     TensorMethod,  // a method of tensors written in Python: becomes a node by its name
+    Disallowed,    // the user, or torch._dynamo, says that it must not be in a graph: a break
+    IsCompiling,   // true in a trace
+    Bookkeeping,   // torch._dynamo's own notes on what the program does: nothing to the program
 };
 
 /// Of a C function or a Python function that belongs to PyTorch.

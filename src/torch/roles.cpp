@@ -69,17 +69,23 @@ Role role_of_function(PyObject* function) {
         std::string_view qualified = utf8(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
         return qualified.starts_with("Tensor.") ? Role::TensorMethod : Role::None;
     }
+    if (module_name.starts_with("torch._dynamo.")) {
+        if (module_name == "torch._dynamo.external_utils" && name == "is_compiling") return Role::IsCompiling;
+        if (module_name == "torch._dynamo.mutation_guard" && name == "tag") return Role::Bookkeeping;
+        return Role::None;
+    }
     if (!holds_operations(module_name) || name.starts_with("_") || is_traced_into(name)) return Role::None;
     return Role::InGraph;
 }
 
-/// What the user allowed with `torch.compiler.allow_in_graph`. Without torch._dynamo nobody has.
-bool is_allowed_by_user(PyObject* callable) {
+/// Whether one of torch._dynamo's sets of ids has the callable: what the user said with `allow_in_graph` and
+/// `disallow_in_graph`. As long as torch._dynamo is not imported, nobody has said anything.
+bool is_in_set(PyObject* callable, const char* set) {
     static PyObject* key = PyUnicode_InternFromString("torch._dynamo.trace_rules");
     PyObject* rules = PyDict_GetItemWithError(PyImport_GetModuleDict(), key);
     if (rules == nullptr) return false;
     ErrorAside aside;
-    Ref<> ids = Ref<>::steal(PyObject_GetAttrString(rules, "_allowed_callable_ids"));
+    Ref<> ids = Ref<>::steal(PyObject_GetAttrString(rules, set));
     if (ids) ids = Ref<>::steal(PyObject_GetAttrString(ids.get(), "function_ids"));
     if (!ids || !PyAnySet_Check(ids.get())) {
         PyErr_Clear();
@@ -96,7 +102,9 @@ bool is_allowed_by_user(PyObject* callable) {
 Role role_of(PyObject* callable) {
     if (PyFunction_Check(callable)) {
         Role role = role_of_function(callable);
-        if (role == Role::None && is_allowed_by_user(callable)) return Role::InGraph;
+        if (role != Role::None) return role;
+        if (is_in_set(callable, "_allowed_callable_ids")) return Role::InGraph;
+        if (is_in_set(callable, "_disallowed_callable_ids")) return Role::Disallowed;
         return role;
     }
     if (PyCFunction_Check(callable) && c_operations().contains(callable)) return Role::InGraph;

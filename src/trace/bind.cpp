@@ -29,7 +29,10 @@ class Binder {
     std::size_t star_slot() const { return positional_count() + keyword_only_count(); }
     std::size_t double_star_slot() const { return star_slot() + (has_star() ? 1 : 0); }
     PyObject* parameter(std::size_t index) const { return cpython::slot_name(code_, static_cast<int>(index)); }
-    std::string title() const { return std::string(utf8(code_->co_qualname)) + "()"; }
+    std::string title() const {
+        PyObject* name = function_->outside != nullptr ? reinterpret_cast<PyFunctionObject*>(function_->outside)->func_qualname : code_->co_qualname;
+        return std::string(utf8(name)) + "()";
+    }
 
     void take_positional() {
         std::size_t given = arguments_.positional.size();

@@ -17,31 +17,33 @@ PyObject* getitem_function() {
     return function;
 }
 
-/// `L['self']._modules['0'].weight` as an identifier: `L_self_modules_0_weight`.
-std::string placeholder_name(const Source& source) {
-    std::string name;
-    for (char c : print(source)) {
-        bool is_word = std::isalnum(static_cast<unsigned char>(c)) != 0;
-        if (is_word)
-            name += c;
-        else if (name.empty() || name.back() != '_')
-            name += '_';
-    }
-    return name;
-}
-
 }  // namespace
 
 const graph::Location* Interpreter::current_location() {
+    // A frame that waits stays at its line, and so do all below it: only those above a known one are to be done.
+    std::size_t first = frames_.size();
     const graph::Location* outer = nullptr;
-    for (Activation* activation : frames_) {
-        if (activation->is_task) continue;
-        auto& frame = static_cast<BytecodeFrame&>(*activation);
-        int line = frame.line();
-        if (frame.location == nullptr || frame.location->line != line || frame.location->caller != outer) {
-            PyCodeObject* code = graph_->arena().keep(Ref<PyCodeObject>::share(frame.function->code));
-            frame.location = graph_->arena().make<graph::Location>(code, line, outer);
+    while (first > 0) {
+        if (!frames_[first - 1]->is_task) {
+            auto& frame = static_cast<BytecodeFrame&>(*frames_[first - 1]);
+            if (frame.location != nullptr && frame.location->line == frame.line()) {
+                outer = frame.location;
+                break;
+            }
+            if (frame.location != nullptr) {
+                outer = frame.location->caller;
+                --first;
+                break;
+            }
         }
+        --first;
+    }
+    for (; first < frames_.size(); ++first) {
+        if (frames_[first]->is_task) continue;
+        auto& frame = static_cast<BytecodeFrame&>(*frames_[first]);
+        if (frame.location != nullptr && frame.location->line == frame.line()) continue;
+        PyCodeObject* code = graph_->arena().keep(Ref<PyCodeObject>::share(frame.function->code));
+        frame.location = graph_->arena().make<graph::Location>(code, frame.line(), outer);
         outer = frame.location;
     }
     return outer;
@@ -117,7 +119,12 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         answer = &shape::infer(graph_->arena(), *node);
     } catch (const PythonError&) {
         graph_->truncate(mark);
-        raise_from_python();
+        TakenError error = TakenError::take();
+        Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+        PyErr_Clear();
+        // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
+        break_graph(BreakKind::ExceptionLeaves, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
+                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
     }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
@@ -164,8 +171,21 @@ graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& argu
     return node;
 }
 
+void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
+    for (std::size_t i = graph_->size(); i-- > 0;) {
+        graph::Node* last = graph_->at(i);
+        if (last->kind == graph::NodeKind::Placeholder) continue;
+        if (last->target == function.get() && !last->has_effect) continue;  // cancelled before
+        if (last->target != function.get()) break;
+        last->has_effect = false;
+        on_undo([last] { last->has_effect = true; });
+        return;
+    }
+    emit_effect(function, arguments);
+}
+
 graph::Node* Interpreter::input(TensorValue* tensor) {
-    std::string name = placeholder_name(*tensor->source);
+    std::string name = identifier(*tensor->source);
     Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
     graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
     node->result.kind = graph::Result::Kind::Tensor;

@@ -328,6 +328,7 @@ Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     if (!generator->started && sent->object() != Py_None)
         raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
     enter_generator(generator);
+    frame->location = nullptr;  // it may be another caller than last time
     frame->push(sent);
     frames_.push_back(frame);
     return Outcome::pending();

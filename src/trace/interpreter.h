@@ -60,6 +60,7 @@ class Interpreter final : public Tracer {
     Value* emit_function(Borrowed<> function, const Arguments& arguments) override;
     Value* emit_method(Borrowed<> name, const Arguments& arguments) override;
     graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) override;
+    void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     Arena& graph_arena() override { return graph_->arena(); }
     graph::Node* input(TensorValue* tensor) override;
     torch_room::Modes modes() const override { return modes_; }

@@ -117,6 +117,10 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     }
     PyTypeObject* kind = Py_TYPE(raw);
     if (kind->tp_descr_get == nullptr) return attribute;
+    if (kind == &PyInstanceMethod_Type) {  // how pybind11 writes methods
+        if (self == nullptr) return attribute;
+        return tracer.make<MethodValue>(tracer.constant(PyInstanceMethod_GET_FUNCTION(raw)), self);
+    }
     if (kind == &PyClassMethod_Type) {
         Value* function = wrapped_by(tracer, raw, "__func__");
         return tracer.make<MethodValue>(function, class_value(tracer, type));
@@ -213,6 +217,8 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }
+    if (std::string_view(Py_TYPE(raw)->tp_name).ends_with("_tuplegetter"))
+        tracer.raise(PyExc_AttributeError, value != nullptr ? "can't set attribute" : "can't delete attribute");
     const char* method = value != nullptr ? "__set__" : "__delete__";
     PyObject* setter = cpython::lookup_in_mro(Py_TYPE(raw), interned(method), nullptr);
     if (setter != nullptr && PyFunction_Check(setter)) {

@@ -48,7 +48,8 @@ void Handlers::add(const char* module, const char* name, Handler handler) {
 }
 
 void Handlers::add_method(PyTypeObject* type, const char* name, Handler handler) {
-    if (PyObject* found = PyDict_GetItemString(cpython::class_dict(type), name); found != nullptr) add(found, handler);
+    PyObject* found = PyDict_GetItemString(cpython::class_dict(type), name);
+    if (found != nullptr) add(PyInstanceMethod_Check(found) ? PyInstanceMethod_GET_FUNCTION(found) : found, handler);
 }
 
 void Handlers::add_pure(Borrowed<> callable) {

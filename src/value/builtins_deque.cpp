@@ -164,7 +164,13 @@ Task search(Tracer& tracer, Search what, DequeValue* self, Value* wanted, std::s
         co_return tracer.none();
     }
     if (what == Search::Count) co_return tracer.integer(count);
-    if (what == Search::Remove) tracer.raise(PyExc_ValueError, "deque.remove(x): x not in deque");
+    // The words differ between versions of Python; the real method has them.
+    if (Ref<> known = wanted->as_constant(tracer)) {
+        const char* method = what == Search::Remove ? "remove" : "index";
+        Ref<> empty = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(deque_class())));
+        Ref<> failed = Ref<>::steal(PyObject_CallMethod(empty.get(), method, "O", known.get()));
+        tracer.raise_from_python();
+    }
     Value* shown = co_await repr_of(tracer, wanted);
     tracer.raise(PyExc_ValueError, std::string(utf8(shown->object())) + " is not in deque");
 }

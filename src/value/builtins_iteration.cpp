@@ -96,8 +96,7 @@ Outcome make_zip(Tracer& tracer, const Arguments& arguments) {
     Value* strict = tracer.boolean(false);
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "strict") != 0)
-            tracer.raise(PyExc_TypeError, "zip() got an unexpected keyword argument '" +
-                                              std::string(PyUnicode_AsUTF8(keyword.name)) + "'");
+            raise_misuse(tracer, reinterpret_cast<PyObject*>(&PyZip_Type), arguments);
         strict = keyword.value;
     }
     return tracer.start(start_zip(tracer, arguments.positional, strict));
@@ -214,6 +213,7 @@ Task add_up(Tracer& tracer, Value* iterable, Value* total) {
     while (true) {
         Value* item = co_await operations::next(tracer, iterator);
         if (item == tracer.exhausted()) co_return total;
+        tracer.realize(item);
         total = co_await operations::binary(tracer, BinaryOperator::Add, total, item);
     }
 }
@@ -234,7 +234,7 @@ Value* sum_of_constants(Tracer& tracer, Value* iterable, Value* start) {
 Outcome builtin_sum(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "sum", arguments, {"iterable", "start"}, 1, 1);
     Value* start = bound[1] != nullptr ? bound[1] : tracer.integer(0);
-    tracer.realize(start);
+    if (start->kind == Kind::Constant) tracer.realize(start);
     if (start->object() != nullptr && start->kind == Kind::Constant) {
         if (PyUnicode_Check(start->object()))
             tracer.raise(PyExc_TypeError, "sum() can't sum strings [use ''.join(seq) instead]");

@@ -39,6 +39,10 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(operand);
     if (operand->kind != Kind::Constant && cpython::lookup_in_mro(operand->type(), interned("__abs__"), nullptr) == nullptr)
         raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
+    if (operand->kind == Kind::Tensor) {
+        static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "abs");
+        return tracer.emit_function(function, arguments);
+    }
     return fold_or_ask(tracer, builtin("abs"), "__abs__", arguments);
 }
 
@@ -204,6 +208,7 @@ void add_pure_module(Handlers& handlers, const char* name) {
 
 void register_numbers(Handlers& handlers) {
     handlers.add("builtins", "abs", builtin_abs);
+    handlers.add("_operator", "abs", builtin_abs);
     handlers.add("builtins", "round", builtin_round);
     handlers.add("builtins", "divmod", builtin_divmod);
     handlers.add("builtins", "pow", builtin_pow);

@@ -16,7 +16,7 @@ namespace {
 template <BinaryOperator op, bool in_place>
 Outcome apply_binary(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
-        tracer.raise(PyExc_TypeError, "expected 2 arguments, got " + std::to_string(arguments.positional.size()));
+        raise_misuse(tracer, operator_function(op, in_place), arguments);
     if (in_place) return operations::in_place(tracer, op, arguments.positional[0], arguments.positional[1]);
     return operations::binary(tracer, op, arguments.positional[0], arguments.positional[1]);
 }
@@ -24,14 +24,14 @@ Outcome apply_binary(Tracer& tracer, const Arguments& arguments) {
 template <UnaryOperator op>
 Outcome apply_unary(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 1 || !arguments.keywords.empty())
-        tracer.raise(PyExc_TypeError, "expected 1 argument, got " + std::to_string(arguments.positional.size()));
+        raise_misuse(tracer, operator_function(op), arguments);
     return operations::unary(tracer, op, arguments.positional[0]);
 }
 
 template <Comparison op>
 Outcome apply_comparison(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
-        tracer.raise(PyExc_TypeError, "expected 2 arguments, got " + std::to_string(arguments.positional.size()));
+        raise_misuse(tracer, operator_function(op), arguments);
     return operations::compare(tracer, op, arguments.positional[0], arguments.positional[1]);
 }
 

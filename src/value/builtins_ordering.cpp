@@ -180,8 +180,7 @@ Outcome builtin_extreme(Tracer& tracer, const Arguments& arguments) {
         else if (PyUnicode_CompareWithASCIIString(keyword.name, "default") == 0)
             otherwise = keyword.value;
         else
-            tracer.raise(PyExc_TypeError, std::string(kName) + "() got an unexpected keyword argument '" +
-                                              PyUnicode_AsUTF8(keyword.name) + "'");
+            raise_misuse(tracer, PyDict_GetItemString(PyEval_GetBuiltins(), kName), arguments);
     }
     if (arguments.positional.empty())
         tracer.raise(PyExc_TypeError, std::string(kName) + " expected at least 1 argument, got 0");

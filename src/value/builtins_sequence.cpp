@@ -1,6 +1,7 @@
 /// `list`, `tuple`, `slice` and `torch.Size`: constructors and methods.
 #include <algorithm>
 
+#include "base/python_error.h"
 #include "base/text.h"
 #include "value/calling.h"
 #include "value/class.h"
@@ -187,6 +188,12 @@ Task position_of(Tracer& tracer, SequenceValue* sequence, Value* wanted, Py_ssiz
         if (is_true(answer)) co_return tracer.integer(i);
     }
     if (sequence->kind == Kind::Tuple) tracer.raise(PyExc_ValueError, "tuple.index(x): x not in tuple");
+    // The words differ between versions of Python; the real method has them.
+    if (Ref<> known = wanted->as_constant(tracer)) {
+        Ref<> empty = checked(PyList_New(0));
+        Ref<> failed = Ref<>::steal(PyObject_CallMethod(empty.get(), "index", "O", known.get()));
+        tracer.raise_from_python();
+    }
     Value* shown = co_await repr_of(tracer, wanted);
     tracer.raise(PyExc_ValueError, std::string(utf8(shown->object())) + " is not in list");
 }

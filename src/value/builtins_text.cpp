@@ -63,13 +63,13 @@ Task format_texts(Tracer& tracer, PyObject* method, Arguments arguments) {
         tracer.realize(arguments.positional[i]);
         Ref<> known = arguments.positional[i]->as_constant(tracer);
         if (known) continue;
-        arguments.positional[i] = co_await str_of(tracer, arguments.positional[i]);
+        arguments.positional[i] = co_await format_of(tracer, arguments.positional[i], nullptr);
     }
     for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
         tracer.realize(arguments.keywords[i].value);
         Ref<> known = arguments.keywords[i].value->as_constant(tracer);
         if (known) continue;
-        arguments.keywords[i].value = co_await str_of(tracer, arguments.keywords[i].value);
+        arguments.keywords[i].value = co_await format_of(tracer, arguments.keywords[i].value, nullptr);
     }
     Value* folded = fold(tracer, method, arguments);
     if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with an unknown value");

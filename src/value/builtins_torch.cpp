@@ -48,7 +48,7 @@ Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     if (modes.grad == enabled) return tracer.none();
     modes.grad = enabled;
     static PyObject* function = find("torch._C", "_set_grad_enabled").release();
-    tracer.emit_effect(function, Arguments::of(tracer.boolean(enabled)));
+    tracer.emit_switch(function, Arguments::of(tracer.boolean(enabled)));
     tracer.set_modes(modes);
     return tracer.none();
 }
@@ -295,7 +295,7 @@ void register_torch(Handlers& handlers) {
     for (const char* name :
          {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
           "_get_cudnn_sdp_enabled", "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
-          "_are_functorch_transforms_active", "_is_any_autocast_enabled", "_get_mkldnn_enabled", "_infer_size"})
+          "_are_functorch_transforms_active", "_is_any_autocast_enabled", "_get_privateuse1_backend_name", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized"}) handlers.add_pure("torch.cuda", name);
     for (const char* name : {"is_available", "is_initialized"}) handlers.add_pure("torch.distributed", name);

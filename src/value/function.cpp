@@ -226,6 +226,12 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
             if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
             guard_identity();
             return tracer.emit_method(code->co_name, arguments);
+        case torch_room::Role::Disallowed:
+            tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " asks for a break");
+        case torch_room::Role::IsCompiling:
+            return tracer.boolean(true);
+        case torch_room::Role::Bookkeeping:
+            return tracer.none();
         case torch_room::Role::None:
             break;
     }

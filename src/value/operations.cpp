@@ -9,6 +9,7 @@
 #include "value/constant.h"
 #include "value/exception.h"
 #include "value/function.h"
+#include "value/identity.h"
 #include "value/item_iterator.h"
 #include "value/keys.h"
 #include "value/percent_format.h"
@@ -178,10 +179,8 @@ Task contains_by_iteration(Tracer& tracer, Value* container, Value* item) {
     while (true) {
         Value* element = co_await next(tracer, iterator);
         if (element == tracer.exhausted()) co_return tracer.boolean(false);
-        if (same_object(tracer, element, item)) co_return tracer.boolean(true);
-        Value* equal = co_await compare(tracer, Comparison::Equal, element, item);
-        Value* is_equal = co_await truth(tracer, equal);
-        if (is_equal->object() == Py_True) co_return tracer.boolean(true);
+        Value* equal = co_await same_or_equal(tracer, element, item);
+        if (is_true(equal)) co_return equal;
     }
 }
 
@@ -216,8 +215,10 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     tracer.realize(container);
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
-    if (user_method(tracer, container, "__iter__") != nullptr || container->kind == Kind::Iterator ||
-        container->kind == Kind::Generator || is_iterated_by_items(tracer, container))
+    bool only_iterates = cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
+                         user_method(tracer, container, "__iter__") != nullptr;
+    if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator ||
+        is_iterated_by_items(tracer, container))
         return tracer.start(contains_by_iteration(tracer, container, item));
     tracer.realize(item);
     if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))

@@ -52,6 +52,10 @@ void expect_arguments(Tracer& tracer, const char* module, const char* function, 
     raise_by_calling(tracer, Ref<>::steal(PyObject_GetAttrString(owner.get(), function)), arguments, 0);
 }
 
+void raise_misuse(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
+    raise_by_calling(tracer, callable, arguments, 0);
+}
+
 void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method, const Arguments& arguments) {
     if (arguments.positional.empty())
         tracer.raise(PyExc_TypeError,

@@ -111,7 +111,8 @@ PyObject* SetValue::real(Tracer& tracer) {
     tracer.realize(this);
     if (real_ != nullptr && static_cast<std::size_t>(PySet_GET_SIZE(real_)) == table.size()) return real_;
     if (unknown_) return nullptr;
-    Ref<> made = checked(PySet_New(nullptr));
+    // A frozenset that nobody else has seen may still be filled.
+    Ref<> made = checked(is_frozen() ? PyFrozenSet_New(nullptr) : PySet_New(nullptr));
     for (Table::Entry* entry : table.entries()) {
         Ref<> object = element_object(tracer, entry->key);
         if (!object) {
@@ -120,7 +121,6 @@ PyObject* SetValue::real(Tracer& tracer) {
         }
         checked(PySet_Add(made.get(), object.get()));
     }
-    if (is_frozen()) made = checked(PyFrozenSet_New(made.get()));
     real_ = tracer.keep(std::move(made));
     return real_;
 }

@@ -151,8 +151,10 @@ graph::Argument TensorValue::as_argument(Tracer& tracer) {
 
 int TensorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
-    return plan.output(node);
+    if (source == nullptr) return plan.output(node);
+    // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
+    if (node != nullptr && node->kind != graph::NodeKind::Placeholder) plan.output(node);
+    return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
 }
 
 std::string TensorValue::print() const {

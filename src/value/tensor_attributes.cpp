@@ -41,6 +41,33 @@ Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
     return tracer.emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
 }
 
+/// `x.data` as torch._dynamo writes it; null where this PyTorch has no such function.
+PyObject* data_function() {
+    static PyObject* function = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._autograd"));
+        PyObject* found = module ? PyObject_GetAttrString(module.get(), "_get_data_attr") : nullptr;
+        PyErr_Clear();
+        return found;
+    }();
+    return function;
+}
+
+/// The gradient that a tensor from outside has: another thing from outside, or None.
+Value* gradient(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->outside == nullptr || tensor->source == nullptr) {
+        if (tensor->meta->is_leaf) return tracer.none();
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
+    }
+    Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
+    return tracer.outside(
+        tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()), held.get());
+}
+
+Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->meta->is_leaf) return tracer.none();
+    tracer.break_graph(BreakKind::UnsupportedTensor, "the grad_fn of a tensor is read");
+}
+
 using Getter = Value* (*)(Tracer&, TensorValue*);
 
 const std::unordered_map<PyObject*, Getter>& getters() {
@@ -67,6 +94,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("itemsize", [](Tracer& t, TensorValue* x) {
             return t.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(x->meta->dtype), "itemsize")));
         });
+        add("grad", gradient);
+        add("grad_fn", gradient_function);
         add("T", [](Tracer& t, TensorValue* x) { return operation(t, x, "T"); });
         add("mT", [](Tracer& t, TensorValue* x) { return operation(t, x, "mT"); });
         add("H", [](Tracer& t, TensorValue* x) { return operation(t, x, "H"); });
@@ -74,6 +103,7 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("real", [](Tracer& t, TensorValue* x) { return operation(t, x, "real"); });
         add("imag", [](Tracer& t, TensorValue* x) { return operation(t, x, "imag"); });
         add("data", [](Tracer& t, TensorValue* x) {
+            if (PyObject* function = data_function(); function != nullptr) return t.emit_function(function, Arguments::of(x));
             return t.emit_method(interned("detach"), Arguments::of(x));
         });
         return made;

@@ -85,6 +85,8 @@ class Tracer {
     virtual Value* emit_method(Borrowed<> name, const Arguments& arguments) = 0;
     /// An operation that is in the graph for its effect alone (a change of the grad mode, ...).
     virtual graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
+    /// The same for something that is either on or off: two changes with nothing in between are none.
+    virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
     /// What nodes point to lives as long as the graph, which outlives the trace.
     virtual Arena& graph_arena() = 0;
     /// The placeholder of a tensor from outside.

@@ -14,6 +14,13 @@ _callback = None
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def module_call_for(cls: type) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._stator_call(*args, **kwargs)
+
+    return call
+
+
 class Compiled:
     def __init__(self, function: Any, backend: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -47,7 +54,7 @@ class Compiled:
                 errors.raise_unsupported(broken)
             return self.function
         compiled = self.backend(graph_module, tensors)
-        nodes = sum(node.op.startswith("call") for node in graph_module.graph.nodes)
+        nodes = len(graph_module.graph.nodes)
         entry = {
             "graph": str(graph_module.graph),
             "nodes": nodes,
@@ -80,4 +87,5 @@ def collect(callback: Any) -> Any:
 def as_module() -> ModuleType:
     module = ModuleType("stator._C")
     module.Compiled, module.reset, module.collect = Compiled, reset, collect
+    module.module_call_for = module_call_for
     return module

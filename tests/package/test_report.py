@@ -71,7 +71,7 @@ def test_explain_runs_and_reports():
     x = torch.randn(3)
     report = stator.explain(lambda x: torch.relu(x) + 1)(x)
     assert torch.equal(report.result, torch.relu(x) + 1)
-    assert (report.graph_count, report.op_count, report.graph_break_count) == (1, 2, 0)
+    assert (report.graph_count, report.node_count, report.graph_break_count) == (1, 4, 0)
     assert len(report.graph_modules) == 1
     assert report.guards
     assert "relu" in str(report)

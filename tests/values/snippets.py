@@ -39,8 +39,17 @@ def fails_after(n):
 
 def program(statements: str) -> str:
     """A function that runs the statements and gives back `r`, or what was raised, with a tensor captured around it."""
-    body = textwrap.indent(textwrap.dedent(statements).strip(), "        ")
+    lines = textwrap.dedent(statements).strip().split("\n")
+    # Classes come first in a snippet, and are made when its world is.
+    inside = False
+    first = 0
+    while first < len(lines) and (lines[first].startswith("class ") or (inside and lines[first].startswith(" "))):
+        inside = True
+        first += 1
+    classes = "\n".join(lines[:first])
+    body = textwrap.indent("\n".join(lines[first:]), "        ")
     return f"""{PRELUDE}
+{classes}
 def f(x):
     r = None
     try:

@@ -21,7 +21,7 @@ CASES = {
         ["D['a'] = 'other'", "D['a'] = x = torch.ones(2)"],
     ),
     "a key that is missing": (
-        "D = {}\ndef f(x):\n    try:\n        return x + D['a']\n    except KeyError as error:\n        return x, error.args",
+        "D = {}\ndef f(x):\n    try:\n        return x + D['a']\n    except KeyError as error:\n        return x - 1, error.args",
         [unrelated("D['b'] = 1"), "D['a'] = 3"],
     ),
     "all keys of a dict, in order": (
