@@ -12,6 +12,9 @@
     the caller of the compiled function. Entries captured for one backend object are never used for another one.
     `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None).
 
+`module_call_for(cls)`
+    The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`.
+
 `reset()`
     Forgets every entry, and releases all that entries hold.
 

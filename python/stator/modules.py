@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import MemberDescriptorType, MethodType
 from typing import Any, TypeVar
 
+from stator._engine import engine
 from torch import nn
 
 M = TypeVar("M", bound=nn.Module)
@@ -32,9 +33,6 @@ class CompiledModule:
 
     def __init_subclass__(cls) -> None:
         """Ends the chain here: a model's class that keeps a register of its subclasses is not told of this one."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._stator_call(*args, **kwargs)
 
     def __copy__(self) -> CompiledModule:
         return _rebuild(copy.copy(self._stator_original), self._stator_arguments)
@@ -81,6 +79,7 @@ def _class_for(model: type[M]) -> type[M]:
         import _abc
 
         _abc._abc_init(subclass)
+    type.__setattr__(subclass, "__call__", engine().module_call_for(subclass))
     return subclass
 
 

@@ -197,6 +197,21 @@ PyType_Spec kSpec = {
     kSlots,
 };
 
+/// `__call__` of a compiled module: hands the call to the compiled `__call__` in its slot, without Python in between.
+PyObject* call_module(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    Ref<> compiled = Ref<>::steal(PyObject_GetAttr(self, interned("_stator_call")));
+    if (!compiled) return nullptr;
+    return PyObject_Vectorcall(compiled.get(), arguments, static_cast<std::size_t>(count), names);
+}
+
+PyMethodDef kModuleCall = {"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_module)),
+                           METH_FASTCALL | METH_KEYWORDS, "Runs the module compiled."};
+
+PyObject* module_call_for(PyObject*, PyObject* type) {
+    if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "a class is expected");
+    return PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &kModuleCall);
+}
+
 PyObject* reset(PyObject*, PyObject*) {
     // Releasing entries may make and destroy compiled callables: the list is taken before.
     std::vector<Ref<>> all;
@@ -212,6 +227,7 @@ PyObject* collect(PyObject*, PyObject* callback) {
 }
 
 PyMethodDef kFunctions[] = {
+    {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
     {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
     {},

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "graph/node.h"
 #include "shape/infer.h"
+#include "shape/rules.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
@@ -216,6 +217,13 @@ PyObject* shape_time(PyObject*, PyObject* arguments) {
     });
 }
 
+PyObject* shape_has_rule(PyObject*, PyObject* target) {
+    return at_boundary([&] {
+        auto kind = PyUnicode_Check(target) ? graph::NodeKind::Method : graph::NodeKind::Function;
+        return Ref<>::share(shape::has_rule(kind, target) ? Py_True : Py_False);
+    });
+}
+
 PyObject* shape_forget(PyObject*, PyObject*) {
     shape::forget_answers();
     Py_RETURN_NONE;
@@ -337,6 +345,7 @@ PyObject* time_fake(PyObject*, PyObject* arguments) {
 PyMethodDef kMethods[] = {
     {"shape_infer", shape_infer, METH_VARARGS, "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
     {"shape_time", shape_time, METH_VARARGS, "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
+    {"shape_has_rule", shape_has_rule, METH_O, "Whether a callable or a method, by its name, has a rule."},
     {"shape_forget", shape_forget, METH_NOARGS, "Forgets all answers."},
     {"shape_counts", shape_counts, METH_NOARGS, "How questions were answered."},
     {"tensor_meta", tensor_meta, METH_O, "The metadata of a tensor as a dict."},

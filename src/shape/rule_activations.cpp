@@ -27,15 +27,25 @@ bool activation(Call& call) {
     return in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
 }
 
+constexpr int kNotNegative = 1;
+
 /// Parameters only, none of them `inplace`.
 bool parametrized(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !is_floating(self->dtype)) return false;
-    for (std::size_t i = 1; i < 4; ++i)
-        if (call[i].is_given() && !call[i].real()) return false;
+    for (std::size_t i = 1; i < 4; ++i) {
+        if (!call[i].is_given()) continue;
+        auto value = call[i].real();
+        if (!value || (call.variant() == kNotNegative && *value < 0)) return false;
+    }
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
-    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+    return elementwise.gives(OutputType::Common);
+}
+
+bool hardtanh(Call& call) {
+    auto low = call[1].is_given() ? call[1].real() : -1.0, high = call[2].is_given() ? call[2].real() : 1.0;
+    return low && high && *low <= *high && activation(call);
 }
 
 bool gelu(Call& call) {
@@ -81,9 +91,9 @@ void add_activation_rules(Registry& registry) {
     registry.add("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
     registry.add("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
     registry.add("F.elu F.celu", "self alpha? inplace?", activation, 2);
-    registry.add("F.hardtanh", "self min_val? max_val? inplace?", activation, 3);
+    registry.add("F.hardtanh", "self min_val? max_val? inplace?", hardtanh, 3);
     registry.add("F.softplus", "self beta? threshold?", parametrized);
-    registry.add("F.softshrink F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized);
+    registry.add("F.softshrink F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized, kNotNegative);
     registry.add("F.tanhshrink F.softsign F.logsigmoid", "self", parametrized);
     registry.add("F.gelu", "self * approximate?", gelu);
     registry.add("F.glu", "self dim?", glu);

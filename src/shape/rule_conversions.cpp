@@ -86,6 +86,7 @@ bool to(Call& call) {
         if (!copy_keyword.boolean()) return false;
         copy = *copy_keyword.boolean();
     }
+    if (!call[9].is_absent() && call[9].memory_format() != MemoryFormat::Preserve) return false;
     if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given()) return false;
     return converted(call, dtype, device, copy);
 }
@@ -114,7 +115,7 @@ bool copy_into(Call& call) {
 
 void add_conversion_rules(Registry& registry) {
     // The first four are positional and mean different things in different forms; keywords have places of their own.
-    registry.add_neutral("Tensor.to", "self *1? *2? *3? *4? * device? dtype? non_blocking? copy?", to);
+    registry.add_neutral("Tensor.to", "self *1? *2? *3? *4? * device? dtype? non_blocking? copy? memory_format?", to);
     const std::pair<const char*, Dtype> fixed[] = {
         {"Tensor.float", kFloat}, {"Tensor.double", kDouble}, {"Tensor.half", kHalf},   {"Tensor.bfloat16", kBFloat16},
         {"Tensor.long", kLong},   {"Tensor.int", kInt},       {"Tensor.short", kShort}, {"Tensor.bool", kBool},

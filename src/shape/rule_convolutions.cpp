@@ -45,7 +45,8 @@ bool convolution(Call& call) {
     auto groups = call[6].integer_or(1);
     if (!image || !stride || !dilation || !groups || *groups <= 0) return false;
     std::optional<Dims> padding;
-    if (call[4].string() == "valid")
+    bool keeps_size = call[4].string() == "same";
+    if (keeps_size || call[4].string() == "valid")
         padding = Dims(spatial, Dim(0));
     else
         padding = for_each_dimension(call[4], spatial, 0);
@@ -53,7 +54,14 @@ bool convolution(Call& call) {
     if (weight->sizes[1] * *groups != image->channels || weight->sizes[0] % *groups != 0) return false;
     if (bias != nullptr && bias->sizes != Dims{weight->sizes[0]}) return false;
     Dims kernel(weight->sizes.begin() + 2, weight->sizes.end());
-    auto sizes = convolved_sizes(image->spatial, kernel, *stride, *padding, *dilation);
+    std::optional<Dims> sizes;
+    if (keeps_size) {
+        for (std::size_t i = 0; i < spatial; ++i)
+            if ((*stride)[i] != 1 || (*dilation)[i] <= 0) return false;
+        sizes = image->spatial;
+    } else {
+        sizes = convolved_sizes(image->spatial, kernel, *stride, *padding, *dilation);
+    }
     if (!sizes || element_count(input->sizes) == 0 || element_count(weight->sizes) == 0) return false;
     Dims result = image->batch;
     result.push_back(weight->sizes[0]);

@@ -190,8 +190,6 @@ constexpr Named kBinary[] = {
     {"floor_divide", kCommon | kNoComplex | kNoBool},
     {"remainder", kCommon | kNoComplex | kNoBool},
     {"fmod", kCommon | kNoComplex | kNoBool},
-    {"atan2", kToFloat | kNoComplex},
-    {"arctan2", kToFloat | kNoComplex},
     {"eq", kToBool | kNoGrad},
     {"ne", kToBool | kNoGrad},
     {"not_equal", kToBool | kNoGrad},
@@ -209,7 +207,7 @@ constexpr Named kBinary[] = {
 /// Both sides have to be tensors.
 constexpr Named kBinaryTensors[] = {
     {"maximum", kCommon | kNoComplex}, {"minimum", kCommon | kNoComplex}, {"fmax", kCommon | kNoComplex},
-    {"fmin", kCommon | kNoComplex},    {"logical_and", kToBool | kNoGrad}, {"logical_or", kToBool | kNoGrad},
+    {"fmin", kCommon | kNoComplex},    {"atan2", kToFloat | kNoComplex},   {"arctan2", kToFloat | kNoComplex}, {"logical_and", kToBool | kNoGrad}, {"logical_or", kToBool | kNoGrad},
     {"logical_xor", kToBool | kNoGrad},
 };
 

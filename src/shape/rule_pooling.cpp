@@ -42,7 +42,7 @@ bool max_pool(Call& call) {
 
 bool average_pool(Call& call) {
     if (call[5].is_given() && !call[5].boolean()) return false;
-    if (!call[6].is_absent()) return false;  // divisor_override may not be zero
+    if (!call[6].is_absent() && (!call[6].integer() || *call[6].integer() == 0)) return false;
     return pool(call, static_cast<std::size_t>(call.variant()), call[2], Operand(), call[4].boolean_or(false));
 }
 

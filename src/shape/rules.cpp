@@ -8,12 +8,16 @@ namespace stator::shape {
 
 namespace {
 
+/// Many operations refuse tensors of more than 64.
+constexpr std::size_t kMostDimensions = 32;
+
 /// Rules speak of ordinary tensors: strided, of ordinary dtypes, with known sizes, without conjugate or negative bits, of
 /// no subclass. An inference tensor is ordinary in inference mode.
 bool is_ordinary(const TensorMeta& meta, const torch_room::ResultState& state) {
     if (meta.layout != torch_room::Layout{} || !torch_room::is_ordinary(meta.dtype) || meta.is_wrapped_number) return false;
     if (meta.dispatch_keys != 0 && !(state.inference && meta.dispatch_keys == torch_room::trait::kInference)) return false;
     if (meta.python_class != torch_room::tensor_class() && meta.python_class != torch_room::parameter_class()) return false;
+    if (meta.dimensions() > kMostDimensions) return false;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i)
         if (!meta.sizes[i].is_known() || !meta.strides[i].is_known()) return false;
     return meta.storage_offset.is_known();
@@ -53,6 +57,10 @@ bool answer_by_rule(Store& store, const Question& question, const torch_room::Re
     answer = Answer();
     kept.clear();
     return false;
+}
+
+bool has_rule(graph::NodeKind kind, Borrowed<> target) {
+    return Registry::get().find({kind, target, {}, {}}) != nullptr;
 }
 
 }  // namespace stator::shape

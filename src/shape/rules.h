@@ -14,4 +14,7 @@ namespace stator::shape {
 bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
                     std::vector<Ref<>>& kept);
 
+/// Whether there is a rule for this callable or method at all.
+bool has_rule(graph::NodeKind kind, Borrowed<> target);
+
 }  // namespace stator::shape

@@ -83,6 +83,13 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+    // What Stator compiled is called inside other code that it compiles: as if it was not compiled by itself.
+    for (const char* part : {"_stator_callable", "_stator_original"}) {
+        if (cpython::lookup_in_mro(class_, interned(part), nullptr) == nullptr) continue;
+        Outcome inner = get_attribute(tracer, interned(part));
+        STATOR_CHECK(!inner.is_pending(), "a slot is read at once");
+        return operations::call(tracer, inner.value(), arguments);
+    }
     if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
         return Handlers::instance().find(raw)(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type)

@@ -14,6 +14,13 @@ _callback = None
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def module_call_for(cls: type) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._stator_call(*args, **kwargs)
+
+    return call
+
+
 class Compiled:
     def __init__(self, function: Any, backend: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -80,4 +87,5 @@ def collect(callback: Any) -> Any:
 def as_module() -> ModuleType:
     module = ModuleType("stator._C")
     module.Compiled, module.reset, module.collect = Compiled, reset, collect
+    module.module_call_for = module_call_for
     return module

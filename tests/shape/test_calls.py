@@ -1,0 +1,270 @@
+"""Forms of calls that the operator database does not have, against FakeTensor; and chains of operations at random."""
+
+from __future__ import annotations
+
+import operator
+import random
+from typing import Any
+
+import against_fake
+import pytest
+import torch
+import torch.nn.functional as F
+
+from stator import _C
+
+
+def tensor(*sizes: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
+    made = torch.randn(*sizes).to(dtype) if dtype.is_floating_point else torch.ones(*sizes, dtype=dtype)
+    return made.requires_grad_(grad)
+
+
+X = tensor(4, 6)
+G = tensor(4, 6, grad=True)
+N = tensor(4, 6, grad=True) * 1  # has a grad_fn
+I = tensor(4, 6, dtype=torch.int64)
+B = I > 0
+IMAGE = tensor(2, 3, 8, 8)
+INDEX = torch.tensor([0, 2, 1])
+
+AGREE: list[tuple[Any, tuple, dict]] = [
+    (operator.add, (X, 1), {}),
+    (operator.add, (1, X), {}),
+    (operator.add, (I, 1.5), {}),
+    (operator.add, (I, True), {}),
+    (operator.add, (B, 1), {}),
+    (operator.add, (B, True), {}),
+    (operator.add, (I, 1j), {}),
+    (operator.sub, (2, G), {}),
+    (operator.truediv, (1, I), {}),
+    (operator.pow, (2, I), {}),
+    (operator.pow, (X, 2), {}),
+    (operator.mod, (I, 3), {}),
+    (operator.and_, (B, B), {}),
+    (operator.invert, (B,), {}),
+    (operator.lt, (X, 0), {}),
+    (operator.matmul, (X, tensor(6, 3)), {}),
+    (operator.iadd, (N, 1), {}),
+    (operator.iadd, (tensor(4, 6), G), {}),
+    (operator.imul, (X, X), {}),
+    ("__radd__", (X, 1), {}),
+    ("__rsub__", (X, 1), {}),
+    ("__rtruediv__", (I, 1), {}),
+    ("add_", (tensor(4, 6), N), {"alpha": 2}),
+    ("mul_", (N, 2), {}),
+    (torch.add, (), {"input": X, "other": 2}),
+    (torch.add, (tensor(3, dtype=torch.float16), torch.tensor(2.0)), {}),
+    (torch.add, (tensor(3, dtype=torch.int32), torch.tensor(2, dtype=torch.int64)), {}),
+    (torch.add, (torch.tensor(1, dtype=torch.int32), torch.tensor(2, dtype=torch.int64)), {}),
+    (torch.mul, (tensor(4, 1), tensor(1, 6, grad=True)), {}),
+    (torch.where, (B, X, 0.0), {}),
+    (torch.where, (B, X, I), {}),
+    ("where", (X, B, G), {}),
+    ("view", (X, 2, 12), {}),
+    ("view", (X, -1), {}),
+    ("reshape", (X.t(), 24), {}),
+    ("permute", (IMAGE, 0, 2, 3, 1), {}),
+    ("permute", (IMAGE, (0, 2, 3, 1)), {}),
+    ("permute", (IMAGE,), {"dims": (0, 2, 3, 1)}),
+    ("expand", (tensor(1, 6), 4, -1), {}),
+    ("repeat", (X, 2, 1), {}),
+    ("flip", (X, 0), {}),
+    (getattr, (X, "T"), {}),
+    (getattr, (IMAGE, "mT"), {}),
+    (operator.getitem, (IMAGE, 0), {}),
+    (operator.getitem, (IMAGE, -1), {}),
+    (operator.getitem, (IMAGE, (slice(None), 1)), {}),
+    (operator.getitem, (IMAGE, (..., None, slice(1, 7, 2))), {}),
+    (operator.getitem, (IMAGE, (None, 0, ..., slice(-3, None))), {}),
+    (operator.getitem, (IMAGE, None), {}),
+    (operator.getitem, (IMAGE, ...), {}),
+    (operator.getitem, (IMAGE, slice(5, 1)), {}),
+    (operator.getitem, (X, (INDEX,)), {}),
+    (operator.getitem, (X, (slice(None), INDEX)), {}),
+    (operator.getitem, (IMAGE, (0, INDEX)), {}),
+    (operator.setitem, (tensor(4, 6), 0, 1.0), {}),
+    (operator.setitem, (tensor(4, 6), (slice(None), 1), tensor(4)), {}),
+    (operator.setitem, (tensor(4, 6), slice(0, 2), tensor(1, 2, 6, grad=True)), {}),
+    (operator.setitem, (N, (..., 0), 1), {}),
+    (F.relu, (X,), {"inplace": True}),
+    (F.relu, (G,), {}),
+    (F.gelu, (X,), {"approximate": "tanh"}),
+    (F.leaky_relu, (X, 0.1, True), {}),
+    (F.dropout, (X,), {}),
+    (F.dropout, (X, 0.1, False), {}),
+    (F.dropout, (G,), {"p": 0.0}),
+    (F.dropout, (X.t(), 0.3), {}),
+    (F.embedding, (INDEX, tensor(5, 7, grad=True)), {}),
+    (F.embedding, (I, tensor(5, 7), 1), {}),
+    (F.softmax, (X,), {"dim": -1}),
+    (F.log_softmax, (G, 1), {"dtype": torch.float64}),
+    (F.linear, (tensor(2, 3, 6), tensor(5, 6, grad=True), tensor(5)), {}),
+    (F.linear, (tensor(6), tensor(5, 6)), {}),
+    (F.linear, (tensor(3, 2, 6).transpose(0, 1), tensor(5, 6)), {}),
+    (F.conv2d, (IMAGE, tensor(4, 3, 3, 3), None, 2, 1), {}),
+    (F.conv2d, (tensor(3, 8, 8), tensor(4, 3, 3, 3)), {"padding": "valid"}),
+    (F.conv1d, (tensor(2, 3, 9), tensor(4, 3, 3), tensor(4)), {"dilation": 2}),
+    (F.conv_transpose2d, (IMAGE, tensor(3, 4, 3, 3)), {"stride": 2, "output_padding": 1}),
+    (F.batch_norm, (IMAGE, tensor(3), tensor(3), tensor(3), tensor(3), True), {}),
+    (F.batch_norm, (IMAGE, tensor(3), tensor(3)), {}),
+    (F.layer_norm, (X, (6,), tensor(6, grad=True), tensor(6)), {}),
+    (F.max_pool2d, (IMAGE, 2), {}),
+    (F.max_pool2d, (IMAGE, 3, 2, 1), {"ceil_mode": True}),
+    (F.avg_pool2d, (IMAGE, 2), {}),
+    (F.adaptive_avg_pool2d, (IMAGE, (1, None)), {}),
+    (F.adaptive_avg_pool2d, (IMAGE, 1), {}),
+    (F.pad, (IMAGE, (1, 1)), {}),
+    (F.cross_entropy, (tensor(3, 5, grad=True), INDEX), {}),
+    (F.mse_loss, (X, G), {}),
+    (torch.matmul, (tensor(2, 1, 3, 4), tensor(5, 4, 6)), {}),
+    (torch.matmul, (tensor(4), tensor(5, 4, 6)), {}),
+    (torch.matmul, (tensor(3, 4), tensor(5, 4, 6)), {}),
+    (torch.cat, ([X, G],), {}),
+    (torch.cat, ((X, I), -1), {}),
+    (torch.cat, ([IMAGE.contiguous(memory_format=torch.channels_last)] * 2, 1), {}),
+    (torch.stack, ([X, X], 1), {}),
+    (torch.max, (X,), {}),
+    (torch.max, (X, 1), {}),
+    (torch.max, (X, G), {}),
+    (torch.sum, (I,), {}),
+    ("sum", (G, -1, True), {}),
+    ("mean", (G,), {"dim": (0, 1)}),
+    ("var", (X,), {"dim": -1, "correction": 0}),
+    ("std", (X, 1), {}),
+    (torch.arange, (5,), {}),
+    (torch.arange, (0, 1, 0.3), {}),
+    (torch.arange, (4,), {"dtype": torch.float32, "device": "cpu"}),
+    (torch.zeros, (2, 3), {}),
+    (torch.zeros, ((2, 3),), {"dtype": torch.int64}),
+    (torch.zeros, (3,), {"requires_grad": True}),
+    (torch.rand, (3,), {}),
+    (torch.full, ((2, 3), 1), {}),
+    (torch.full, ((2, 3), 1.5), {"device": torch.device("cpu")}),
+    (torch.zeros_like, (X.t(),), {}),
+    (torch.empty_like, (G,), {"dtype": torch.float64}),
+    ("new_zeros", (G, 3, 4), {}),
+    ("new_full", (I, (2,), 3), {}),
+    (torch.tensor, ([[1, 2], [3, 4]],), {}),
+    (torch.tensor, ([1, 2.5],), {}),
+    (torch.tensor, (True,), {}),
+    ("to", (X, torch.float64), {}),
+    ("to", (G, torch.float32), {}),
+    ("to", (X.t(), torch.int64), {}),
+    ("to", (X, "cpu"), {}),
+    ("to", (X, "cpu", torch.float16), {}),
+    ("to", (X, torch.device("cpu")), {"dtype": torch.bfloat16, "non_blocking": True}),
+    ("to", (X, I), {}),
+    ("to", (X,), {"dtype": torch.float32, "copy": True}),
+    ("float", (I,), {}),
+    ("float", (X,), {}),
+    ("type_as", (X, I), {}),
+    ("clone", (G.t(),), {}),
+    ("contiguous", (X.t(),), {}),
+    ("contiguous", (G,), {}),
+    ("detach", (G,), {}),
+    ("copy_", (tensor(4, 6), G), {}),
+    ("fill_", (tensor(4, 6), 2), {}),
+    ("zero_", (N,), {}),
+    ("masked_fill", (X, B, -1e9), {}),
+    ("masked_fill_", (tensor(4, 6), B, 0), {}),
+    ("clamp", (X,), {"min": 0}),
+    ("size", (X,), {}),
+    ("size", (X, -1), {}),
+    ("dim", (X,), {}),
+    ("numel", (X,), {}),
+]
+
+
+@pytest.mark.parametrize("target, args, kwargs", AGREE, ids=[against_fake.show(*entry) for entry in AGREE])
+def test_a_rule_agrees_with_fake_tensor(target: Any, args: tuple, kwargs: dict) -> None:
+    verdict = against_fake.compare(target, args, kwargs)
+    assert verdict.kind == "agrees", verdict
+
+
+REFUSED: list[tuple[Any, tuple, dict]] = [
+    (torch.add, (X, tensor(5)), {}),
+    (operator.sub, (B, B), {}),
+    (operator.getitem, (X, 9), {}),
+    ("view", (X, 5), {}),
+    ("view", (X.t(), 24), {}),
+    ("add_", (G, 1), {}),
+    ("add_", (tensor(6), X), {}),
+    ("add_", (tensor(1, 6).expand(4, 6), 1), {}),
+    ("add_", (tensor(4, dtype=torch.int64), 1.5), {}),
+    (F.linear, (X, tensor(5, 7)), {}),
+    (torch.cat, ([X, tensor(4, 5)],), {}),
+    (F.conv2d, (IMAGE, tensor(4, 2, 3, 3)), {}),
+    (F.layer_norm, (X, (5,)), {}),
+    (torch.pow, (I, -1), {}),
+]
+
+
+@pytest.mark.parametrize("target, args, kwargs", REFUSED, ids=[against_fake.show(*entry) for entry in REFUSED])
+def test_what_pytorch_refuses_is_refused(target: Any, args: tuple, kwargs: dict) -> None:
+    assert _C.shape_infer(target, args, kwargs, "rule") is None
+    assert isinstance(against_fake.run_real(target, args, kwargs), Exception)
+
+
+def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, tuple, dict]:
+    x = draw.choice(values)
+    dims = x.dim()
+    dim = draw.randrange(-dims, dims) if dims else 0
+    choices: list[tuple[Any, tuple, dict]] = [
+        (draw.choice([operator.add, operator.mul, torch.sub, torch.maximum]), (x, x), {}),
+        (operator.add, (x, draw.choice([1, 2.5, True])), {}),
+        (operator.mul, (x, draw.choice(values)), {}),
+        (draw.choice([torch.sin, torch.exp, F.relu, torch.abs, torch.sigmoid]), (x,), {}),
+        (draw.choice([torch.sum, torch.amax, torch.any]), (x,), {"dim": dim, "keepdim": draw.random() < 0.5}),
+        ("to", (x, draw.choice([torch.float32, torch.int64, torch.bfloat16])), {}),
+        ("clone", (x,), {}),
+        ("contiguous", (x,), {}),
+        (torch.unsqueeze, (x, draw.randrange(-dims - 1, dims + 1)), {}),
+        ("reshape", (x, -1), {}),
+        ("detach", (x,), {}),
+        ("add_", (x, 1), {}),
+        ("mul_", (x, draw.choice(values)), {}),
+        (operator.gt, (x, 0), {}),
+    ]
+    if dims:
+        choices += [
+            (torch.transpose, (x, dim, draw.randrange(dims)), {}),
+            ("permute", (x, draw.sample(range(dims), dims)), {}),
+            (operator.getitem, (x, draw.choice([0, slice(0, 1), None, ..., slice(None, None, 2)])), {}),
+            (torch.squeeze, (x,), {}),
+            (torch.cat, ([x, x], dim), {}),
+            (torch.chunk, (x, 2, dim), {}),
+            (torch.flatten, (x,), {}),
+            ("expand", (x, 2, *x.shape), {}),
+            (torch.softmax, (x, dim), {}),
+            (torch.cumsum, (x, dim), {}),
+        ]
+    if dims >= 2:
+        choices += [(torch.matmul, (x, x.transpose(-1, -2)), {}), (F.linear, (x, torch.randn(3, x.shape[-1])), {})]
+    return draw.choice(choices)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chains_of_ten(seed: int) -> None:
+    draw = random.Random(seed)
+    torch.manual_seed(seed)
+    values = [
+        torch.randn(draw.choice([(2, 3, 4), (3, 4), (1, 4), (2, 3, 2, 2)]), requires_grad=draw.random() < 0.5),
+        torch.randn(3, 4).t(),
+        torch.arange(12).reshape(3, 4),
+    ]
+    length = 0
+    while length < 10:
+        target, args, kwargs = random_step(draw, values)
+        verdict = against_fake.compare(target, args, kwargs)
+        assert verdict.kind in ("agrees", "no rule", "fake differs from eager"), (against_fake.show(target, args, kwargs), verdict)
+        if verdict.kind == "fake differs from eager":
+            continue
+        try:
+            result = against_fake.call(target, args, kwargs)
+        except (RuntimeError, IndexError, NotImplementedError):
+            assert verdict.kind == "no rule"
+            continue
+        length += 1
+        result = result[0] if isinstance(result, tuple) else result
+        if result.numel() < 4000:
+            values.append(result)

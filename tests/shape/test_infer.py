@@ -1,0 +1,193 @@
+"""The cache, the fallback, and what an answer says besides metadata."""
+
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from stator import _C
+
+X = torch.randn(8, 4)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache() -> None:
+    _C.shape_forget()
+
+
+def counted(target: Any, args: tuple, kwargs: dict | None = None) -> dict[str, int]:
+    """How the question was answered."""
+    before = _C.shape_counts()
+    _C.shape_infer(target, args, kwargs or {})
+    after = _C.shape_counts()
+    return {key: after[key] - before[key] for key in after if after[key] != before[key]}
+
+
+def text(target: Any, args: tuple, kwargs: dict | None = None, way: str = "any") -> str:
+    return _C.shape_infer(target, args, kwargs or {}, way)["text"]
+
+
+def test_a_question_is_answered_once() -> None:
+    assert counted(torch.add, (X, X)) == {"rules": 1}
+    assert counted(torch.add, (X, X)) == {"hits": 1}
+    # The same metadata, not the same tensor.
+    assert counted(torch.erfinv, (X,)) == {"rules": 1}
+    assert counted(torch.erfinv, (torch.randn(8, 4),)) == {"hits": 1}
+    assert counted(torch.linalg.norm, (X,)) == {"fallbacks": 1}
+    assert counted(torch.linalg.norm, (torch.randn(8, 4),)) == {"hits": 1}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ((X, 1.0), {}),
+        ((X, True), {}),
+        ((X, 2), {}),
+        ((X, 1), {"alpha": 1}),
+        ((X.double(), 1), {}),
+        ((torch.randn(4, 8).t(), 1), {}),
+        ((torch.randn(8, 4, requires_grad=True), 1), {}),
+        ((torch.nn.Parameter(X.clone()), 1), {}),
+        ((torch.randn(10, 4)[2:], 1), {}),
+    ],
+    ids=str,
+)
+def test_what_differs_is_another_question(other: tuple) -> None:
+    counted(torch.add, (X, 1))
+    assert "hits" not in counted(torch.add, *other)
+    assert counted(torch.add, (X, 1)) == {"hits": 1}
+
+
+def test_constants_are_told_by_type_and_value() -> None:
+    assert "hits" not in counted("view", (X, (4, 8)))
+    assert "hits" not in counted("view", (X, [4, 8]))
+    assert "hits" not in counted("view", (X, torch.Size((4, 8))))
+    assert counted("view", (X, (4, 8))) == {"hits": 1}
+
+
+def test_one_tensor_twice_is_not_two_tensors() -> None:
+    y = torch.randn(8, 4)
+    assert "hits" not in counted("add_", (y, y))
+    assert "hits" not in counted("add_", (y, X))
+    assert counted("add_", (X, X)) == {"hits": 1}
+
+
+def test_state_is_part_of_the_question() -> None:
+    grad = torch.randn(8, 4, requires_grad=True)
+    assert text(torch.mul, (grad, grad)) == "f32[8, 4] grad_fn"
+    with torch.no_grad():
+        assert text(torch.mul, (grad, grad)) == "f32[8, 4]"
+    with torch.inference_mode():
+        assert text(torch.mul, (grad, grad)) == "f32[8, 4] inference"
+    with torch.autocast("cpu", torch.bfloat16):
+        assert text(F.linear, (X, torch.randn(3, 4))) == "bf16[8, 3]"
+    assert text(F.linear, (X, torch.randn(3, 4))) == "f32[8, 3]"
+    assert text(torch.zeros, (2,)) == "f32[2]"
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert text(torch.zeros, (2,)) == "f64[2]"
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_simulated_modes() -> None:
+    grad = torch.randn(8, 4, requires_grad=True)
+    assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), False, False) == "f32[8, 4]"
+    assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), False, True) == "f32[8, 4] inference"
+    with torch.no_grad():
+        assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), True, False) == "f32[8, 4] grad_fn"
+        assert not torch.is_grad_enabled()
+    cast = _C.with_modes(lambda: text(F.linear, (X, torch.randn(3, 4))), True, False, torch.bfloat16)
+    assert cast == "bf16[8, 3]"
+    assert not torch.is_autocast_enabled("cpu")
+    assert torch.is_grad_enabled()
+
+
+def test_what_an_answer_says() -> None:
+    y = torch.randn(4)
+    grad = torch.randn(4, requires_grad=True)
+    assert text("add_", (y, grad)) == "argument 0: f32[4] grad_fn, writes 0, 0 becomes f32[4] grad_fn"
+    assert text("requires_grad_", (y,)) == "argument 0: f32[4] requires_grad, 0 becomes f32[4] requires_grad"
+    assert text("t", (X,)) == "view of 0: f32[4, 8] strides [1, 4]"
+    assert text(torch.split, (X, 4)) == "view of 0: (f32[4, 4], f32[4, 4] offset 16)"
+    assert text("resize_", (y, (8,))) == "argument 0: f32[8], writes 0, 0 becomes f32[8]"
+    assert text("t_", (X.clone(),)).startswith("argument 0: f32[4, 8]")
+    assert text(torch.rand, (3,)) == "f32[3], random"
+    assert text(torch.bernoulli, (X,)) == "f32[8, 4], random"
+    assert text(torch.nn.init.normal_, (X.clone(),)).endswith("writes 0, random")
+    assert text(torch.add, (X, X), {"out": torch.empty(8, 4)}) == "argument 1: f32[8, 4], writes 1"
+    assert text("is_floating_point", (X,)) == "True"
+    statistics = torch.zeros(4), torch.ones(4)
+    for way in ("rule", "fallback"):
+        assert text(F.batch_norm, (X, *statistics, None, None, True), {}, way) == "f32[8, 4], writes 1, writes 2"
+        assert text(F.batch_norm, (X, *statistics, None, None, False), {}, way) == "f32[8, 4]"
+
+
+def test_contents_can_not_be_known() -> None:
+    for target, args in [("item", (X[0, 0],)), (torch.nonzero, (X,)), (operator.getitem, (X, X > 0)), (torch.unique, (X,))]:
+        answer = _C.shape_infer(target, args, {})
+        assert answer["status"] == "data-dependent", answer
+        assert answer["reason"]
+
+
+def test_the_unknown_is_unsupported() -> None:
+    class Odd(torch.Tensor):
+        pass
+
+    answer = _C.shape_infer(torch.add, (X.as_subclass(Odd), 1), {})
+    assert answer["status"] == "unsupported" and "subclass" in answer["reason"]
+    sparse = _C.shape_infer("to_sparse", (X,), {})
+    assert sparse["status"] == "unsupported"
+
+
+def test_pytorch_raises_its_own_error() -> None:
+    with pytest.raises(RuntimeError, match="broadcast"):
+        _C.shape_infer(torch.add, (X, torch.randn(3)), {})
+    with pytest.raises(IndexError):
+        _C.shape_infer(torch.sum, (X, 7), {})
+    with pytest.raises(TypeError):
+        _C.shape_infer(torch.add, (X, "one"), {})
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        _C.shape_infer("add_", (torch.randn(3, requires_grad=True), 1), {})
+
+
+def test_nothing_is_touched() -> None:
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    x = torch.arange(6.0)
+    _C.shape_infer(torch.rand, (3,), {}, "fallback")
+    _C.shape_infer("add_", (x, 1), {}, "fallback")
+    _C.shape_infer(torch.manual_seed, (7,), {}, "fallback")
+    _C.shape_infer(F.dropout, (x,), {}, "fallback")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    assert x._version == 0
+
+
+def test_answers_outlive_a_full_cache() -> None:
+    """More questions than the cache holds: it starts anew, and goes on being right."""
+    x = torch.randn(1, 50000)
+    for i in range(1, 34000):
+        if i % 1000 == 0:
+            assert text("narrow", (x, 1, i, 3)) == f"view of 0: f32[1, 3] offset {i}"
+        else:
+            _C.shape_infer("narrow", (x, 1, i, 3), {})
+
+
+def test_rules_need_no_fake_mode() -> None:
+    """Making a FakeTensorMode imports torch._dynamo; a question that a rule answers must not."""
+    program = (
+        "import sys, torch\n"
+        "from stator import _C\n"
+        "x = torch.randn(3, 4)\n"
+        "_C.shape_infer(torch.add, (x, 1), {})\n"
+        "_C.tensor_check(x); _C.global_state()\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -1,0 +1,193 @@
+"""Every rule against FakeTensor, with the samples of PyTorch's operator database.
+
+By default a few samples of each operation; STATOR_LONG_TESTS=1 takes many, over more dtypes and layouts.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import against_fake
+import pytest
+import torch
+from against_fake import Verdict
+from torch.testing._internal.common_methods_invocations import op_db
+
+from stator import _C
+
+LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
+SAMPLES = 12 if LONG else 2
+DTYPES = (
+    [torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64, torch.float64, torch.uint8, torch.float16]
+    if LONG
+    else [torch.float32, torch.int64, torch.bool]
+)
+
+# Where FakeTensor is wrong: the rule gives what a real run gives.
+FAKE_DIFFERS = {
+    "div": "floor division by a tensor without dimensions: FakeTensor's decomposition forgets the layout of the other",
+    "floor_divide": "as div",
+    "empty_like": "strides of a tensor without elements: FakeTensor computes new ones, PyTorch keeps them",
+    "zeros_like": "as empty_like",
+    "ones_like": "as empty_like",
+    "full_like": "as empty_like",
+    "rand_like": "as empty_like",
+    "randn_like": "as empty_like",
+}
+# In inference mode FakeTensor makes views through operations that forget that their base requires grad.
+FAKE_DIFFERS_IN_INFERENCE = {
+    name: "a view of a tensor that requires grad, in inference mode"
+    for name in "broadcast_to expand_as reshape reshape_as view_as flatten unflatten movedim ravel".split()
+}
+
+# Operations that have to have a rule for at least one of their samples.
+COVERED = set(
+    """
+    add sub mul div floor_divide remainder fmod pow eq ne lt le gt ge neg abs sqrt rsqrt exp log sin cos tanh sigmoid bitwise_not
+    bitwise_and bitwise_or logical_and logical_not clamp masked_fill maximum minimum isnan lerp addcmul addcdiv
+    nn.functional.relu nn.functional.leaky_relu nn.functional.silu nn.functional.gelu nn.functional.softplus
+    nn.functional.hardtanh nn.functional.linear matmul bmm mm addmm baddbmm mv dot
+    nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose2d
+    nn.functional.batch_norm nn.functional.layer_norm nn.functional.group_norm nn.functional.rms_norm
+    nn.functional.max_pool2d nn.functional.avg_pool2d nn.functional.adaptive_avg_pool2d nn.functional.pad
+    nn.functional.cross_entropy nn.functional.mse_loss softmax log_softmax
+    view reshape flatten transpose permute movedim squeeze unsqueeze expand expand_as repeat contiguous chunk split unbind
+    narrow select diagonal roll flip tril triu __getitem__ cat stack index_select gather topk sort argmax cumsum
+    sum mean var std amax amin any all prod logsumexp argmin arange zeros ones full empty eye linspace
+    zeros_like ones_like empty_like full_like new_zeros new_ones new_full to clone float long bool half
+    """.split()
+)
+
+
+OPERATIONS = [op for op in op_db if any(_C.shape_has_rule(form) for form in against_fake.forms(op))]
+
+
+def samples(op: Any, dtype: torch.dtype, requires_grad: bool, count: int = SAMPLES) -> list[tuple[tuple, dict]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            drawn = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count))
+        except Exception:  # noqa: BLE001 - a sample that can't be made here is none
+            return []
+    return [((sample.input, *sample.args), sample.kwargs) for sample in drawn]
+
+
+def verdicts(op: Any, calls: list[tuple[tuple, dict]]) -> Iterator[tuple[Any, tuple, dict, Verdict]]:
+    for args, kwargs in calls:
+        for form in filter(_C.shape_has_rule, against_fake.forms(op)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield form, args, kwargs, against_fake.compare(form, args, kwargs)
+
+
+class Tally:
+    """Counts verdicts and collects what must not be."""
+
+    def __init__(self, known: dict[str, str]) -> None:
+        self.known = known
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.with_rule: set[str] = set()
+        self.wrong: list[str] = []
+
+    def add(self, op: Any, form: Any, args: tuple, kwargs: dict, verdict: Verdict) -> None:
+        self.counts[verdict.kind] += 1
+        if verdict.kind != "no rule":
+            self.with_rule.add(op.name)
+        if verdict.kind == "differs" or (verdict.kind == "fake differs from eager" and op.name not in self.known):
+            self.wrong.append(f"{op.name}: {against_fake.show(form, args, kwargs)}: {verdict.kind}: {verdict.detail}")
+
+    def check(self) -> None:
+        assert not self.wrong, f"{len(self.wrong)} answers are wrong:\n" + "\n".join(self.wrong[:40])
+
+
+def test_samples_of_the_operator_database() -> None:
+    tally = Tally(FAKE_DIFFERS)
+    for op in OPERATIONS:
+        for dtype in DTYPES:
+            if not op.supports_dtype(dtype, "cpu"):
+                continue
+            for requires_grad in (False, True):
+                if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+                    continue
+                calls = samples(op, dtype, requires_grad)
+                others = calls if LONG else calls[:1]
+                calls = calls + [other for call in others for other in against_fake.relayouts(*call)]
+                for form, args, kwargs, verdict in verdicts(op, calls):
+                    tally.add(op, form, args, kwargs, verdict)
+    tally.check()
+    assert tally.counts["agrees"] > 5000
+    known_to_torch = {op.name for op in op_db}
+    missing = (COVERED & known_to_torch) - tally.with_rule
+    assert not missing, f"no rule answered for {sorted(missing)}"
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference", "inference tensors", "autocast", "float64 by default"])
+def test_other_modes(mode: str) -> None:
+    entered = {
+        "no_grad": torch.no_grad,
+        "inference": torch.inference_mode,
+        "inference tensors": torch.inference_mode,
+        "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+        "float64 by default": default_float64,
+    }[mode]
+    inside = mode == "inference tensors"
+    tally = Tally(FAKE_DIFFERS | (FAKE_DIFFERS_IN_INFERENCE if mode == "inference" else {}))
+    for op in OPERATIONS:
+        for dtype in (torch.float32, torch.int64):
+            if not op.supports_dtype(dtype, "cpu"):
+                continue
+            with torch.inference_mode() if inside else contextlib.nullcontext():
+                calls = samples(op, dtype, dtype.is_floating_point and not inside, 6 if LONG else 1)
+            with entered():
+                for form, args, kwargs, verdict in verdicts(op, calls):
+                    tally.add(op, form, args, kwargs, verdict)
+    tally.check()
+    assert tally.counts["agrees"] > 100
+
+
+@contextlib.contextmanager
+def default_float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_what_pytorch_rejects_has_no_rule() -> None:
+    rejected = 0
+    wrong: list[str] = []
+    for op in OPERATIONS:
+        if op.error_inputs_func is None:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                errors = list(op.error_inputs("cpu"))
+            except Exception:  # noqa: BLE001
+                continue
+        for error in errors:
+            sample = error.sample_input
+            args = (sample.input, *sample.args)
+            real = against_fake.run_real(op.op, args, sample.kwargs)
+            if not isinstance(real, Exception):
+                continue
+            rejected += 1
+            try:
+                answer = _C.shape_infer(op.op, args, sample.kwargs, "rule")
+            except Exception as raised:  # noqa: BLE001
+                pytest.fail(f"{against_fake.show(op.op, args, sample.kwargs)} raised {raised!r} in a rule")
+            if answer is None:
+                continue
+            # What depends on the contents of tensors is refused when it runs, by FakeTensor as by a rule.
+            verdict = against_fake.compare(op.op, args, sample.kwargs)
+            if verdict.kind != "agrees":
+                wrong.append(f"{against_fake.show(op.op, args, sample.kwargs)}: {verdict.detail}")
+    assert not wrong, "\n".join(wrong)
+    assert rejected > 150
