@@ -10,7 +10,7 @@
 #include "value/exception.h"
 #include "value/function.h"
 #include "value/identity.h"
-#include "value/item_iterator.h"
+#include "value/iterator.h"
 #include "value/keys.h"
 #include "value/percent_format.h"
 #include "value/sequence.h"
@@ -209,6 +209,12 @@ Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
     co_return tracer.boolean(PyObject_IsTrue(answer->object()) == 1);
 }
 
+/// Whether a class of the program's is iterated through its `__getitem__` alone.
+bool iterates_by_index(Tracer& tracer, Value* value) {
+    return value->kind == Kind::Object && user_method(tracer, value, "__getitem__") != nullptr &&
+           cpython::lookup_in_mro(value->type(), interned("__iter__"), nullptr) == nullptr;
+}
+
 }  // namespace
 
 Outcome contains(Tracer& tracer, Value* container, Value* item) {
@@ -216,9 +222,8 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
     bool only_iterates = cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
-                         user_method(tracer, container, "__iter__") != nullptr;
-    if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator ||
-        is_iterated_by_items(tracer, container))
+                         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
+    if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
     tracer.realize(item);
     if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
@@ -250,7 +255,7 @@ Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
         return call(tracer, method, Arguments::of(iterable));
-    if (is_iterated_by_items(tracer, iterable)) return tracer.make<ItemIterator>(iterable);
+    if (iterates_by_index(tracer, iterable)) return tracer.make<IndexIterator>(iterable);
     return iterable->iterate(tracer);
 }
 
