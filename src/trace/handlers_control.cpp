@@ -247,12 +247,35 @@ void ImportName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     t.finish(frame, t.constant(module.get()), 2);
 }
 
+namespace {
+
+Task import_from(Tracer& tracer, Value* module, PyObject* name) {
+    Value* found = co_await operations::get_attribute_or(tracer, module, name, nullptr);
+    if (found != nullptr) co_return found;
+    PyObject* real = module->object();
+    Ref<> module_name = Ref<>::steal(PyModule_GetNameObject(real));
+    if (!module_name) tracer.raise_from_python();
+    // A submodule may be an attribute only once it is imported; Python looks into sys.modules then.
+    Ref<> full_name = checked(PyUnicode_FromFormat("%U.%U", module_name.get(), name));
+    if (PyDict_GetItemWithError(PyImport_GetModuleDict(), full_name.get()) != nullptr)
+        tracer.break_graph(BreakKind::Instruction, "a submodule is imported that its package does not name");
+    Ref<> path = Ref<>::steal(PyModule_GetFilenameObject(real));
+    if (!path) PyErr_Clear();
+    Ref<> message = path ? checked(PyUnicode_FromFormat("cannot import name %R from %R (%S)", name, module_name.get(),
+                                                        path.get()))
+                         : checked(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name,
+                                                        module_name.get()));
+    PyErr_SetImportError(message.get(), module_name.get(), path.get());
+    tracer.raise_from_python();
+}
+
+}  // namespace
+
 void ImportFrom(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     Borrowed<> name = frame.code->name(instruction.arg);
     PyObject* module = frame.top()->object();
-    // A submodule may be an attribute only once it is imported; Python looks into sys.modules then.
-    if (PyObject_HasAttr(module, name)) return t.finish(frame, operations::get_attribute(t, frame.top(), name), 0);
-    cannot(t, "a name is imported that the module does not have");
+    if (module == nullptr || !PyModule_Check(module)) cannot(t, "a name is imported from something that is no module");
+    t.finish(frame, t.start(import_from(t, frame.top(), name)), 0);
 }
 
 void ImportStar(Interpreter& t, BytecodeFrame&, const Instruction&) {

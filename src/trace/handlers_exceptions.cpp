@@ -60,7 +60,7 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.pop();
-    frame.push(t.handled_exception() == nullptr ? t.none() : t.handled_exception());
+    frame.push(t.handled_here() == nullptr ? t.none() : t.handled_here());
     frame.push(exception);
     t.set_handled_exception(exception);
     next(frame);

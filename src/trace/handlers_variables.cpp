@@ -15,6 +15,8 @@ void Nop(Interpreter&, BytecodeFrame& frame, const Instruction&) {
 }
 
 void Resume(Interpreter&, BytecodeFrame& frame, const Instruction&) {
+    if (frame.generator != nullptr && frame.generator->thrown != nullptr)
+        throw Raised{std::exchange(frame.generator->thrown, nullptr)};
     next(frame);
 }
 

@@ -261,11 +261,11 @@ void Interpreter::unwind(Value* exception) {
             return;
         }
         auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
+        auto* raised = cast<ExceptionValue>(exception);
+        if (raised != nullptr) raised->was_raised = true;
         if (const bytecode::Handler* handler = frame.code->handler_for(frame.at); handler != nullptr) {
-            auto* raised = cast<ExceptionValue>(exception);
-            if (raised != nullptr && raised->context == nullptr && handled_exception_ != nullptr &&
-                handled_exception_ != exception)
-                raised->context = handled_exception_;
+            if (raised != nullptr && raised->context == nullptr && handled_exception() != exception)
+                raised->context = handled_exception();
             const bytecode::Instruction& instruction = (*frame.code)[frame.at];
             frame.stack.resize(static_cast<std::size_t>(handler->depth));
             if (handler->push_lasti) frame.push(integer(instruction.offset.unit()));
@@ -278,7 +278,7 @@ void Interpreter::unwind(Value* exception) {
         GeneratorValue* generator = frame.generator;
         if (generator != nullptr) {
             generator->finished = true;
-            generator->running = false;
+            leave_generator(generator);
             if (PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) {
                 ExceptionValue* replaced = make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
                                                           {string("generator raised StopIteration")});
@@ -293,7 +293,7 @@ void Interpreter::unwind(Value* exception) {
 void Interpreter::return_from_frame(BytecodeFrame& frame, Value* value) {
     if (GeneratorValue* generator = frame.generator; generator != nullptr) {
         generator->finished = true;
-        generator->running = false;
+        leave_generator(generator);
         generator->returned = value;
         value = exhausted();
     }
@@ -304,7 +304,7 @@ void Interpreter::return_from_frame(BytecodeFrame& frame, Value* value) {
 void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
     GeneratorValue* generator = frame.generator;
     generator->frame = &frame;
-    generator->running = false;
+    leave_generator(generator);
     frames_.pop_back();
     deliver(value);
 }
@@ -327,13 +327,33 @@ Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     auto* frame = static_cast<BytecodeFrame*>(generator->frame);
     if (!generator->started && sent->object() != Py_None)
         raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
-    generator->running = true;
-    generator->started = true;
-    generator->frame = nullptr;
+    enter_generator(generator);
     frame->location = nullptr;  // it may be another caller than last time
     frame->push(sent);
     frames_.push_back(frame);
     return Outcome::pending();
+}
+
+void Interpreter::enter_generator(GeneratorValue* generator) {
+    generator->running = true;
+    generator->started = true;
+    generator->frame = nullptr;
+    handled_around_.push_back(handled_exception_);
+    handled_exception_ = generator->handled;
+}
+
+void Interpreter::leave_generator(GeneratorValue* generator) {
+    generator->running = false;
+    generator->handled = handled_exception_;
+    handled_exception_ = handled_around_.back();
+    handled_around_.pop_back();
+}
+
+Value* Interpreter::handled_exception() const {
+    if (handled_exception_ != nullptr) return handled_exception_;
+    for (auto around = handled_around_.rbegin(); around != handled_around_.rend(); ++around)
+        if (*around != nullptr) return *around;
+    return nullptr;
 }
 
 BytecodeFrame* Interpreter::innermost() const {

@@ -52,6 +52,7 @@ class Interpreter final : public Tracer {
     // --- the interface for values ---
     Outcome push_call(FunctionValue* function, const Arguments& arguments) override;
     Outcome push_generator(GeneratorValue* generator, Value* sent) override;
+    Outcome throw_into_generator(GeneratorValue* generator, Value* exception) override;
     Outcome start(Task task) override;
     Value* local_of_caller(Borrowed<> name) override;
     Value* first_argument_of_caller() override;
@@ -86,7 +87,11 @@ class Interpreter final : public Tracer {
     void count_loop();
 
     Value* null() { return null_; }
-    Value* handled_exception() const { return handled_exception_; }
+    /// What `raise` alone raises again, and what is the context of a new exception: handled by this frame, or by one that
+    /// waits for it.
+    Value* handled_exception() const;
+    /// What this frame handles, or one that called it; a generator starts without.
+    Value* handled_here() const { return handled_exception_; }
     void set_handled_exception(Value* exception) { handled_exception_ = exception; }
     /// The variable of the program that just got this value, for the names of nodes.
     void name_after(Value* value, Borrowed<> variable);
@@ -100,6 +105,10 @@ class Interpreter final : public Tracer {
     void unwind(Value* exception);
     BytecodeFrame* new_frame(FunctionValue* function);
     void pop_frame();
+    Outcome throw_here(GeneratorValue* generator, Value* exception);
+    Task throw_through_delegate(GeneratorValue* generator, GeneratorValue* delegate, Value* exception);
+    void enter_generator(GeneratorValue* generator);
+    void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
@@ -119,6 +128,8 @@ class Interpreter final : public Tracer {
     torch_room::Modes modes_;
     Value* null_ = nullptr;
     Value* handled_exception_ = nullptr;
+    /// What was handled around each generator that runs.
+    std::vector<Value*> handled_around_;
     Value* result_ = nullptr;
     Plan plan_;
     std::vector<Source*> fetched_;

@@ -67,7 +67,6 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
 Outcome read_descriptor(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     if (name.get() == interned("__class__")) return class_value(tracer, self->type());
     if (name.get() == interned("__dict__")) return instance_dict(tracer, self);
-    if (name.get() == interned("__doc__")) return tracer.none();
     return read_member(tracer, raw, self, name);
 }
 
@@ -204,6 +203,9 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, name, &raw);
     if (raw == nullptr || !is_data_descriptor(raw)) return nullptr;
+    if ((Py_TYPE(raw) == &PyGetSetDescr_Type || Py_TYPE(raw) == &PyMemberDescr_Type) &&
+        self->set_kept_attribute(tracer, name, value))
+        return tracer.none();
     if (Py_TYPE(raw) == &PyMemberDescr_Type) return nullptr;  // a slot: kept with the instance's own attributes
     if (PyObject_TypeCheck(raw, &PyProperty_Type)) {
         Value* function = wrapped_by(tracer, raw, value != nullptr ? "fset" : "fdel");

@@ -40,7 +40,8 @@ Outcome copy_copy(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(value);
     if (is_immutable(value) || value->type() == torch_size_class()) return value;
     if (Value* copy = copy_container(tracer, value)) return copy;
-    if (operations::user_method(tracer, value, "__copy__") != nullptr) return call_method_with(tracer, value, "__copy__");
+    if (operations::user_method(tracer, value, "__copy__") != nullptr)
+        return call_method_with(tracer, value, "__copy__");
     if (value->type() == &PyODict_Type || value->type() == default_dict_class() || value->kind == Kind::Deque)
         return call_method_with(tracer, value, "copy");
     tracer.break_graph(BreakKind::UnknownObject,

@@ -97,8 +97,7 @@ Outcome deque_clear(Tracer& tracer, const Arguments& arguments) {
 
 Outcome deque_copy(Tracer& tracer, const Arguments& arguments) {
     auto* self = deque_receiver(tracer, arguments, "copy", 0, 0);
-    if (self->class_ != deque_class())
-        tracer.break_graph(BreakKind::UnknownObject, "a subclass of deque is copied");
+    if (self->class_ != deque_class()) tracer.break_graph(BreakKind::UnknownObject, "a subclass of deque is copied");
     return make_deque(tracer, self->items, self->longest);
 }
 

@@ -1,5 +1,5 @@
-/// `dict`, `OrderedDict`, `defaultdict`, views and mapping proxies: constructors and methods. `Counter` is Python code on
-/// top of these.
+/// `dict`, `OrderedDict`, `defaultdict`, views and mapping proxies: constructors and methods. `Counter` is Python code
+/// on top of these.
 #include "base/names.h"
 #include "value/calling.h"
 #include "value/class.h"
@@ -29,7 +29,8 @@ DictValue* ordered_receiver(Tracer& tracer, const Arguments& arguments, const ch
     return self;
 }
 
-// --- filling -----------------------------------------------------------------------------------------------------------
+// --- filling
+// -----------------------------------------------------------------------------------------------------------
 
 Task fill(Tracer& tracer, DictValue* dict, Value* other, std::vector<Keyword> keywords, Value* result) {
     if (other != nullptr) co_await update_dict(tracer, dict, other);
@@ -110,7 +111,8 @@ Outcome dict_fromkeys(Tracer& tracer, const Arguments& arguments) {
                                        value != nullptr ? value : tracer.none()));
 }
 
-// --- looking up and removing -------------------------------------------------------------------------------------------
+// --- looking up and removing
+// -------------------------------------------------------------------------------------------
 
 Outcome dict_get(Tracer& tracer, const Arguments& arguments) {
     auto* self = dict_receiver(tracer, arguments, "get", 1, 2);
@@ -147,7 +149,7 @@ Outcome pop_entry(Tracer& tracer, DictValue* self, bool last) {
     std::vector<Table::Entry*> entries = self->entries(tracer);
     if (entries.empty())
         tracer.raise(PyExc_KeyError, PyType_IsSubtype(self->class_, &PyODict_Type) ? "dictionary is empty"
-                                                                                  : "popitem(): dictionary is empty");
+                                                                                   : "popitem(): dictionary is empty");
     Table::Entry* entry = last ? entries.back() : entries.front();
     Value *key = entry->key, *value = entry->value;
     self->remove(tracer, key);
@@ -225,7 +227,8 @@ Outcome default_dict_missing(Tracer& tracer, const Arguments& arguments) {
     return self->get_item(tracer, arguments.positional[1]);
 }
 
-// --- views -------------------------------------------------------------------------------------------------------------
+// --- views
+// -------------------------------------------------------------------------------------------------------------
 
 template <What what>
 Outcome dict_view(Tracer& tracer, const Arguments& arguments) {

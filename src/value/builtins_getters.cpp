@@ -99,8 +99,8 @@ Task call_by_name(Tracer& tracer, Value* object, PyObject* name, Arguments argum
 
 Outcome apply(Tracer& tracer, PyTypeObject* type, const Arguments& made_with, const Arguments& given) {
     if (given.positional.size() != 1 || !given.keywords.empty())
-        tracer.raise(PyExc_TypeError, std::string(std::string_view(type->tp_name).substr(9)) + " expected 1 argument, got " +
-                                          std::to_string(given.positional.size()));
+        tracer.raise(PyExc_TypeError, std::string(std::string_view(type->tp_name).substr(9)) +
+                                          " expected 1 argument, got " + std::to_string(given.positional.size()));
     Value* object = given.positional[0];
     if (type == item_getter_class()) return tracer.start(get_items(tracer, made_with.positional, object));
     if (type == attribute_getter_class()) return tracer.start(get_paths(tracer, made_with.positional, object));
@@ -128,7 +128,8 @@ Arguments arguments_of(Tracer& tracer, ObjectValue* getter) {
 
 Outcome call_getter(Tracer& tracer, const Arguments& arguments) {
     auto* getter = arguments.positional.empty() ? nullptr : cast<ObjectValue>(arguments.positional[0]);
-    if (getter == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a getter is called in a form that is not modelled");
+    if (getter == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a getter is called in a form that is not modelled");
     Arguments given = arguments;
     given.positional.erase(given.positional.begin());
     if (getter->outside == nullptr) return getter->call(tracer, given);

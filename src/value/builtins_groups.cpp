@@ -1,4 +1,5 @@
-/// `itertools`: what takes all items first (`product`, `permutations`, ...) or shares them (`tee`, `groupby`, `batched`).
+/// `itertools`: what takes all items first (`product`, `permutations`, ...) or shares them (`tee`, `groupby`,
+/// `batched`).
 #include <algorithm>
 
 #include "base/python_error.h"
@@ -29,7 +30,8 @@ void check_count(Tracer& tracer, std::size_t count) {
         tracer.break_graph(BreakKind::UnknownObject, "more than a hundred thousand combinations are asked for");
 }
 
-// --- product -----------------------------------------------------------------------------------------------------------
+// --- product
+// -----------------------------------------------------------------------------------------------------------
 
 Task start_product(Tracer& tracer, std::vector<Value*> iterables, Py_ssize_t repeat) {
     static PyTypeObject* const type = itertools_class("product");
@@ -67,7 +69,8 @@ Outcome make_product(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(start_product(tracer, arguments.positional, repeat));
 }
 
-// --- permutations and combinations -------------------------------------------------------------------------------------
+// --- permutations and combinations
+// -------------------------------------------------------------------------------------
 
 enum class Choice { Permutations, Combinations, WithReplacement };
 
@@ -129,7 +132,8 @@ Outcome make_choice(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(start_choice(tracer, choice, bound[0], length));
 }
 
-// --- tee ---------------------------------------------------------------------------------------------------------------
+// --- tee
+// ---------------------------------------------------------------------------------------------------------------
 
 /// What the iterators of one `tee` share.
 struct TeeItems {
@@ -172,7 +176,8 @@ Outcome make_tee(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(start_tee(tracer, bound[0], count));
 }
 
-// --- groupby -----------------------------------------------------------------------------------------------------------
+// --- groupby
+// -----------------------------------------------------------------------------------------------------------
 
 struct GroupIterator;
 
@@ -180,10 +185,10 @@ struct GroupByIterator final : IteratorValue {
     GroupByIterator(PyTypeObject* type, Value* iterator, Value* key_function)
         : IteratorValue(type), iterator(iterator), key_function(key_function) {}
     Value* iterator;
-    Value* key_function;          // null: the item itself
-    Value* target_key = nullptr;  // of the group that was given last
-    Value* key = nullptr;         // of `item`
-    Value* item = nullptr;        // read ahead; null if there is none
+    Value* key_function;             // null: the item itself
+    Value* target_key = nullptr;     // of the group that was given last
+    Value* key = nullptr;            // of `item`
+    Value* item = nullptr;           // read ahead; null if there is none
     GroupIterator* group = nullptr;  // the one that may still go on
 
     Outcome next(Tracer& tracer) override { return tracer.start(step(tracer, this)); }
@@ -261,7 +266,8 @@ Outcome make_groupby(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(start_groupby(tracer, bound[0], key));
 }
 
-// --- batched -----------------------------------------------------------------------------------------------------------
+// --- batched
+// -----------------------------------------------------------------------------------------------------------
 
 struct BatchedIterator final : IteratorValue {
     BatchedIterator(PyTypeObject* type, Value* iterator, Py_ssize_t size, bool strict)
@@ -310,10 +316,27 @@ void register_groups(Handlers& handlers) {
     handlers.add("itertools", "tee", make_tee);
     handlers.add("itertools", "groupby", make_groupby);
     handlers.add("itertools", "batched", make_batched);
-    for (const char* name :
-         {"chain", "islice", "count", "repeat", "cycle", "takewhile", "dropwhile", "starmap", "accumulate", "pairwise",
-          "compress", "zip_longest", "filterfalse", "product", "permutations", "combinations",
-          "combinations_with_replacement", "_tee", "groupby", "_grouper", "batched"})
+    for (const char* name : {"chain",
+                             "islice",
+                             "count",
+                             "repeat",
+                             "cycle",
+                             "takewhile",
+                             "dropwhile",
+                             "starmap",
+                             "accumulate",
+                             "pairwise",
+                             "compress",
+                             "zip_longest",
+                             "filterfalse",
+                             "product",
+                             "permutations",
+                             "combinations",
+                             "combinations_with_replacement",
+                             "_tee",
+                             "groupby",
+                             "_grouper",
+                             "batched"})
         if (PyTypeObject* type = itertools_class(name)) {
             handlers.add_method(type, "__next__", iterator_next);
             handlers.add_method(type, "__iter__", iterator_iter);

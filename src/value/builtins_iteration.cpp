@@ -1,5 +1,5 @@
-/// `iter`, `next`, `len`, `range`, `enumerate`, `zip`, `map`, `filter`, `reversed`, `any`, `all`, `sum`, and what iterators
-/// themselves can be asked.
+/// `iter`, `next`, `len`, `range`, `enumerate`, `zip`, `map`, `filter`, `reversed`, `any`, `all`, `sum`, and what
+/// iterators themselves can be asked.
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
@@ -22,13 +22,26 @@ Outcome builtin_len(Tracer& tracer, const Arguments& arguments) {
     return operations::length(tracer, arguments.positional[0]);
 }
 
-Outcome make_range(Tracer& tracer, const Arguments& arguments) {
-    if (Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyRange_Type), arguments)) return folded;
-    for (Value* part : arguments.positional) expect_index(tracer, part);
-    tracer.break_graph(BreakKind::UnknownObject, "a range has a bound that is not a known number");
+Task range_of_indices(Tracer& tracer, Arguments arguments) {
+    for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
+        Value* part = arguments.positional[i];
+        if (part->kind == Kind::Constant) continue;
+        if (!has_index_method(part)) raise_type_error(tracer, "", part, " object cannot be interpreted as an integer");
+        arguments.positional[i] = co_await call_method_with(tracer, part, "__index__");
+    }
+    Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyRange_Type), arguments);
+    if (folded == nullptr)
+        tracer.break_graph(BreakKind::DataDependent, "a range has a bound that is not a known number");
+    co_return folded;
 }
 
-// --- iter and next -----------------------------------------------------------------------------------------------------
+Outcome make_range(Tracer& tracer, const Arguments& arguments) {
+    if (Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyRange_Type), arguments)) return folded;
+    return tracer.start(range_of_indices(tracer, arguments));
+}
+
+// --- iter and next
+// -----------------------------------------------------------------------------------------------------
 
 bool may_be_callable(Tracer& tracer, Value* value) {
     tracer.realize(value);
@@ -61,12 +74,12 @@ Outcome builtin_next(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(iterator);
     if (iterator->type()->tp_iternext == nullptr) raise_type_error(tracer, "", iterator, " object is not an iterator");
     // A generator's StopIteration carries what it returned, and only raising it for real tells.
-    if (otherwise == nullptr && iterator->kind != Kind::Iterator)
-        return call_method_with(tracer, iterator, "__next__");
+    if (otherwise == nullptr && iterator->kind != Kind::Iterator) return call_method_with(tracer, iterator, "__next__");
     return tracer.start(next_or(tracer, iterator, otherwise));
 }
 
-// --- lazy iterators ----------------------------------------------------------------------------------------------------
+// --- lazy iterators
+// ----------------------------------------------------------------------------------------------------
 
 Task start_enumerate(Tracer& tracer, Value* iterable, Value* count) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
@@ -112,8 +125,8 @@ Task start_map(Tracer& tracer, Value* function, std::vector<Value*> iterables) {
 Outcome make_map(Tracer& tracer, const Arguments& arguments) {
     if (!arguments.keywords.empty()) tracer.raise(PyExc_TypeError, "map() takes no keyword arguments");
     if (arguments.positional.size() < 2) tracer.raise(PyExc_TypeError, "map() must have at least two arguments.");
-    return tracer.start(start_map(tracer, arguments.positional[0],
-                                  {arguments.positional.begin() + 1, arguments.positional.end()}));
+    return tracer.start(
+        start_map(tracer, arguments.positional[0], {arguments.positional.begin() + 1, arguments.positional.end()}));
 }
 
 Task start_filter(Tracer& tracer, PyTypeObject* type, Value* function, Value* iterable, bool wanted) {
@@ -136,7 +149,8 @@ Outcome make_filterfalse(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(start_filter(tracer, type, arguments.positional[0], arguments.positional[1], false));
 }
 
-// --- reversed ----------------------------------------------------------------------------------------------------------
+// --- reversed
+// ----------------------------------------------------------------------------------------------------------
 
 Task reverse_by_protocol(Tracer& tracer, Value* sequence) {
     // Items are asked for by index, from the last one on.
@@ -163,7 +177,8 @@ Outcome builtin_reversed(Tracer& tracer, const Arguments& arguments) {
     if (Value* method = operations::user_method(tracer, value, "__reversed__")) return call_with(tracer, method, value);
     bool plain = operations::user_method(tracer, value, "__getitem__") == nullptr &&
                  operations::user_method(tracer, value, "__len__") == nullptr;
-    if (as_sequence(value) != nullptr && (plain || value->kind == Kind::List)) return reverse_sequence(tracer, arguments);
+    if (as_sequence(value) != nullptr && (plain || value->kind == Kind::List))
+        return reverse_sequence(tracer, arguments);
     if (auto* dict = cast<DictValue>(value))
         return tracer.make<DictIterator>(tracer, dict, DictViewValue::What::Keys, true);
     if (auto* view = cast<DictViewValue>(value)) {
@@ -179,14 +194,16 @@ Outcome builtin_reversed(Tracer& tracer, const Arguments& arguments) {
         return tracer.make<ItemsIterator>(type, std::move(items));
     }
     if (value->kind == Kind::Deque) return call_method_with(tracer, value, "__reversed__");
-    if (value->kind == Kind::Object && cpython::lookup_in_mro(value->type(), interned("__getitem__"), nullptr) != nullptr &&
+    if (value->kind == Kind::Object &&
+        cpython::lookup_in_mro(value->type(), interned("__getitem__"), nullptr) != nullptr &&
         cpython::lookup_in_mro(value->type(), interned("__len__"), nullptr) != nullptr)
         return tracer.start(reverse_by_protocol(tracer, value));
     if (value->kind == Kind::Tensor) return call_method_with(tracer, value, "__reversed__");
     raise_type_error(tracer, "", value, " object is not reversible");
 }
 
-// --- folding an iterable -----------------------------------------------------------------------------------------------
+// --- folding an iterable
+// -----------------------------------------------------------------------------------------------
 
 Task find_truth(Tracer& tracer, Value* iterable, bool wanted) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
@@ -284,12 +301,28 @@ void register_iteration(Handlers& handlers) {
     handlers.add("builtins", "sum", builtin_sum);
     handlers.add_method(&PyList_Type, "__reversed__", reverse_sequence);
     handlers.add_pure_class(&PyRange_Type);
-    for (PyTypeObject* type :
-         {&PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyDictIterKey_Type, &PyDictIterValue_Type,
-          &PyDictIterItem_Type, &PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type,
-          &PyODictIter_Type, &PySetIter_Type, &PyEnum_Type, &PyZip_Type, &PyMap_Type, &PyFilter_Type, &PyReversed_Type,
-          &PyCallIter_Type, &PyRangeIter_Type, iterator_of_empty("iter('')"), iterator_of_empty("iter('\\u1234')"),
-          iterator_of_empty("iter(b'')"), iterator_of_empty("iter(range(2**70))")}) {
+    for (PyTypeObject* type : {&PyListIter_Type,
+                               &PyListRevIter_Type,
+                               &PyTupleIter_Type,
+                               &PyDictIterKey_Type,
+                               &PyDictIterValue_Type,
+                               &PyDictIterItem_Type,
+                               &PyDictRevIterKey_Type,
+                               &PyDictRevIterValue_Type,
+                               &PyDictRevIterItem_Type,
+                               &PyODictIter_Type,
+                               &PySetIter_Type,
+                               &PyEnum_Type,
+                               &PyZip_Type,
+                               &PyMap_Type,
+                               &PyFilter_Type,
+                               &PyReversed_Type,
+                               &PyCallIter_Type,
+                               &PyRangeIter_Type,
+                               iterator_of_empty("iter('')"),
+                               iterator_of_empty("iter('\\u1234')"),
+                               iterator_of_empty("iter(b'')"),
+                               iterator_of_empty("iter(range(2**70))")}) {
         handlers.add_method(type, "__next__", iterator_next);
         handlers.add_method(type, "__iter__", iterator_iter);
     }

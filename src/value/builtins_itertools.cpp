@@ -40,7 +40,8 @@ int rebuild_as_call(PlanBuilder& plan, IteratorValue* iterator, const std::vecto
     return to;
 }
 
-// --- chain -------------------------------------------------------------------------------------------------------------
+// --- chain
+// -------------------------------------------------------------------------------------------------------------
 
 struct ChainIterator final : TaskIterator<ChainIterator> {
     explicit ChainIterator(Value* iterables) : TaskIterator(kClass()), iterables(iterables) {}
@@ -88,7 +89,8 @@ Outcome chain_from_iterable(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(chain_over(tracer, arguments.positional[1]));
 }
 
-// --- islice ------------------------------------------------------------------------------------------------------------
+// --- islice
+// ------------------------------------------------------------------------------------------------------------
 
 struct IsliceIterator final : TaskIterator<IsliceIterator> {
     IsliceIterator(Value* iterator, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step)
@@ -112,7 +114,8 @@ struct IsliceIterator final : TaskIterator<IsliceIterator> {
             if (item == tracer.exhausted()) break;
             set_undoably(tracer, self->taken, self->taken + 1);
             if (skipping) continue;
-            Py_ssize_t after = self->wanted > PY_SSIZE_T_MAX - self->stride ? PY_SSIZE_T_MAX : self->wanted + self->stride;
+            Py_ssize_t after =
+                self->wanted > PY_SSIZE_T_MAX - self->stride ? PY_SSIZE_T_MAX : self->wanted + self->stride;
             if (self->stop != -1) after = std::min(after, self->stop);
             set_undoably(tracer, self->wanted, after);
             co_return item;
@@ -152,7 +155,8 @@ Outcome make_islice(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(start_islice(tracer, given[0], start, stop, step));
 }
 
-// --- count, repeat, cycle ----------------------------------------------------------------------------------------------
+// --- count, repeat, cycle
+// ----------------------------------------------------------------------------------------------
 
 struct CountIterator final : TaskIterator<CountIterator> {
     CountIterator(Value* number, Value* stride) : TaskIterator(kClass()), number(number), stride(stride) {}
@@ -243,7 +247,8 @@ struct CycleIterator final : TaskIterator<CycleIterator> {
     }
 };
 
-// --- one iterable and a function ---------------------------------------------------------------------------------------
+// --- one iterable and a function
+// ---------------------------------------------------------------------------------------
 
 struct WhileIterator final : TaskIterator<WhileIterator> {
     WhileIterator(PyTypeObject* type, Value* predicate, Value* iterator, bool takes)
@@ -395,7 +400,8 @@ Outcome make_accumulate(Tracer& tracer, const Arguments& arguments) {
                                       unless_none(tracer, bound[2])));
 }
 
-// --- several iterables -------------------------------------------------------------------------------------------------
+// --- several iterables
+// -------------------------------------------------------------------------------------------------
 
 struct CompressIterator final : TaskIterator<CompressIterator> {
     CompressIterator(Value* data, Value* selectors) : TaskIterator(kClass()), data(data), selectors(selectors) {}

@@ -37,7 +37,8 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "abs", arguments, 1, 1);
     Value* operand = arguments.positional[0];
     tracer.realize(operand);
-    if (operand->kind != Kind::Constant && cpython::lookup_in_mro(operand->type(), interned("__abs__"), nullptr) == nullptr)
+    if (operand->kind != Kind::Constant &&
+        cpython::lookup_in_mro(operand->type(), interned("__abs__"), nullptr) == nullptr)
         raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
     if (operand->kind == Kind::Tensor) {
         static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "abs");
@@ -49,8 +50,10 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
 Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "round", arguments, {"number", "ndigits"}, 1);
     tracer.realize(bound[0]);
-    if (bound[0]->kind != Kind::Constant && cpython::lookup_in_mro(bound[0]->type(), interned("__round__"), nullptr) == nullptr)
-        tracer.raise(PyExc_TypeError, std::string("type ") + bound[0]->type()->tp_name + " doesn't define __round__ method");
+    if (bound[0]->kind != Kind::Constant &&
+        cpython::lookup_in_mro(bound[0]->type(), interned("__round__"), nullptr) == nullptr)
+        tracer.raise(PyExc_TypeError,
+                     std::string("type ") + bound[0]->type()->tp_name + " doesn't define __round__ method");
     Arguments positional;
     for (Value* part : bound)
         if (part != nullptr) positional.positional.push_back(part);
@@ -102,7 +105,8 @@ Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char*
 }
 
 /// `int(x)` and `float(x)`: of a constant at once, else through the special methods of its class.
-Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const char*> methods, const Arguments& arguments) {
+Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const char*> methods,
+                const Arguments& arguments) {
     auto* callable = reinterpret_cast<PyObject*>(type);
     if (Value* folded = fold(tracer, callable, arguments)) return folded;
     Value* value = arguments.positional.empty() ? nullptr : arguments.positional[0];
@@ -111,8 +115,10 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
         if (cpython::lookup_in_mro(value->type(), interned(method), nullptr) != nullptr)
             return tracer.start(convert_index(tracer, type, value, method));
     if (type == &PyLong_Type)
-        raise_type_error(tracer, "int() argument must be a string, a bytes-like object or a real number, not ", value, "");
-    raise_type_error(tracer, std::string(type->tp_name) + "() argument must be a string or a real number, not ", value, "");
+        raise_type_error(tracer, "int() argument must be a string, a bytes-like object or a real number, not ", value,
+                         "");
+    raise_type_error(tracer, std::string(type->tp_name) + "() argument must be a string or a real number, not ", value,
+                     "");
 }
 
 Outcome make_int(Tracer& tracer, const Arguments& arguments) {

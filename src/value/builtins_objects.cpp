@@ -11,6 +11,7 @@
 #include "value/function.h"
 #include "value/generator.h"
 #include "value/operations.h"
+#include "value/partial.h"
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/tracer.h"
@@ -18,6 +19,10 @@
 namespace stator {
 
 namespace {
+
+Arguments without_first(const Arguments& arguments) {
+    return {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+}
 
 // --- classes -----------------------------------------------------------------------------------------------------------
 
@@ -102,8 +107,7 @@ Outcome class_type(Tracer& tracer, const Arguments& arguments) {
 Outcome type_call(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "type.__call__ is called on something else");
-    Arguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
-    return construct_instance(tracer, type, rest);
+    return construct_instance(tracer, type, without_first(arguments));
 }
 
 Outcome class_super(Tracer& tracer, const Arguments& arguments) {
@@ -191,38 +195,70 @@ Outcome object_new(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<ObjectValue>(base);
 }
 
+ExceptionValue* exception_of(Tracer& tracer, const Arguments& arguments) {
+    auto* exception = arguments.positional.empty() ? nullptr : cast<ExceptionValue>(arguments.positional[0]);
+    if (exception == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a method of an exception from outside is called");
+    return exception;
+}
+
 Outcome exception_init(Tracer& tracer, const Arguments& arguments) {
-    auto* exception = cast<ExceptionValue>(arguments.positional[0]);
-    if (exception == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an exception is initialised again");
-    exception->arguments.assign(arguments.positional.begin() + 1, arguments.positional.end());
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    initialise_exception(tracer, exception, without_first(arguments));
     return tracer.none();
 }
 
-Task exception_text(Tracer& tracer, ExceptionValue* exception) {
-    if (exception->real != nullptr) {
-        Ref<> text = Ref<>::steal(PyObject_Str(exception->real));
-        if (!text) tracer.raise_from_python();
-        co_return tracer.fresh(std::move(text));
-    }
-    if (exception->arguments.empty()) co_return tracer.string("");
-    Value* str = tracer.constant(reinterpret_cast<PyObject*>(&PyUnicode_Type));
-    Value* what = exception->arguments.size() == 1 ? exception->arguments[0] : make_tuple(tracer, exception->arguments);
-    if (PyType_IsSubtype(exception->class_, reinterpret_cast<PyTypeObject*>(PyExc_KeyError)) &&
-        exception->arguments.size() == 1) {
-        static PyObject* repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
-        co_return co_await operations::call(tracer, tracer.constant(repr), Arguments::of(what));
-    }
-    co_return co_await operations::call(tracer, str, Arguments::of(what));
+Outcome exception_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an exception is made of something that is no class");
+    return make_exception(tracer, type->held, {arguments.positional.begin() + 1, arguments.positional.end()});
 }
 
-Outcome exception_str(Tracer& tracer, const Arguments& arguments) {
-    auto* exception = cast<ExceptionValue>(arguments.positional[0]);
-    if (exception == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an exception from outside is printed");
-    return tracer.start(exception_text(tracer, exception));
+Outcome exception_to_str(Tracer& tracer, const Arguments& arguments) {
+    return exception_str(tracer, exception_of(tracer, arguments));
 }
 
-Outcome exception_with_traceback(Tracer&, const Arguments& arguments) {
-    return arguments.positional[0];
+Outcome exception_to_repr(Tracer& tracer, const Arguments& arguments) {
+    return exception_repr(tracer, exception_of(tracer, arguments));
+}
+
+Outcome exception_with_traceback(Tracer& tracer, const Arguments& arguments) {
+    return exception_of(tracer, arguments);
+}
+
+Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "add_note", arguments, {"self", "note"}, 2, 2);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == nullptr || !PyUnicode_Check(bound[1]->object()))
+        tracer.raise(PyExc_TypeError, "note must be a str, not '" + std::string(bound[1]->type()->tp_name) + "'");
+    Value* notes = exception->own_attribute(tracer, interned("__notes__"));
+    if (notes == nullptr) {
+        notes = make_list(tracer, {});
+        exception->set_own_attribute(tracer, interned("__notes__"), notes);
+    }
+    auto* list = cast<ListValue>(notes);
+    if (list == nullptr) tracer.raise(PyExc_TypeError, "Cannot add note: __notes__ is not a list");
+    list->append(tracer, bound[1]);
+    return tracer.none();
+}
+
+/// Every class of exceptions written in C has these methods in its own dict or a base's.
+void register_exceptions(Handlers& handlers) {
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(PyEval_GetBuiltins(), &position, &name, &value)) {
+        if (!PyExceptionClass_Check(value)) continue;
+        auto* type = reinterpret_cast<PyTypeObject*>(value);
+        if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup))) continue;
+        handlers.add_method(type, "__init__", exception_init);
+        handlers.add_method(type, "__str__", exception_to_str);
+        handlers.add_method(type, "__repr__", exception_to_repr);
+        handlers.add_method(type, "with_traceback", exception_with_traceback);
+        handlers.add_method(type, "add_note", exception_add_note);
+        // What makes more than an instance with its arguments is left to `type.__call__`.
+        if (type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new)
+            handlers.add_method(type, "__new__", exception_new);
+    }
 }
 
 Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
@@ -253,53 +289,67 @@ Outcome object_init_subclass(Tracer& tracer, const Arguments&) {
 
 // --- functools ---------------------------------------------------------------------------------------------------------
 
-Outcome make_partial(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.positional.empty())
-        tracer.raise(PyExc_TypeError, "type 'partial' takes at least one argument");
-    static auto* partial_class = reinterpret_cast<PyTypeObject*>(
-        PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial"));
-    auto* partial = tracer.make<ObjectValue>(partial_class);
-    auto* keywords = tracer.make<DictValue>();
-    for (const Keyword& keyword : arguments.keywords)
-        keywords->insert(tracer, tracer.constant(keyword.name), keyword.value);
-    partial->attributes = {
-        {interned("func"), arguments.positional[0]},
-        {interned("args"), make_tuple(tracer, {arguments.positional.begin() + 1, arguments.positional.end()})},
-        {interned("keywords"), keywords},
-    };
-    return partial;
+Outcome partial_class_call(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const type = PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial");
+    return make_partial(tracer, reinterpret_cast<PyTypeObject*>(type), arguments);
 }
 
-Task call_partial(Tracer& tracer, Value* partial, Arguments given) {
-    Value* function = co_await operations::get_attribute(tracer, partial, interned("func"));
-    Value* first = co_await operations::get_attribute(tracer, partial, interned("args"));
-    Value* named = co_await operations::get_attribute(tracer, partial, interned("keywords"));
-    tracer.realize(first);
-    tracer.realize(named);
-    Arguments arguments;
-    arguments.positional = as_sequence(first)->all(tracer);
-    arguments.positional.insert(arguments.positional.end(), given.positional.begin(), given.positional.end());
-    auto* keywords = cast<DictValue>(named);
-    keywords->complete_now(tracer);
-    for (Table::Entry* entry : keywords->table.entries()) {
-        PyObject* name = entry->key->object();
-        bool replaced = false;
-        for (const Keyword& keyword : given.keywords) replaced = replaced || PyUnicode_Compare(keyword.name, name) == 0;
-        if (!replaced) arguments.keywords.push_back({name, keywords->find(tracer, name)});
-    }
-    for (const Keyword& keyword : given.keywords) arguments.keywords.push_back(keyword);
-    co_return co_await operations::call(tracer, function, arguments);
+Outcome partial_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "partial.__new__ is called on something else");
+    return make_partial(tracer, type->held, without_first(arguments));
 }
 
 Outcome partial_call(Tracer& tracer, const Arguments& arguments) {
-    Arguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
-    return tracer.start(call_partial(tracer, arguments.positional[0], std::move(rest)));
+    return call_partial(tracer, arguments.positional[0], without_first(arguments));
+}
+
+/// `functools.cached_property`: without its lock, which nobody else can hold here.
+Task read_cached_property(Tracer& tracer, Value* property, Value* instance) {
+    Value* name = co_await operations::get_attribute(tracer, property, interned("attrname"));
+    Value* function = co_await operations::get_attribute(tracer, property, interned("func"));
+    tracer.realize(name);
+    if (name->object() == nullptr || !PyUnicode_Check(name->object()))
+        tracer.raise(PyExc_TypeError, "Cannot use cached_property instance without calling __set_name__ on it.");
+    if (Value* cached = instance->own_attribute(tracer, name->object()); cached != nullptr) co_return cached;
+    Value* value = co_await operations::call(tracer, function, Arguments::of(instance));
+    instance->set_own_attribute(tracer, name->object(), value);
+    co_return value;
+}
+
+Outcome cached_property_get(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == Py_None) return bound[0];
+    return tracer.start(read_cached_property(tracer, bound[0], bound[1]));
+}
+
+// --- functions and methods ---------------------------------------------------------------------------------------------
+
+Outcome function_get(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2, 3);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == Py_None) return bound[0];
+    return tracer.make<MethodValue>(bound[0], bound[1]);
+}
+
+Outcome make_method(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.raise(PyExc_TypeError, "method expected 2 arguments, got " + std::to_string(arguments.count()));
+    Value *function = arguments.positional[0], *self = arguments.positional[1];
+    tracer.realize(function);
+    tracer.realize(self);
+    if (function->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "first argument must be callable");
+    if (self->object() == Py_None) tracer.raise(PyExc_TypeError, "instance must not be None");
+    if (function->kind == Kind::Builtin)
+        tracer.break_graph(BreakKind::UnknownFunction, "a method is made of a C function");
+    return tracer.make<MethodValue>(function, self);
 }
 
 /// A cached function is asked for real: what it has computed before it gives back again, the same object each time.
 Outcome cached_function_call(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional[0];
-    Arguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+    Arguments rest = without_first(arguments);
     if (self->object() != nullptr)
         if (Value* folded = fold(tracer, self->object(), rest); folded != nullptr) return folded;
     tracer.break_graph(BreakKind::UnknownFunction, "a function with functools.lru_cache is called on values that are not constants");
@@ -332,10 +382,46 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
 }
 
+Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message) {
+    tracer.realize(exception);
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
+        Arguments arguments;
+        if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
+        exception = co_await operations::call(tracer, type, arguments);
+    }
+    if (exception->kind != Kind::Exception)
+        tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
+                                          std::string(exception->type()->tp_name));
+    Value* item = co_await tracer.throw_into_generator(generator, exception);
+    if (item != tracer.exhausted()) co_return item;
+    std::vector<Value*> parts;
+    if (generator->returned != nullptr && generator->returned->object() != Py_None) parts.push_back(generator->returned);
+    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
+}
+
+Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
+    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2]));
+}
+
+Task close_generator(Tracer& tracer, GeneratorValue* generator) {
+    Value* exception = make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
+    try {
+        Value* item = co_await tracer.throw_into_generator(generator, exception);
+        if (item == tracer.exhausted()) co_return tracer.none();
+    } catch (const Raised& raised) {
+        PyTypeObject* type = raised.exception->type();
+        if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) &&
+            !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+            throw;
+        co_return tracer.none();
+    }
+    tracer.raise(PyExc_RuntimeError, "generator ignored GeneratorExit");
+}
+
 Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
     GeneratorValue* generator = generator_of(tracer, arguments);
-    if (generator->started && !generator->finished)
-        tracer.break_graph(BreakKind::UnknownObject, "a running generator is closed");
+    if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
     generator->finished = true;
     return tracer.none();
 }
@@ -380,26 +466,24 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
     handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);
     handlers.add_method(&PyBaseObject_Type, "__init_subclass__", object_init_subclass);
-    auto* exception = reinterpret_cast<PyTypeObject*>(PyExc_BaseException);
-    handlers.add_method(exception, "__init__", exception_init);
-    handlers.add_method(exception, "__str__", exception_str);
-    handlers.add_method(exception, "with_traceback", exception_with_traceback);
-    handlers.add_method(reinterpret_cast<PyTypeObject*>(PyExc_KeyError), "__str__", exception_str);
-    // Some classes name the same function once more.
-    PyObject *name = nullptr, *held = nullptr;
-    for (Py_ssize_t position = 0; PyDict_Next(PyEval_GetBuiltins(), &position, &name, &held);)
-        if (PyExceptionClass_Check(held) && reinterpret_cast<PyTypeObject*>(held)->tp_str == exception->tp_str)
-            handlers.add_method(reinterpret_cast<PyTypeObject*>(held), "__str__", exception_str);
+    register_exceptions(handlers);
 
-    handlers.add("functools", "partial", make_partial);
-    if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial)
+    handlers.add("functools", "partial", partial_class_call);
+    if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial) {
         handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__call__", partial_call);
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__new__", partial_new);
+    }
+    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "cached_property")); cached)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__get__", cached_property_get);
+    handlers.add_method(&PyFunction_Type, "__get__", function_get);
+    handlers.add("types", "MethodType", make_method);
     if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper")); cached)
         handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__call__", cached_function_call);
 
     handlers.add_method(&PyGen_Type, "send", generator_send);
     handlers.add_method(&PyGen_Type, "__next__", generator_next);
     handlers.add_method(&PyGen_Type, "close", generator_close);
+    handlers.add_method(&PyGen_Type, "throw", generator_throw);
 }
 
 }  // namespace stator

@@ -59,7 +59,8 @@ Task sort_keyed(Tracer& tracer, std::vector<Keyed> keyed, bool reverse, ListValu
                 else
                     low = middle + 1;
             }
-            std::rotate(keyed.begin() + static_cast<std::ptrdiff_t>(low), keyed.begin() + static_cast<std::ptrdiff_t>(i),
+            std::rotate(keyed.begin() + static_cast<std::ptrdiff_t>(low),
+                        keyed.begin() + static_cast<std::ptrdiff_t>(i),
                         keyed.begin() + static_cast<std::ptrdiff_t>(i) + 1);
         }
         if (reverse) std::ranges::reverse(keyed);
@@ -132,13 +133,13 @@ Task sort_copy(Tracer& tracer, Value* iterable, Value* key, Value* reverse) {
 
 Outcome builtin_sorted(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 1)
-        tracer.raise(PyExc_TypeError,
-                     "sorted expected 1 argument, got " + std::to_string(arguments.positional.size()));
+        tracer.raise(PyExc_TypeError, "sorted expected 1 argument, got " + std::to_string(arguments.positional.size()));
     SortOptions options = sort_options(tracer, arguments);
     return tracer.start(sort_copy(tracer, arguments.positional[0], options.key, options.reverse));
 }
 
-// --- min and max -------------------------------------------------------------------------------------------------------
+// --- min and max
+// -------------------------------------------------------------------------------------------------------
 
 Task find_extreme(Tracer& tracer, bool greatest, Value* iterable, Value* key_function, Value* otherwise) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
@@ -187,8 +188,8 @@ Outcome builtin_extreme(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() == 1)
         return tracer.start(find_extreme(tracer, greatest, arguments.positional[0], key, otherwise));
     if (otherwise != nullptr)
-        tracer.raise(PyExc_TypeError, std::string("Cannot specify a default for ") + kName +
-                                          "() with multiple positional arguments");
+        tracer.raise(PyExc_TypeError,
+                     std::string("Cannot specify a default for ") + kName + "() with multiple positional arguments");
     Value* items = make_tuple(tracer, arguments.positional);
     return tracer.start(find_extreme(tracer, greatest, items, key, nullptr));
 }

@@ -1,5 +1,5 @@
-/// Special methods of builtin classes called by name: `list.__getitem__`, `super().__setitem__(...)`, `x.__len__()`. They
-/// go straight to the kind, past what a subclass overrides.
+/// Special methods of builtin classes called by name: `list.__getitem__`, `super().__setitem__(...)`, `x.__len__()`.
+/// They go straight to the kind, past what a subclass overrides.
 #include "value/calling.h"
 #include "value/deque.h"
 #include "value/dict.h"
@@ -118,9 +118,9 @@ void add_comparisons(Handlers& handlers, PyTypeObject* type) {
 
 void register_protocols(Handlers& handlers) {
     for (PyTypeObject* type :
-         {&PyTuple_Type, &PyList_Type, &PyDict_Type, &PyODict_Type, default_dict_class(), &PySet_Type, &PyFrozenSet_Type,
-          deque_class(), torch_size_class(), &PyDictKeys_Type, &PyDictValues_Type, &PyDictItems_Type, &PyDictProxy_Type,
-          &PyODictKeys_Type, &PyODictValues_Type, &PyODictItems_Type, &PySlice_Type}) {
+         {&PyTuple_Type, &PyList_Type, &PyDict_Type, &PyODict_Type, default_dict_class(), &PySet_Type,
+          &PyFrozenSet_Type, deque_class(), torch_size_class(), &PyDictKeys_Type, &PyDictValues_Type, &PyDictItems_Type,
+          &PyDictProxy_Type, &PyODictKeys_Type, &PyODictValues_Type, &PyODictItems_Type, &PySlice_Type}) {
         handlers.add_method(type, "__getitem__", slot_getitem);
         handlers.add_method(type, "__setitem__", slot_setitem);
         handlers.add_method(type, "__delitem__", slot_delitem);

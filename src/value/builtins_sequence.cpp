@@ -29,7 +29,8 @@ SequenceValue* sequence_receiver(Tracer& tracer, const Arguments& arguments, con
     return receiver<TupleValue>(tracer, arguments, &PyTuple_Type, method, least, most);
 }
 
-// --- constructors ------------------------------------------------------------------------------------------------------
+// --- constructors
+// ------------------------------------------------------------------------------------------------------
 
 Task collect_as_tuple(Tracer& tracer, PyTypeObject* type, Value* iterable) {
     Value* collected = co_await operations::collect(tracer, iterable);
@@ -63,7 +64,8 @@ Outcome make_size(Tracer& tracer, const Arguments& arguments) {
     Value* iterable = arguments.positional.empty() ? nullptr : arguments.positional[0];
     if (iterable != nullptr) {
         tracer.realize(iterable);
-        if (auto* tuple = cast<TupleValue>(iterable); tuple != nullptr && tuple->class_ == torch_size_class()) return tuple;
+        if (auto* tuple = cast<TupleValue>(iterable); tuple != nullptr && tuple->class_ == torch_size_class())
+            return tuple;
     }
     return tuple_from(tracer, torch_size_class(), iterable);
 }
@@ -117,7 +119,8 @@ Outcome slice_indices(Tracer& tracer, const Arguments& arguments) {
     return tracer.fresh(std::move(answer));
 }
 
-// --- changing a list ---------------------------------------------------------------------------------------------------
+// --- changing a list
+// ---------------------------------------------------------------------------------------------------
 
 Outcome list_append(Tracer& tracer, const Arguments& arguments) {
     list_receiver(tracer, arguments, "append", 1, 1)->append(tracer, arguments.positional[1]);
@@ -180,7 +183,8 @@ Outcome list_copy(Tracer& tracer, const Arguments& arguments) {
     return make_list(tracer, list_receiver(tracer, arguments, "copy", 0, 0)->all(tracer));
 }
 
-// --- looking into a sequence -------------------------------------------------------------------------------------------
+// --- looking into a sequence
+// -------------------------------------------------------------------------------------------
 
 Task position_of(Tracer& tracer, SequenceValue* sequence, Value* wanted, Py_ssize_t start, Py_ssize_t stop) {
     for (Py_ssize_t i = start; i < stop && static_cast<std::size_t>(i) < sequence->items.size(); ++i) {

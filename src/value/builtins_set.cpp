@@ -74,7 +74,8 @@ Outcome set_init(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(fill(tracer, self, arguments.positional[1], tracer.none()));
 }
 
-// --- elements ----------------------------------------------------------------------------------------------------------
+// --- elements
+// ----------------------------------------------------------------------------------------------------------
 
 Outcome set_add(Tracer& tracer, const Arguments& arguments) {
     set_receiver(tracer, arguments, "add", 1, 1)->add(tracer, arguments.positional[1]);
@@ -119,7 +120,8 @@ Outcome set_copy(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(fill(tracer, copy, self, copy));
 }
 
-// --- whole sets --------------------------------------------------------------------------------------------------------
+// --- whole sets
+// --------------------------------------------------------------------------------------------------------
 
 Task combine_with(Tracer& tracer, const char* name, SetValue* self, std::vector<Value*> others) {
     PyTypeObject* type = self->is_frozen() ? &PyFrozenSet_Type : &PySet_Type;
@@ -166,8 +168,8 @@ Outcome combine(Tracer& tracer, const Arguments& arguments) {
 template <Operation operation>
 Outcome update(Tracer& tracer, const Arguments& arguments) {
     constexpr bool kOne = operation == Operation::SymmetricDifference;
-    auto* self = set_receiver(tracer, arguments, kUpdateNames[static_cast<int>(operation)], kOne ? 1 : 0,
-                              kOne ? 1 : 1000000);
+    auto* self =
+        set_receiver(tracer, arguments, kUpdateNames[static_cast<int>(operation)], kOne ? 1 : 0, kOne ? 1 : 1000000);
     return tracer.start(update_with(tracer, kNames[static_cast<int>(operation)], self, rest_of(arguments)));
 }
 

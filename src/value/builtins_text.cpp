@@ -26,7 +26,8 @@ Outcome builtin_repr(Tracer& tracer, const Arguments& arguments) {
 
 Outcome builtin_format(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "format", arguments, 1, 2);
-    return format_of(tracer, arguments.positional[0], arguments.positional.size() == 2 ? arguments.positional[1] : nullptr);
+    return format_of(tracer, arguments.positional[0],
+                     arguments.positional.size() == 2 ? arguments.positional[1] : nullptr);
 }
 
 Task join_items(Tracer& tracer, Value* separator, Value* iterable, PyObject* method) {
@@ -42,15 +43,14 @@ Task join_items(Tracer& tracer, Value* separator, Value* iterable, PyObject* met
     arguments.positional.push_back(separator);
     arguments.positional.push_back(collected);
     Value* folded = fold(tracer, method, arguments);
-    if (folded == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "strings are joined that are not all known");
+    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "strings are joined that are not all known");
     co_return folded;
 }
 
 Outcome str_join(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
-        tracer.raise(PyExc_TypeError, "str.join() takes exactly one argument (" + std::to_string(arguments.count() - 1) +
-                                          " given)");
+        tracer.raise(PyExc_TypeError,
+                     "str.join() takes exactly one argument (" + std::to_string(arguments.count() - 1) + " given)");
     tracer.realize(arguments.positional[1]);
     if (!is_iterable(arguments.positional[1])) tracer.raise(PyExc_TypeError, "can only join an iterable");
     static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyUnicode_Type), "join");
@@ -132,6 +132,8 @@ void register_text(Handlers& handlers) {
     handlers.add_method(&PyUnicode_Type, "format", str_format);
     handlers.add_pure_class(&PyUnicode_Type);
     handlers.add_pure_class(&PyBytes_Type);
+    for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type})
+        handlers.add_pure(Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "maketrans")));
     for (const char* name : {"ord", "chr", "ascii"}) handlers.add_pure("builtins", name);
 }
 

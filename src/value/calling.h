@@ -1,5 +1,5 @@
-/// Calls with a fixed number of positional arguments. Coroutines use these: the compiler can't keep the temporaries of a
-/// braced argument list across a `co_await`.
+/// Calls with a fixed number of positional arguments. Coroutines use these: the compiler can't keep the temporaries of
+/// a braced argument list across a `co_await`.
 #pragma once
 
 #include "value/operations.h"

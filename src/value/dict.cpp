@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
-#include "value/calling.h"
 #include "value/attributes.h"
+#include "value/calling.h"
 #include "value/class.h"
 #include "value/identity.h"
 #include "value/operations.h"
@@ -251,9 +251,12 @@ Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool r
     DictValue* left = reflected ? dict : this;
     DictValue* right = reflected ? this : dict;
     // The C subclasses keep their class, others become a plain dict.
-    PyTypeObject* type = is_ordered(this) ? &PyODict_Type : has_default_factory(this) ? default_dict_class() : &PyDict_Type;
+    PyTypeObject* type = is_ordered(this)            ? &PyODict_Type
+                         : has_default_factory(this) ? default_dict_class()
+                                                     : &PyDict_Type;
     DictValue* merged = copy_dict(tracer, left, type);
-    if (type == default_dict_class()) merged->default_factory = get_attribute(tracer, interned("default_factory")).value();
+    if (type == default_dict_class())
+        merged->default_factory = get_attribute(tracer, interned("default_factory")).value();
     merge_dict(tracer, merged, right);
     return merged;
 }
@@ -291,7 +294,8 @@ graph::Argument DictValue::as_argument(Tracer& tracer) {
     auto* items = tracer.graph_arena().make<graph::Argument::Items>();
     for (Table::Entry* entry : entries(tracer)) {
         Ref<> key = entry->key->as_constant(tracer);
-        if (!key) tracer.break_graph(BreakKind::UnknownObject, "a dict with keys that are not constants is an argument");
+        if (!key)
+            tracer.break_graph(BreakKind::UnknownObject, "a dict with keys that are not constants is an argument");
         items->keys.push_back(tracer.keep(std::move(key)));
         tracer.realize(entry->value);
         items->values.push_back(entry->value->as_argument(tracer));
@@ -303,6 +307,10 @@ graph::Argument DictValue::as_argument(Tracer& tracer) {
 int DictValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
+    if (owner != nullptr) {
+        int object = owner->rebuild(plan);
+        return rebuild_own_dict(plan, object, this);
+    }
     std::vector<Value*> parts;
     for (Table::Entry* entry : table.entries()) {
         parts.push_back(entry->key);

@@ -1,5 +1,5 @@
-/// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from outside
-/// is read key by key, guarding just what was asked; only iterating it, its length or a change needs all keys.
+/// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from
+/// outside is read key by key, guarding just what was asked; only iterating it, its length or a change needs all keys.
 #pragma once
 
 #include "value/iterator.h"
@@ -17,6 +17,8 @@ struct DictValue final : ObjectValue {
     bool complete = true;
     /// `default_factory` of a defaultdict made in the trace.
     Value* default_factory = nullptr;
+    /// The object made in the trace whose `__dict__` this is.
+    ObjectValue* owner = nullptr;
 
     /// Takes over all keys, guarded in order.
     void complete_now(Tracer& tracer);
@@ -103,7 +105,9 @@ void merge_dict(Tracer& tracer, DictValue* target, DictValue* other);
 Outcome update_dict(Tracer& tracer, DictValue* target, Value* other);
 
 /// `collections.OrderedDict`, `collections.defaultdict`; borrowed, never freed.
-inline PyTypeObject* ordered_dict_class() { return &PyODict_Type; }
+inline PyTypeObject* ordered_dict_class() {
+    return &PyODict_Type;
+}
 PyTypeObject* default_dict_class();
 
 }  // namespace stator

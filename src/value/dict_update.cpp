@@ -1,7 +1,7 @@
 /// `dict.update` and all that takes the same argument.
 #include "base/names.h"
-#include "value/dict.h"
 #include "value/calling.h"
+#include "value/dict.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/sequence.h"
@@ -41,8 +41,7 @@ Task update_from_pairs(Tracer& tracer, DictValue* target, Value* pairs) {
 
 Task update_by_protocol(Tracer& tracer, DictValue* target, Value* other) {
     Value* keys = co_await operations::get_attribute_or(tracer, other, interned("keys"), tracer.exhausted());
-    if (keys == tracer.exhausted())
-        co_return co_await tracer.start(update_from_pairs(tracer, target, other));
+    if (keys == tracer.exhausted()) co_return co_await tracer.start(update_from_pairs(tracer, target, other));
     co_return co_await tracer.start(update_from_mapping(tracer, target, other));
 }
 
@@ -50,7 +49,8 @@ Task update_by_protocol(Tracer& tracer, DictValue* target, Value* other) {
 
 Outcome update_dict(Tracer& tracer, DictValue* target, Value* other) {
     tracer.realize(other);
-    if (auto* dict = cast<DictValue>(other); dict != nullptr && operations::user_method(tracer, dict, "__iter__") == nullptr) {
+    if (auto* dict = cast<DictValue>(other);
+        dict != nullptr && operations::user_method(tracer, dict, "__iter__") == nullptr) {
         merge_dict(tracer, target, dict);
         return tracer.none();
     }

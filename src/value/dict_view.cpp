@@ -89,8 +89,7 @@ PyTypeObject* DictViewValue::type() const {
 }
 
 Outcome DictViewValue::get_attribute(Tracer& tracer, Borrowed<> name) {
-    if (what != What::Proxy && name.get() == interned("mapping"))
-        return tracer.make<DictViewValue>(dict, What::Proxy);
+    if (what != What::Proxy && name.get() == interned("mapping")) return tracer.make<DictViewValue>(dict, What::Proxy);
     return Value::get_attribute(tracer, name);
 }
 

@@ -1,8 +1,11 @@
 #include "value/index.h"
 
+#include "value/scalar.h"
+
 namespace stator {
 
 std::optional<Py_ssize_t> as_index(Tracer& tracer, Value* value) {
+    value = unwrapped(tracer, value);
     tracer.realize(value);
     if (value->kind != Kind::Constant || !PyIndex_Check(value->object())) return std::nullopt;
     Py_ssize_t index = PyNumber_AsSsize_t(value->object(), PyExc_IndexError);
@@ -11,6 +14,7 @@ std::optional<Py_ssize_t> as_index(Tracer& tracer, Value* value) {
 }
 
 std::optional<Py_ssize_t> as_clipped_index(Tracer& tracer, Value* value) {
+    value = unwrapped(tracer, value);
     tracer.realize(value);
     if (value->kind != Kind::Constant || !PyIndex_Check(value->object())) return std::nullopt;
     Py_ssize_t index = PyNumber_AsSsize_t(value->object(), nullptr);

@@ -7,8 +7,8 @@
 
 namespace stator {
 
-/// The value as a position: of an int, a bool, or a constant with `__index__`. Nothing where it is none of these; an int
-/// too large for a position raises IndexError.
+/// The value as a position: of an int, a bool, or a constant with `__index__`. Nothing where it is none of these; an
+/// int too large for a position raises IndexError.
 std::optional<Py_ssize_t> as_index(Tracer& tracer, Value* value);
 /// An int, cut down to what fits, as `PyNumber_AsSsize_t` without an exception does.
 std::optional<Py_ssize_t> as_clipped_index(Tracer& tracer, Value* value);

@@ -12,6 +12,7 @@
 #include "value/rebuilding.h"
 #include "value/sequence.h"
 #include "value/set.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -24,6 +25,22 @@ Task next_of_call(Tracer& tracer, CallIterator* iterator) {
     if (!is_true(found)) co_return item;
     tracer.on_undo([iterator, before = iterator->callable] { iterator->callable = before; });
     iterator->callable = nullptr;
+    co_return tracer.exhausted();
+}
+
+Task next_by_index(Tracer& tracer, IndexIterator* iterator) {
+    if (iterator->sequence == nullptr) co_return tracer.exhausted();
+    try {
+        Value* item = co_await operations::get_item(tracer, iterator->sequence, tracer.integer(iterator->position));
+        set_undoably(tracer, iterator->position, iterator->position + 1);
+        co_return item;
+    } catch (const Raised& raised) {
+        PyTypeObject* type = raised.exception->type();
+        if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_IndexError)) &&
+            !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+            throw;
+    }
+    set_undoably(tracer, iterator->sequence, nullptr);
     co_return tracer.exhausted();
 }
 
@@ -136,6 +153,18 @@ int CallIterator::rebuild(PlanBuilder& plan) {
     return to;
 }
 
+Outcome IndexIterator::next(Tracer& tracer) {
+    return tracer.start(next_by_index(tracer, this));
+}
+
+int IndexIterator::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (sequence == nullptr) return IteratorValue::rebuild(plan);
+    int to = rebuild_iterator(plan, this, sequence->rebuild(plan), 0);
+    if (position > 0) rebuild_position(plan, to, class_, position);
+    return to;
+}
+
 Value* iterate_constant(Tracer& tracer, Borrowed<> constant) {
     Ref<> real = Ref<>::steal(PyObject_GetIter(constant));
     if (!real) tracer.raise_from_python();
@@ -143,8 +172,7 @@ Value* iterate_constant(Tracer& tracer, Borrowed<> constant) {
     tracer.keep(Ref<>::share(reinterpret_cast<PyObject*>(type)));
     if (PySequence_Check(constant) && !PyDict_Check(constant)) {
         Py_ssize_t length = PySequence_Size(constant);
-        if (length >= 0)
-            return tracer.make<ConstantIterator>(type, tracer.keep(Ref<>::share(constant)), length);
+        if (length >= 0) return tracer.make<ConstantIterator>(type, tracer.keep(Ref<>::share(constant)), length);
         PyErr_Clear();
     }
     std::vector<Value*> items;

@@ -88,6 +88,16 @@ struct CallIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
+/// Over an instance of a class of the program's that has `__getitem__` and no `__iter__`: asked for 0, 1, 2, ... until
+/// it raises IndexError.
+struct IndexIterator final : IteratorValue {
+    explicit IndexIterator(Value* sequence) : IteratorValue(&PySeqIter_Type), sequence(sequence) {}
+    Value* sequence;  // null at the end
+    std::int64_t position = 0;
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+};
+
 /// A new iterator over a constant: what `iter` of the real object walks over.
 Value* iterate_constant(Tracer& tracer, Borrowed<> constant);
 

@@ -36,8 +36,8 @@ std::string earlier(std::size_t count) {
 }
 
 [[noreturn]] void raise_uneven(Tracer& tracer, std::size_t position, const char* how) {
-    tracer.raise(PyExc_ValueError, "zip() argument " + std::to_string(position + 1) + " is " + how + " than " +
-                                       earlier(position));
+    tracer.raise(PyExc_ValueError,
+                 "zip() argument " + std::to_string(position + 1) + " is " + how + " than " + earlier(position));
 }
 
 Task next_zipped(Tracer& tracer, ZipIterator* self) {

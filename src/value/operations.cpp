@@ -10,6 +10,9 @@
 #include "value/exception.h"
 #include "value/function.h"
 #include "value/identity.h"
+#include "value/iterator.h"
+#include "value/keys.h"
+#include "value/percent_format.h"
 #include "value/sequence.h"
 
 namespace stator::operations {
@@ -99,11 +102,49 @@ Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
 
 // --- items -------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Whether the program's own code has to say first which place of the container a key means: by `__hash__` and `__eq__`,
+/// or by `__index__`.
+bool is_unsettled_key(Tracer& tracer, Value* container, Value* key) {
+    if (container->kind == Kind::Dict || container->kind == Kind::Set) return needs_preparation(tracer, key);
+    return has_own_index(tracer, key);
+}
+
+Outcome settle_key(Tracer& tracer, Value* container, Value* key) {
+    if (container->kind == Kind::Dict || container->kind == Kind::Set) return prepare_key(tracer, container, key);
+    return index_by_method(tracer, key);
+}
+
+Task get_item_of(Tracer& tracer, Value* object, Value* key) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    co_return co_await object->get_item(tracer, settled);
+}
+
+Task set_item_of(Tracer& tracer, Value* object, Value* key, Value* value) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    co_return co_await object->assign_item(tracer, settled, value);
+}
+
+Task delete_item_of(Tracer& tracer, Value* object, Value* key) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    object->delete_item(tracer, settled);
+    co_return tracer.none();
+}
+
+Task contains_settled(Tracer& tracer, Value* container, Value* item) {
+    Value* settled = co_await settle_key(tracer, container, item);
+    co_return co_await container->contains(tracer, settled);
+}
+
+}  // namespace
+
 Outcome get_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__getitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(get_item_of(tracer, object, key));
     return object->get_item(tracer, key);
 }
 
@@ -112,6 +153,7 @@ Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key, value));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(set_item_of(tracer, object, key, value));
     return object->assign_item(tracer, key, value);
 }
 
@@ -120,6 +162,7 @@ Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__delitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(delete_item_of(tracer, object, key));
     object->delete_item(tracer, key);
     return tracer.none();
 }
@@ -166,6 +209,12 @@ Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
     co_return tracer.boolean(PyObject_IsTrue(answer->object()) == 1);
 }
 
+/// Whether a class of the program's is iterated through its `__getitem__` alone.
+bool iterates_by_index(Tracer& tracer, Value* value) {
+    return value->kind == Kind::Object && user_method(tracer, value, "__getitem__") != nullptr &&
+           cpython::lookup_in_mro(value->type(), interned("__iter__"), nullptr) == nullptr;
+}
+
 }  // namespace
 
 Outcome contains(Tracer& tracer, Value* container, Value* item) {
@@ -173,11 +222,12 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
     bool only_iterates = cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
-                         user_method(tracer, container, "__iter__") != nullptr;
-    if (only_iterates || container->kind == Kind::Iterator ||
-        container->kind == Kind::Generator)
+                         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
+    if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
     tracer.realize(item);
+    if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
+        return tracer.start(contains_settled(tracer, container, item));
     return container->contains(tracer, item);
 }
 
@@ -205,6 +255,7 @@ Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
         return call(tracer, method, Arguments::of(iterable));
+    if (iterates_by_index(tracer, iterable)) return tracer.make<IndexIterator>(iterable);
     return iterable->iterate(tracer);
 }
 
@@ -291,10 +342,25 @@ Task in_place_by_method(Tracer& tracer, BinaryOperator op, Value* method, Value*
     co_return co_await tracer.start(binary_by_methods(tracer, op, left, right, true));
 }
 
+/// `sequence * count`.
+bool is_repeated(Value* sequence, Value* count) {
+    return count->kind == Kind::Object && (sequence->kind == Kind::List || sequence->kind == Kind::Tuple);
+}
+
+Task repeat_by_method(Tracer& tracer, Value* left, Value* right) {
+    bool count_left = has_own_index(tracer, left);
+    Value* count = co_await index_by_method(tracer, count_left ? left : right);
+    co_return co_await binary(tracer, BinaryOperator::Multiply, count_left ? count : left, count_left ? right : count);
+}
+
 Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {
     if (user_method(tracer, left, method_name(op, false)) != nullptr ||
         user_method(tracer, right, method_name(op, true)) != nullptr)
         return tracer.start(binary_by_methods(tracer, op, left, right, in_place));
+    if (op == BinaryOperator::Remainder && is_percent_format(tracer, left, right)) return percent_format(tracer, left, right);
+    if (op == BinaryOperator::Multiply && (is_repeated(left, right) || is_repeated(right, left)))
+        if (has_own_index(tracer, left) || has_own_index(tracer, right))
+            return tracer.start(repeat_by_method(tracer, left, right));
     if (Value* answer = left->binary(tracer, op, right, false); answer != nullptr) return answer;
     if (Value* answer = right->binary(tracer, op, left, true); answer != nullptr) return answer;
     raise_unsupported(tracer, op, in_place, left, right);

@@ -7,7 +7,8 @@ namespace stator {
 namespace {
 
 /// Calls `callable` with as many `None` as the program gave arguments, for the TypeError that this must raise.
-[[noreturn]] void raise_by_calling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments, std::size_t skipped) {
+[[noreturn]] void raise_by_calling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments,
+                                   std::size_t skipped) {
     if (callable == nullptr) tracer.raise_from_python();
     std::size_t count = arguments.positional.size() - std::min(skipped, arguments.positional.size());
     std::vector<PyObject*> nones(count + arguments.keywords.size(), Py_None);

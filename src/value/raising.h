@@ -24,15 +24,15 @@ void expect_arguments(Tracer& tracer, const char* module, const char* function, 
 /// The exception of a call that a C function does not take: it is called with as many None for it.
 [[noreturn]] void raise_misuse(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 /// `descriptor 'append' for 'list' objects doesn't apply to a 'int' object`.
-[[noreturn]] void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method, const Arguments& arguments);
+[[noreturn]] void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method,
+                                       const Arguments& arguments);
 
 /// The `self` of a method, realized, with the arguments behind it counted.
 template <class T>
 T* receiver(Tracer& tracer, const Arguments& arguments, PyTypeObject* type, const char* method, std::size_t least,
             std::size_t most) {
     T* self = arguments.positional.empty() ? nullptr : cast<T>(arguments.positional[0]);
-    if (self == nullptr || !PyType_IsSubtype(self->type(), type))
-        raise_wrong_receiver(tracer, type, method, arguments);
+    if (self == nullptr || !PyType_IsSubtype(self->type(), type)) raise_wrong_receiver(tracer, type, method, arguments);
     expect_arguments(tracer, type, method, arguments, least, most);
     tracer.realize(self);
     return self;

@@ -15,6 +15,10 @@ bool all_leaves(const std::vector<Value*>& values);
 /// What a value from outside that did not change is in a plan: the object that its source leads to.
 int rebuild_outside(PlanBuilder& plan, Value* value);
 
+/// The real `__dict__` of the object in register `to`, whose attributes `dict` holds.
+int rebuild_own_dict(PlanBuilder& plan, int to, DictValue* dict);
+/// Fills it.
+void rebuild_own_dict_entries(PlanBuilder& plan, int to, ObjectValue* object);
 /// Sets what the trace put into the instance dict of a container made in the trace.
 void rebuild_attributes(PlanBuilder& plan, int to, ObjectValue* object);
 

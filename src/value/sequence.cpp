@@ -8,8 +8,8 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
-#include "value/calling.h"
 #include "value/attributes.h"
+#include "value/calling.h"
 #include "value/identity.h"
 #include "value/index.h"
 #include "value/iterator.h"
@@ -82,12 +82,12 @@ Task compare_items(Tracer& tracer, Comparison op, SequenceValue* left, SequenceV
     }
     if (i >= left->items.size() || i >= right->items.size()) {
         auto l = left->items.size(), r = right->items.size();
-        bool answer = op == Comparison::Less           ? l < r
-                      : op == Comparison::LessEqual    ? l <= r
-                      : op == Comparison::Equal        ? l == r
-                      : op == Comparison::NotEqual     ? l != r
-                      : op == Comparison::Greater      ? l > r
-                                                       : l >= r;
+        bool answer = op == Comparison::Less        ? l < r
+                      : op == Comparison::LessEqual ? l <= r
+                      : op == Comparison::Equal     ? l == r
+                      : op == Comparison::NotEqual  ? l != r
+                      : op == Comparison::Greater   ? l > r
+                                                    : l >= r;
         co_return tracer.boolean(answer);
     }
     if (op == Comparison::Equal) co_return tracer.boolean(false);
@@ -194,9 +194,9 @@ Value* SequenceValue::item(Tracer& tracer, std::size_t index) {
     Value*& slot = items[index];
     if (slot == nullptr) {
         auto position = static_cast<Py_ssize_t>(index);
-        PyObject* object = kind == Kind::Tuple ? PyTuple_GET_ITEM(outside, position) : PyList_GET_ITEM(outside, position);
-        Source* child =
-            tracer.provenance().child(source, Access::Item, nullptr, static_cast<int>(index), object);
+        PyObject* object =
+            kind == Kind::Tuple ? PyTuple_GET_ITEM(outside, position) : PyList_GET_ITEM(outside, position);
+        Source* child = tracer.provenance().child(source, Access::Item, nullptr, static_cast<int>(index), object);
         slot = tracer.outside(child, object);
     }
     return slot;
@@ -313,8 +313,8 @@ Value* SequenceValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
         if (sequence == nullptr || sequence->kind != kind) {
             if (reflected || may_answer(other)) return nullptr;
             if (class_ == torch_size_class())
-                tracer.raise(PyExc_TypeError, std::string("can only concatenate tuple (not ") +
-                                                  other->type()->tp_name + ") to torch.Size");
+                tracer.raise(PyExc_TypeError, std::string("can only concatenate tuple (not ") + other->type()->tp_name +
+                                                  ") to torch.Size");
             tracer.raise(PyExc_TypeError, std::string("can only concatenate ") + container_name(this) + " (not \"" +
                                               other->type()->tp_name + "\") to " + container_name(this));
         }
@@ -359,8 +359,8 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
         argument->values.push_back(part->as_argument(tracer));
     }
     if (class_ != &PyTuple_Type && class_ != &PyList_Type) argument->type = class_;
-    return graph::Argument::of_items(
-        kind == Kind::Tuple ? graph::Argument::Kind::Tuple : graph::Argument::Kind::List, argument);
+    return graph::Argument::of_items(kind == Kind::Tuple ? graph::Argument::Kind::Tuple : graph::Argument::Kind::List,
+                                     argument);
 }
 
 int SequenceValue::rebuild(PlanBuilder& plan) {
@@ -423,14 +423,16 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     if (is_slice(key)) {
         check_assignable(tracer, key, value);
         auto values = items_now(tracer, value);
-        if (!values) tracer.break_graph(BreakKind::UnknownObject, "a slice is assigned from an iterator of the program's own");
+        if (!values)
+            tracer.break_graph(BreakKind::UnknownObject, "a slice is assigned from an iterator of the program's own");
         put_slice(tracer, this, key, *values);
         return;
     }
     auto index = as_index(tracer, key);
     if (!index) {
         if (has_index_method(key)) expect_index(tracer, key);
-        tracer.raise(PyExc_TypeError, std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
+        tracer.raise(PyExc_TypeError,
+                     std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
     }
     if (*index < 0) *index += static_cast<Py_ssize_t>(items.size());
     if (*index < 0 || static_cast<std::size_t>(*index) >= items.size())
@@ -475,7 +477,8 @@ void ListValue::delete_item(Tracer& tracer, Value* key) {
     auto index = as_index(tracer, key);
     if (!index) {
         if (has_index_method(key)) expect_index(tracer, key);
-        tracer.raise(PyExc_TypeError, std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
+        tracer.raise(PyExc_TypeError,
+                     std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
     }
     if (*index < 0) *index += static_cast<Py_ssize_t>(items.size());
     if (*index < 0 || static_cast<std::size_t>(*index) >= items.size())
@@ -488,7 +491,8 @@ Value* ListValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     tracer.realize(other);
     if (op == BinaryOperator::Add) {
         auto values = items_now(tracer, other);
-        if (!values) tracer.break_graph(BreakKind::UnknownObject, "a list is extended from an iterator of the program's own");
+        if (!values)
+            tracer.break_graph(BreakKind::UnknownObject, "a list is extended from an iterator of the program's own");
         for (Value* value : *values) append(tracer, value);
         return this;
     }
@@ -531,9 +535,8 @@ Value* ListValue::remove(Tracer& tracer, std::size_t position) {
     all(tracer);
     tracer.will_mutate(this);
     Value* removed = items[position];
-    tracer.on_undo([this, position, removed] {
-        items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), removed);
-    });
+    tracer.on_undo(
+        [this, position, removed] { items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), removed); });
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
     return removed;
 }

@@ -316,9 +316,8 @@ Value* SetValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
 
 bool is_subset(Tracer& tracer, SetValue* left, SetValue* right) {
     if (left->length(tracer) > right->length(tracer)) return false;
-    return std::ranges::all_of(left->table.entries(), [&](Table::Entry* entry) {
-        return right->table.find(tracer, entry->key) != nullptr;
-    });
+    return std::ranges::all_of(left->table.entries(),
+                               [&](Table::Entry* entry) { return right->table.find(tracer, entry->key) != nullptr; });
 }
 
 Outcome SetValue::compare(Tracer& tracer, Comparison op, Value* other) {
@@ -394,8 +393,7 @@ SetIterator::SetIterator(Tracer& tracer, SetValue* set)
 
 Outcome SetIterator::next(Tracer& tracer) {
     if (set == nullptr) return tracer.exhausted();
-    if (set->table.size() != elements.size())
-        tracer.raise(PyExc_RuntimeError, "Set changed size during iteration");
+    if (set->table.size() != elements.size()) tracer.raise(PyExc_RuntimeError, "Set changed size during iteration");
     if (position >= elements.size()) {
         tracer.on_undo([this, before = set] { set = before; });
         set = nullptr;

@@ -61,8 +61,8 @@ struct SetIterator final : IteratorValue {
 };
 
 SetValue* make_set(Tracer& tracer, const std::vector<Value*>& elements, PyTypeObject* type = &PySet_Type);
-/// `left.name(right)` for `union`, `intersection`, `difference` and `symmetric_difference`, where `right` stands for a set,
-/// or, as a list, for any other iterable.
+/// `left.name(right)` for `union`, `intersection`, `difference` and `symmetric_difference`, where `right` stands for a
+/// set, or, as a list, for any other iterable.
 SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* right);
 /// The same in place: `update`, `intersection_update`, ...
 void update_set(Tracer& tracer, const char* name, SetValue* target, Value* other);

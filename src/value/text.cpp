@@ -28,8 +28,7 @@ Task text_by_method(Tracer& tracer, Value* method, Value* value, const char* nam
     Value* text = co_await call_with(tracer, method, value);
     tracer.realize(text);
     if (text->object() == nullptr || !PyUnicode_Check(text->object()))
-        tracer.raise(PyExc_TypeError,
-                     std::string(name) + " returned non-string (type " + text->type()->tp_name + ")");
+        tracer.raise(PyExc_TypeError, std::string(name) + " returned non-string (type " + text->type()->tp_name + ")");
     co_return text;
 }
 
@@ -73,6 +72,7 @@ Outcome repr_of(Tracer& tracer, Value* value) {
         return tracer.start(text_by_method(tracer, method, value, "__repr__"));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Repr(known.get()));
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
+    if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__repr__");
     if (is_plain_container(value)) return tracer.start(text_of_items(tracer, value));
     break_on(tracer, "the repr", value);
 }
@@ -96,14 +96,15 @@ Outcome format_of(Tracer& tracer, Value* value, Value* specification) {
     if (specification != nullptr) {
         tracer.realize(specification);
         if (specification->object() == nullptr || !PyUnicode_Check(specification->object()))
-            tracer.raise(PyExc_TypeError, std::string("format() argument 2 must be str, not ") +
-                                              specification->type()->tp_name);
+            tracer.raise(PyExc_TypeError,
+                         std::string("format() argument 2 must be str, not ") + specification->type()->tp_name);
         how = utf8(specification->object());
     }
     if (Value* method = operations::user_method(tracer, value, "__format__"))
         return call_with(tracer, method, value, specification != nullptr ? specification : tracer.string(""));
     if (value->kind == Kind::Constant)
-        return text_from(tracer, PyObject_Format(value->object(), specification == nullptr ? nullptr : specification->object()));
+        return text_from(
+            tracer, PyObject_Format(value->object(), specification == nullptr ? nullptr : specification->object()));
     if (how.empty()) return str_of(tracer, value);
     if (Ref<> known = value->as_constant(tracer))
         return text_from(tracer, PyObject_Format(known.get(), specification->object()));

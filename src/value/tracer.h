@@ -67,6 +67,8 @@ class Tracer {
     virtual Outcome push_call(FunctionValue* function, const Arguments& arguments) = 0;
     /// Goes on with a generator: its frame is pushed and delivers what it yields, or `exhausted()` when it returns.
     virtual Outcome push_generator(GeneratorValue* generator, Value* sent) = 0;
+    /// Raises an exception in a generator, where it waits; delivers what it yields or `exhausted()`, as `push_generator`.
+    virtual Outcome throw_into_generator(GeneratorValue* generator, Value* exception) = 0;
     /// Runs a task, at once if nothing in it has to wait.
     virtual Outcome start(Task task) = 0;
     /// The Python-level caller `depth` frames below the innermost: for `super()`, `globals()`, `locals()`.

@@ -43,6 +43,7 @@ enum class Kind : std::uint8_t {
     Super,
     Context,
     Deque,
+    Scalar,  // an instance of a subclass of int, float, str, ...
 };
 
 /// What an operation came to: a value now, or a frame that was pushed and will deliver it later. The tracer does not
@@ -139,6 +140,9 @@ struct Value {
     virtual void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value);
     /// False if there was no such attribute.
     virtual bool delete_own_attribute(Tracer& tracer, Borrowed<> name);
+    /// Sets what C code keeps in the instance itself (`__name__` of a function, `args` of an exception); a null value
+    /// deletes. False if the kind has nothing of that name.
+    virtual bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value);
 
     virtual Outcome call(Tracer& tracer, const Arguments& arguments);
 

@@ -10,6 +10,7 @@
 #include "value/exception.h"
 #include "value/function.h"
 #include "value/python_module.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/set.h"
 #include "value/slice.h"
@@ -94,7 +95,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         cell->read = false;
         return cell;
     }
-    auto* instance = tracer.make<ObjectValue>(type);
+    auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;
 }

@@ -108,6 +108,16 @@ class Sized:
     def __getitem__(self, i): return i * 10
 r = list(reversed(Sized())), len(Sized()), bool(Sized())
 
+class Indexed:
+    def __getitem__(self, i):
+        if i > 2: raise IndexError("end")
+        return i * 10
+r = list(Indexed()), 20 in Indexed(), 5 in Indexed(), [v for v in Indexed()], max(Indexed()), dict(zip("abc", Indexed())), next(iter(Indexed()))
+
+class Index:
+    def __index__(self): return 3
+r = list(range(Index())), list(range(1, Index())), [0, 1, 2, 3][Index()]
+
 class Bag:
     def __init__(self): self.items = [1, 2]
     def __iter__(self): return iter(self.items)
