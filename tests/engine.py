@@ -44,23 +44,13 @@ def unsupported() -> type[Exception]:
     return stator.Unsupported if ENGINE == "stator" else torch._dynamo.exc.Unsupported
 
 
-_captures = 0
-
-
-def _count_captures(report: dict) -> None:
-    global _captures
-    _captures += len(report["entries"])
-
-
 def captures() -> int:
-    """How often something was captured so far in this thread, programs without any operation included."""
-    return _captures
-
-
-if ENGINE == "stator":
+    """How often something was captured so far, programs without any operation included."""
+    if ENGINE != "stator":
+        return 0
     from stator import _C
 
-    _C.collect(_count_captures)
+    return _C.captures()
 
 
 class Recorder:

@@ -220,6 +220,10 @@ PyObject* reset(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+PyObject* captures(PyObject*, PyObject*) {
+    return PyLong_FromSize_t(capture_count());
+}
+
 PyObject* collect(PyObject*, PyObject* callback) {
     PyObject* before = report_listener;
     report_listener = callback == Py_None ? nullptr : Py_NewRef(callback);
@@ -229,6 +233,7 @@ PyObject* collect(PyObject*, PyObject* callback) {
 PyMethodDef kFunctions[] = {
     {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
+    {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
     {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
     {},
 };

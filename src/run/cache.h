@@ -42,6 +42,9 @@ class EntryCache {
     bool warned_ = false;
 };
 
+/// How many captures succeeded since the process began.
+std::size_t capture_count();
+
 /// Called with a dict (see python/stator/report.py) after every attempt at a capture; null if nobody listens.
 extern thread_local PyObject* report_listener;
 

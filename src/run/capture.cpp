@@ -96,6 +96,16 @@ bool has_effects(const graph::Graph& graph) {
 
 }  // namespace
 
+namespace {
+
+std::size_t captures = 0;
+
+}  // namespace
+
+std::size_t capture_count() {
+    return captures;
+}
+
 std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     Stopwatch watch;
     CaptureReport report;
@@ -141,6 +151,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
         entry->compiled = call_backend(options_, module.module.get(), inputs);
         report.times.emplace_back("backend", watch.lap());
     }
+    ++captures;
     publish(report);
     return entry;
 }

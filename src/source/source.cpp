@@ -123,6 +123,14 @@ namespace {
 
 /// Text for a source and what leads to it, up to one that has a text of its own. Returns whether there was one.
 bool has_own_text(const Source& source, std::string& text) {
+    if (source.access == Access::Globals && source.parent->access == Access::Function) {
+        text = "G";
+        return true;
+    }
+    if (source.access == Access::Builtins) {
+        text = "builtins";
+        return true;
+    }
     if (source.label == nullptr && !is_own_variable(source)) return false;
     text = source.label != nullptr ? std::string(utf8(source.label)) : "L[" + short_repr(source.key) + "]";
     return true;

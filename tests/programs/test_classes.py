@@ -527,12 +527,13 @@ def outside_descriptor(x, thing):
     return x + thing.value
 
 
-@core(items=lambda: ListChild([1, torch.ones(2)]))
+# torch._dynamo names placeholders by how its own code reads them: `list.__getitem__(items, 1)`.
+@core(items=lambda: ListChild([1, torch.ones(2)]), compare_dynamo=False)
 def outside_list_subclass(items):
     return items[1] + items[0], len(items)
 
 
-@core(table=lambda: DictChild(a=torch.ones(2)))
+@core(table=lambda: DictChild(a=torch.ones(2)), compare_dynamo=False)
 def outside_dict_subclass(table):
     return table["a"] + 1, table.a * 2, "b" in table
 

@@ -56,7 +56,6 @@ def test_a_question_is_answered_once() -> None:
         ((torch.nn.Parameter(X.clone()), 1), {}),
         ((torch.randn(10, 4)[2:], 1), {}),
     ],
-    ids=str,
 )
 def test_what_differs_is_another_question(other: tuple) -> None:
     counted(torch.add, (X, 1))
