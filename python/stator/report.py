@@ -48,7 +48,7 @@ class Break:
         lines = [f"{self.reason} [{self.kind}]", f"  at {self.file}:{self.line}"]
         if self.source:
             lines.append(f"      {self.source.strip()}")
-        lines += [f"  called from {caller}" for caller in self.stack]
+        lines += [f"  called from {caller}" for caller in _shortened(self.stack)]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
@@ -168,6 +168,13 @@ def _collecting(callback: Callable[[dict[str, Any]], None]) -> Iterator[None]:
         yield
     finally:
         engine().collect(before)
+
+
+def _shortened(stack: list[str], first: int = 12, last: int = 4) -> list[str]:
+    """A stack that a person can read: its ends."""
+    if len(stack) <= first + last + 1:
+        return stack
+    return [*stack[:first], f"... {len(stack) - first - last} more callers ...", *stack[-last:]]
 
 
 def _count(number: int, noun: str) -> str:

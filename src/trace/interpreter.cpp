@@ -199,7 +199,7 @@ void Interpreter::pop_frame() {
 }
 
 Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
-    if (frames_.size() >= depth_limit_)
+    if (frames_.size() - open_tasks_ >= depth_limit_)
         break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
     if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
         break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
@@ -322,7 +322,7 @@ void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
 Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     if (generator->running) raise(PyExc_ValueError, "generator already executing");
     if (generator->finished) return exhausted();
-    if (frames_.size() >= depth_limit_)
+    if (frames_.size() - open_tasks_ >= depth_limit_)
         break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
     auto* frame = static_cast<BytecodeFrame*>(generator->frame);
     if (!generator->started && sent->object() != Py_None)
