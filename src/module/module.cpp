@@ -3,12 +3,12 @@
 
 namespace stator {
 
-// Weak: rooms can be built and tested before all of them are there.
-[[gnu::weak]] bool bind_frames(PyObject* module);
-[[gnu::weak]] bool bind_shape(PyObject* module);
-[[gnu::weak]] bool bind_graph(PyObject* module);
-[[gnu::weak]] bool bind_guard(PyObject* module);
-[[gnu::weak]] bool bind_run(PyObject* module);
+bool bind_frames(PyObject* module);
+bool bind_shape(PyObject* module);
+bool bind_graph(PyObject* module);
+bool bind_guard(PyObject* module);
+bool bind_run(PyObject* module);
+bool bind_torch(PyObject* module);
 
 }  // namespace stator
 
@@ -17,8 +17,8 @@ namespace {
 PyModuleDef kDefinition = {
     PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-bool (*const kBinders[])(PyObject*) = {stator::bind_frames, stator::bind_shape, stator::bind_graph, stator::bind_guard,
-                                       stator::bind_run};
+constexpr bool (*kBinders[])(PyObject*) = {stator::bind_frames, stator::bind_shape, stator::bind_graph, stator::bind_guard,
+                                       stator::bind_run, stator::bind_torch};
 
 }  // namespace
 
@@ -26,7 +26,6 @@ PyMODINIT_FUNC PyInit__C() {
     PyObject* module = PyModule_Create(&kDefinition);
     if (module == nullptr) return nullptr;
     for (auto* bind : kBinders) {
-        if (bind == nullptr) continue;
         if (!bind(module)) {
             Py_DECREF(module);
             return nullptr;

@@ -1,0 +1,32 @@
+/// What tests ask of the torch room.
+#include <Python.h>
+
+#include "base/python_error.h"
+#include "torch/known.h"
+
+namespace stator {
+
+namespace {
+
+PyObject* role(PyObject*, PyObject* callable) {
+    constexpr const char* kNames[] = {"none",       "in graph",     "tensor method", "disallowed",
+                                      "is compiling", "bookkeeping"};
+    try {
+        return PyUnicode_FromString(kNames[static_cast<int>(torch_room::role_of(callable))]);
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
+PyMethodDef kFunctions[] = {
+    {"_role", role, METH_O, "How a callable of PyTorch takes part in a trace."},
+    {},
+};
+
+}  // namespace
+
+bool bind_torch(PyObject* module) {
+    return PyModule_AddFunctions(module, kFunctions) == 0;
+}
+
+}  // namespace stator
