@@ -3,8 +3,10 @@
 #include "base/text.h"
 #include "trace/handlers.h"
 #include "value/builtin.h"
+#include "value/calling.h"
 #include "value/constant.h"
 #include "value/dict.h"
+#include "value/keys.h"
 #include "value/operations.h"
 #include "value/sequence.h"
 #include "value/set.h"
@@ -38,8 +40,38 @@ void BuildList(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
     next(frame);
 }
 
+namespace {
+
+/// Fills a display whose keys have a `__hash__` of the program's own: keys and values in turn, or elements alone.
+Task fill_display(Tracer& tracer, Value* container, std::vector<Value*> parts) {
+    auto* dict = cast<DictValue>(container);
+    for (std::size_t i = 0; i < parts.size(); i += dict != nullptr ? 2 : 1) {
+        Value* key = co_await prepare_key(tracer, container, parts[i]);
+        if (dict != nullptr)
+            dict->table.insert(tracer, key, parts[i + 1]);
+        else
+            static_cast<SetValue*>(container)->table.insert(tracer, key, nullptr);
+    }
+    co_return container;
+}
+
+/// Whether one of the keys among the operands of a display needs the program's code to be hashed.
+bool needs_filling(Interpreter& t, BytecodeFrame& frame, int count, int step) {
+    for (int i = 0; i < count; i += step)
+        if (needs_preparation(t, frame.top(static_cast<std::size_t>(count - 1 - i)))) return true;
+    return false;
+}
+
+std::vector<Value*> operands(BytecodeFrame& frame, int count) {
+    return {frame.stack.end() - count, frame.stack.end()};
+}
+
+}  // namespace
+
 void BuildSet(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto* set = t.make<SetValue>();
+    if (needs_filling(t, frame, instruction.arg, 1))
+        return t.finish(frame, t.start(fill_display(t, set, operands(frame, instruction.arg))), instruction.arg);
     for (int i = instruction.arg; i-- > 0;) {
         Value* item = frame.top(static_cast<std::size_t>(i));
         t.realize(item);
@@ -50,6 +82,9 @@ void BuildSet(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
 
 void BuildMap(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto* dict = t.make<DictValue>();
+    int count = 2 * instruction.arg;
+    if (needs_filling(t, frame, count, 2))
+        return t.finish(frame, t.start(fill_display(t, dict, operands(frame, count))), count);
     for (int i = instruction.arg; i-- > 0;) {
         Value* key = frame.top(static_cast<std::size_t>(2 * i + 1));
         t.realize(key);
@@ -80,13 +115,18 @@ void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
 
 void SetAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     t.realize(frame.top());
-    static_cast<SetValue*>(at_depth(frame, instruction))->table.insert(t, frame.top(), nullptr);
+    auto* set = static_cast<SetValue*>(at_depth(frame, instruction));
+    if (needs_preparation(t, frame.top()))
+        return t.finish(frame, t.start(fill_display(t, set, {frame.top()})), 1, Interpreter::drop_result);
+    set->table.insert(t, frame.top(), nullptr);
     t.finish(frame, t.none(), 1, Interpreter::drop_result);
 }
 
 void MapAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto* dict = static_cast<DictValue*>(frame.top(static_cast<std::size_t>(instruction.arg) + 1));
     t.realize(frame.top(1));
+    if (needs_preparation(t, frame.top(1)))
+        return t.finish(frame, t.start(fill_display(t, dict, operands(frame, 2))), 2, Interpreter::drop_result);
     dict->table.insert(t, frame.top(1), frame.top(0));
     t.finish(frame, t.none(), 2, Interpreter::drop_result);
 }
@@ -123,7 +163,7 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
         if (method == nullptr) {
             std::string type = mapping->type()->tp_name;
             if (callable != nullptr)
-                tracer.raise(PyExc_TypeError, callable->print() + "() argument after ** must be a mapping, not " + type);
+                tracer.raise(PyExc_TypeError, callable_title(callable) + " argument after ** must be a mapping, not " + type);
             tracer.raise(PyExc_TypeError, "'" + type + "' object is not a mapping");
         }
         Value* keys = co_await operations::call(tracer, method, {});
@@ -138,7 +178,7 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
     other->complete_now(tracer);
     for (Table::Entry* entry : other->table.entries()) {
         if (callable != nullptr && dict->find(tracer, entry->key) != nullptr)
-            tracer.raise(PyExc_TypeError, callable->print() + "() got multiple values for keyword argument '" +
+            tracer.raise(PyExc_TypeError, callable_title(callable) + " got multiple values for keyword argument '" +
                                               std::string(utf8(entry->key->object())) + "'");
         dict->insert(tracer, entry->key, other->find(tracer, entry->key));
     }

@@ -4,8 +4,10 @@
 #include "base/text.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
+#include "value/calling.h"
 #include "value/class.h"
 #include "value/dict.h"
+#include "value/iterator.h"
 #include "value/operations.h"
 #include "value/python_module.h"
 #include "value/sequence.h"
@@ -156,6 +158,10 @@ namespace {
 Task call_spread(Tracer& tracer, Value* callable, Value* self, Value* positional, Value* named) {
     Arguments arguments;
     if (self != nullptr) arguments.positional.push_back(self);
+    tracer.realize(positional);
+    if (!is_iterable(positional))
+        tracer.raise(PyExc_TypeError, callable_title(callable) + " argument after * must be an iterable, not " +
+                                          positional->type()->tp_name);
     auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, positional));
     arguments.positional.insert(arguments.positional.end(), items->items.begin(), items->items.end());
     if (named != nullptr) {

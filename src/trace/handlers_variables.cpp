@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
+#include "value/exception.h"
 #include "value/function.h"
 
 namespace stator::handlers {
@@ -173,7 +174,13 @@ void LoadGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
         cannot(t, "the globals of the function are not a plain dict");
     Value* value = look_up(t, frame.function->globals, name, "G");
     if (value == nullptr) value = look_up(t, frame.function->builtins, name, "builtins");
-    if (value == nullptr) t.raise(PyExc_NameError, "name '" + std::string(utf8(name)) + "' is not defined");
+    if (value == nullptr) {
+        std::string text = "name '" + std::string(utf8(name)) + "' is not defined";
+        ExceptionValue* exception =
+            make_exception(t, reinterpret_cast<PyTypeObject*>(PyExc_NameError), {t.string(text)});
+        exception->attributes = {{interned("name"), t.constant(name)}};
+        throw Raised{exception};
+    }
     bool with_null = instruction.extra == 1;
     if (with_null && !cpython::kDialect.null_above_callable) frame.push(t.null());
     frame.push(value);

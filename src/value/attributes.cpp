@@ -9,6 +9,7 @@
 #include "value/class.h"
 #include "value/constant.h"
 #include "value/dict.h"
+#include "value/exception.h"
 #include "value/function.h"
 #include "value/object.h"
 #include "value/operations.h"
@@ -89,6 +90,11 @@ Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
                                            "' object has no attribute '" + std::string(utf8(name)) + "'");
 }
 
+/// As CPython's own messages name a class: without its module.
+std::string type_short_name(PyTypeObject* type) {
+    return std::string(utf8(Ref<>::steal(PyType_GetName(type)).get()));
+}
+
 }  // namespace
 
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
@@ -150,12 +156,17 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
 }
 
 void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
-    std::string text(utf8(name));
-    if (auto* type = cast<ClassValue>(self))
-        tracer.raise(PyExc_AttributeError,
-                     "type object '" + std::string(utf8(PyType_GetName(type->held))) + "' has no attribute '" + text + "'");
-    tracer.raise(PyExc_AttributeError,
-                 "'" + std::string(utf8(PyType_GetName(self->type()))) + "' object has no attribute '" + text + "'");
+    std::string missing = "' object has no attribute '" + std::string(utf8(name)) + "'";
+    PyTypeObject* type = self->type();
+    if (auto* held = cast<ClassValue>(self)) {
+        missing = "' has no attribute '" + std::string(utf8(name)) + "'";
+        type = held->held;
+    }
+    std::string text = (self->kind == Kind::Class ? "type object '" : "'") + type_short_name(type) + missing;
+    ExceptionValue* exception =
+        make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError), {tracer.string(text)});
+    exception->attributes = {{interned("name"), tracer.constant(name)}, {interned("obj"), self}};
+    throw Raised{exception};
 }
 
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {

@@ -7,6 +7,7 @@
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "value/attributes.h"
+#include "value/keys.h"
 #include "value/registry.h"
 #include "value/tracer.h"
 
@@ -181,7 +182,10 @@ bool is_tensor_method(PyObject* callable) {
 
 Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
     const Handlers& handlers = Handlers::instance();
-    if (Handler handler = handlers.find(held); handler != nullptr) return handler(tracer, arguments);
+    if (Handler handler = handlers.find(held); handler != nullptr) {
+        if (needs_settling(tracer, held, arguments)) return call_settled(tracer, handler, arguments);
+        return handler(tracer, arguments);
+    }
     if (torch_room::role_of(held) == torch_room::Role::InGraph) return tracer.emit_function(held, arguments);
     if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
         return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);

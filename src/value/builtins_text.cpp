@@ -5,6 +5,7 @@
 #include "value/raising.h"
 #include "value/registry.h"
 #include "value/sequence.h"
+#include "value/str_format.h"
 #include "value/text.h"
 
 namespace stator {
@@ -57,51 +58,15 @@ Outcome str_join(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(join_items(tracer, arguments.positional[0], arguments.positional[1], method));
 }
 
-/// An argument of `str.format` that is not constant is given as its text where the format asks for nothing but that.
-Task format_texts(Tracer& tracer, PyObject* method, Arguments arguments) {
-    for (std::size_t i = 1; i < arguments.positional.size(); ++i) {
-        tracer.realize(arguments.positional[i]);
-        Ref<> known = arguments.positional[i]->as_constant(tracer);
-        if (known) continue;
-        arguments.positional[i] = co_await format_of(tracer, arguments.positional[i], nullptr);
-    }
-    for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
-        tracer.realize(arguments.keywords[i].value);
-        Ref<> known = arguments.keywords[i].value->as_constant(tracer);
-        if (known) continue;
-        arguments.keywords[i].value = co_await format_of(tracer, arguments.keywords[i].value, nullptr);
-    }
-    Value* folded = fold(tracer, method, arguments);
-    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with an unknown value");
-    co_return folded;
-}
-
-/// Whether the fields of a format ask only for the text of their argument: no attribute, item, conversion or
-/// specification.
-bool has_plain_fields(PyObject* format) {
-    Py_ssize_t size = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(format, &size);
-    if (text == nullptr) {
-        PyErr_Clear();
-        return false;
-    }
-    bool inside = false;
-    for (Py_ssize_t i = 0; i < size; ++i) {
-        if (text[i] == '{') inside = true;
-        if (text[i] == '}') inside = false;
-        if (inside && (text[i] == ':' || text[i] == '!' || text[i] == '.' || text[i] == '[')) return false;
-    }
-    return true;
-}
-
 Outcome str_format(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyUnicode_Type), "format");
     if (Value* folded = fold(tracer, method, arguments)) return folded;
     Value* format = arguments.positional[0];
     tracer.realize(format);
-    if (format->kind != Kind::Constant || !has_plain_fields(format->object()))
-        tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a value that is not known");
-    return tracer.start(format_texts(tracer, method, arguments));
+    if (format->kind != Kind::Constant || !PyUnicode_Check(format->object()))
+        tracer.break_graph(BreakKind::UnknownObject, "a string is formatted that is not known");
+    Arguments values{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+    return format_fields(tracer, format->object(), std::move(values));
 }
 
 Task collect_then_fold(Tracer& tracer, PyObject* callable, Value* iterable) {
@@ -134,6 +99,9 @@ void register_text(Handlers& handlers) {
     handlers.add_pure_class(&PyBytes_Type);
     for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type})
         handlers.add_pure(Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "maketrans")));
+    for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type})
+        handlers.add_pure(Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "maketrans")).get());
+    handlers.add_pure("posix", "fspath");
     for (const char* name : {"ord", "chr", "ascii"}) handlers.add_pure("builtins", name);
 }
 

@@ -26,4 +26,7 @@ Outcome call_method_with(Tracer& tracer, Value* object, const char* name, Values
     return operations::call_method(tracer, object, name, arguments);
 }
 
+/// A callable as messages about its arguments name it: `module.function()`.
+std::string callable_title(Value* callable);
+
 }  // namespace stator

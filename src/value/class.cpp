@@ -12,6 +12,7 @@
 #include "value/exception.h"
 #include "value/function.h"
 #include "value/iterator.h"
+#include "value/keys.h"
 #include "value/operations.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
@@ -143,7 +144,10 @@ void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
 }
 
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
-    if (Handler handler = Handlers::instance().find(object()); handler != nullptr) return handler(tracer, arguments);
+    if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
+        if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
+        return handler(tracer, arguments);
+    }
     PyTypeObject* meta = Py_TYPE(held);
     if (is_enum_class(held) || Handlers::instance().is_pure(object())) {
         if (Value* folded = fold(tracer, object(), arguments); folded != nullptr) return folded;

@@ -1,5 +1,7 @@
 #include "value/function.h"
 
+#include <algorithm>
+
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -205,6 +207,31 @@ bool is_marked_constant(PyObject* function) {
     return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_dynamo_marked_constant")) == Py_True;
 }
 
+/// The code of the functions that `dataclasses` and `reprlib` put around a `__repr__` so that an object that holds itself
+/// ends: they note the object in a set of their own while it is printed.
+bool is_repr_guard(PyCodeObject* code) {
+    static const std::vector<PyObject*> guards = [] {
+        std::vector<PyObject*> found;
+        auto collect = [&](auto& self, PyObject* outer) -> void {
+            PyObject* constants = reinterpret_cast<PyCodeObject*>(outer)->co_consts;
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+                PyObject* inner = PyTuple_GET_ITEM(constants, i);
+                if (!PyCode_Check(inner)) continue;
+                if (utf8(reinterpret_cast<PyCodeObject*>(inner)->co_name) == "wrapper") found.push_back(Py_NewRef(inner));
+                self(self, inner);
+            }
+        };
+        for (auto [module, name] : {std::pair{"dataclasses", "_recursive_repr"}, std::pair{"reprlib", "recursive_repr"}}) {
+            Ref<> owner = Ref<>::steal(PyImport_ImportModule(module));
+            Ref<> function = owner ? Ref<>::steal(PyObject_GetAttrString(owner.get(), name)) : Ref<>();
+            if (function && PyFunction_Check(function.get())) collect(collect, PyFunction_GET_CODE(function.get()));
+            PyErr_Clear();
+        }
+        return found;
+    }();
+    return std::ranges::find(guards, reinterpret_cast<PyObject*>(code)) != guards.end();
+}
+
 }  // namespace
 
 Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
@@ -243,6 +270,13 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::UnknownFunction, "function " + print() +
                                                            " is marked assume_constant_result but its arguments are "
                                                            "not constants");
+    }
+    if (is_repr_guard(code)) {
+        // An object that holds itself nests until the trace gives up.
+        Ref<> names = checked(PyCode_GetFreevars(code));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
+            if (utf8(PyTuple_GET_ITEM(names.get(), i)) == "user_function")
+                return operations::call(tracer, closure_cell(tracer, static_cast<std::size_t>(i))->get(tracer), arguments);
     }
     return tracer.push_call(this, arguments);
 }

@@ -1,8 +1,11 @@
 #include "value/keys.h"
 
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "base/names.h"
+#include "base/text.h"
 #include "cpython/objects.h"
 #include "value/dict.h"
 #include "value/identity.h"
@@ -109,6 +112,57 @@ bool has_own_index(Tracer& tracer, Value* value) {
 
 Outcome index_by_method(Tracer& tracer, Value* value) {
     return tracer.start(index_from(tracer, value, operations::user_method(tracer, value, "__index__")));
+}
+
+namespace {
+
+bool is_table(const Value* value) {
+    return value->kind == Kind::Dict || value->kind == Kind::Set;
+}
+
+/// Builtins of which every argument is an int.
+bool takes_only_numbers(PyObject* callable) {
+    if (callable == reinterpret_cast<PyObject*>(&PyRange_Type)) return true;
+    for (const char* name : {"bin", "hex", "oct", "chr"})
+        if (callable == PyDict_GetItemString(PyEval_GetBuiltins(), name)) return true;
+    return false;
+}
+
+Task settle_and_call(Tracer& tracer, Handler handler, Arguments arguments) {
+    if (is_table(arguments.positional[0])) {
+        arguments.positional[1] = co_await prepare_key(tracer, arguments.positional[0], arguments.positional[1]);
+    } else {
+        for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
+            if (!has_own_index(tracer, arguments.positional[i])) continue;
+            arguments.positional[i] = co_await index_by_method(tracer, arguments.positional[i]);
+        }
+    }
+    co_return co_await handler(tracer, arguments);
+}
+
+}  // namespace
+
+bool needs_settling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
+    const std::vector<Value*>& values = arguments.positional;
+    if (values.empty()) return false;
+    if (is_table(values[0])) {
+        if (values.size() < 2 || values[1]->kind == Kind::Constant) return false;
+        // What takes a whole container, not an element, does not hash it.
+        if (Py_TYPE(callable.get()) != &PyMethodDescr_Type && Py_TYPE(callable.get()) != &PyWrapperDescr_Type) return false;
+        std::string_view name = utf8(reinterpret_cast<PyDescrObject*>(callable.get())->d_name);
+        constexpr std::string_view kByKey[] = {"get",         "setdefault",  "pop",          "add",        "discard",
+                                               "remove",      "move_to_end", "__getitem__",  "__setitem__", "__delitem__",
+                                               "__contains__"};
+        bool by_key = std::ranges::find(kByKey, name) != std::end(kByKey);
+        return by_key && needs_preparation(tracer, values[1]);
+    }
+    bool has_object = std::ranges::any_of(values, [](Value* value) { return value->kind == Kind::Object; });
+    if (!has_object || !takes_only_numbers(callable)) return false;
+    return std::ranges::any_of(values, [&](Value* value) { return has_own_index(tracer, value); });
+}
+
+Outcome call_settled(Tracer& tracer, Handler handler, const Arguments& arguments) {
+    return tracer.start(settle_and_call(tracer, handler, arguments));
 }
 
 }  // namespace stator

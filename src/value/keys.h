@@ -3,6 +3,7 @@
 /// that one.
 #pragma once
 
+#include "value/builtin.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -16,5 +17,11 @@ Outcome prepare_key(Tracer& tracer, Value* container, Value* key);
 bool has_own_index(Tracer& tracer, Value* value);
 /// Calls the program's `__index__`; gives an int.
 Outcome index_by_method(Tracer& tracer, Value* value);
+
+/// Whether the program's own code has to run before a builtin can take its arguments: for the key in a call of a method of
+/// a dict or set, or for numbers given to a builtin that takes nothing else.
+bool needs_settling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
+/// Runs it, then the handler.
+Outcome call_settled(Tracer& tracer, Handler handler, const Arguments& arguments);
 
 }  // namespace stator
