@@ -8,28 +8,28 @@ it, changes to the graph take effect with `recompile()`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-import torch
 from torch.fx import _lazy_graph_module
 from torch.fx.graph import PythonCode
 from torch.fx.graph_module import _assign_attr
 
+import torch
+
 from . import _C
 
-# Instance attributes of the captured state. `forward` hides the class's one, so that `module.forward` is the runner.
-_CAPTURED_STATE = ("_captured", "forward")
 
 
 class GraphModule(_lazy_graph_module._LazyGraphModule):
     """A captured graph as a module. See the text at the top of this file."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # torch.fx makes a class for each instance, to put the generated forward on it. Here an instance gets its own
         # class when it gets generated code, and a copy never shares the class of its original.
-        while cls.__dict__.get("_is_of_one_instance", False):
-            cls = cls.__base__
-        return torch.nn.Module.__new__(cls)
+        shared = cls
+        while shared.__dict__.get("_is_of_one_instance", False):
+            shared = shared.__base__
+        return torch.nn.Module.__new__(shared)
 
     @classmethod
     def from_captured(cls, captured: _C.Graph, attributes: dict[str, Any] | None = None) -> GraphModule:
@@ -50,6 +50,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         if attributes:
             for path in sorted(attributes, key=lambda path: path.count(".")):
                 _assign_attr(attributes[path], self, path)
+        # Hides the class's one, so that `module.forward` is the native callable itself.
         state["forward"] = _C.make_runner(captured, self)
         return self
 
@@ -66,11 +67,18 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
     def _become_ordinary(self) -> None:
         """Leaves the captured state: from here on `torch.fx` is in charge."""
         self._graph  # noqa: B018 - builds it if nobody did
-        for name in _CAPTURED_STATE:
-            self.__dict__.pop(name, None)
+        self._take_captured_state()
         if not type(self).__dict__.get("_is_of_one_instance", False):
             own = type("GraphModule", (type(self),), {"_is_of_one_instance": True, "__module__": __name__})
             self.__class__ = own
+
+    def _take_captured_state(self) -> dict[str, Any]:
+        """Takes what only the captured state has out of the instance."""
+        state = self.__dict__
+        taken = {"_captured": state.pop("_captured")} if "_captured" in state else {}
+        if type(state.get("forward")) is _C.Runner:  # else it is somebody's own
+            taken["forward"] = state.pop("forward")
+        return taken
 
     def recompile(self) -> PythonCode | None:  # type: ignore[override]
         """The graph was changed. Where `torch.fx` is told to be lazy, the code is generated when it is needed."""
@@ -88,7 +96,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         self._graph  # noqa: B018
-        hidden = {name: self.__dict__.pop(name) for name in _CAPTURED_STATE if name in self.__dict__}
+        hidden = self._take_captured_state()
         try:
             return super().__deepcopy__(memo)
         finally:

@@ -1,5 +1,8 @@
 #include "bytecode/code.h"
 
+#include <cctype>
+#include <string_view>
+
 #include "base/check.h"
 #include "base/text.h"
 
@@ -22,6 +25,14 @@ std::string quoted_slot(const Code& code, int slot) {
     cpython::SlotKind kind = code.slot_kind(slot);
     const char* word = kind.is_cell ? "cell " : kind.is_free ? "free " : "";
     return word + std::string(utf8(code.slot_name(slot)));
+}
+
+/// The word itself, not the end of `target`.
+bool mentions_arg(std::string_view text) {
+    std::size_t found = text.find("arg");
+    while (found != std::string_view::npos && found > 0 && std::isalpha(static_cast<unsigned char>(text[found - 1])))
+        found = text.find("arg", found + 1);
+    return found != std::string_view::npos;
 }
 
 /// The operand in words; empty if the operation has none.
@@ -74,7 +85,7 @@ std::string operand_text(const Instruction& instruction, const Code& code) {
             break;
     }
     if (instruction.target.is_valid()) return "to " + std::to_string(instruction.target.value);
-    return *operands_of(instruction.op) == '\0' ? "" : std::to_string(arg);
+    return mentions_arg(operands_of(instruction.op)) ? std::to_string(arg) : "";
 }
 
 std::string padded(std::string text, std::size_t width) {

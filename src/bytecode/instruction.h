@@ -62,6 +62,11 @@ const char* name_of(Op op);
 const char* stack_effect_of(Op op);
 const char* operands_of(Op op);
 
+/// By how much the depth of the stack changes: if it jumps to its `target`, or else when the next instruction starts.
+int stack_effect(const Instruction& instruction, bool jumps);
+/// Whether the next instruction can be reached from it. A generator's frame goes on behind what leaves it for a while.
+bool falls_through(Op op);
+
 /// The operator of a `BinaryOp`, `+` or `+=`, and of a `CompareOp`.
 const char* binary_operator_text(int arg);
 const char* comparison_text(int arg);

@@ -36,6 +36,9 @@ PyObject** slots(Frame* frame) {
 int slot_count(const Frame* frame) {
     return layout::code(frame)->co_nlocalsplus;
 }
+Frame* frame_of(PyFrameObject* object) {
+    return object->f_frame;
+}
 Frame* current_frame(PyThreadState* thread) {
     return layout::current(thread);
 }

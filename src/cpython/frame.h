@@ -43,7 +43,9 @@ std::span<PyObject*> stack(Frame* frame);
 void set_stack(Frame* frame, std::span<PyObject* const> owned_values);
 void push(Frame* frame, Ref<> value);
 
-/// The next instruction is the one at `offset`, which has to be the start of an instruction, prefixes included.
+/// The next instruction is the one at `offset`, which has to be the start of an instruction, prefixes included. Inside of
+/// an `except` or `finally` block more belongs to the state than slots and stack: the exception that is being handled,
+/// which is the thread's. Set it with `PyErr_SetHandledException`; the block's own end restores the one on the stack.
 void resume_at(Frame* frame, Offset offset);
 
 /// Runs a frame that is as it was received, as if Stator was not there. Another tool's evaluation hook gets it.
@@ -75,5 +77,7 @@ class LinkedFrame {
 
 /// The frame that the thread is executing, null if none.
 Frame* current_frame(PyThreadState* thread);
+/// The frame behind a frame object.
+Frame* frame_of(PyFrameObject* object);
 
 }  // namespace stator::cpython

@@ -60,12 +60,6 @@ PyObject* run_handler(PyThreadState* thread, Frame* frame, Offset offset, const 
 /// meant for generators that stand behind their YIELD_VALUE.
 PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
     _Py_CODEUNIT* unit = layout::first_unit(frame) + offset.unit();
-    const CodeUnit original = code_units(code_of(frame))[offset.unit()];
-    if (cache_units(original.opcode) > 0) {
-        // A cache has the line and the columns of its instruction.
-        layout::set_next(frame, unit + 1);
-        return raise_here(thread, frame);
-    }
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
     const HandlerRange* handler = find_handler(handlers, offset);
     if (find_handler(handlers, Offset{offset.value - 1}) == handler) {

@@ -1,6 +1,9 @@
 #include "cpython/hook.h"
 
+#include <vector>
+
 #include "cpython/frame_layout.h"
+#include "cpython/objects.h"
 #include "cpython/tracing.h"
 
 namespace stator::cpython {
@@ -14,20 +17,26 @@ struct Waiting {
     PyCodeObject* code;
     FrameHandler handler;
     void* context;
+    bool even_if_traced;
     Waiting* next = nullptr;
     bool is_linked = false;
 };
 
 Waiting* first_waiting = nullptr;
-/// The hook that was there when ours was put on.
+/// The hook that was there when ours was put on. Ours is on while a call waits.
 _PyFrameEvalFunction hook_below = _PyEval_EvalFrameDefault;
+/// Another tool may come on top of ours while it is on, keep ours as the one to chain to, and stay. This is what was
+/// below ours then; ours goes on passing frames to it, until the tool has put ours back and we find it there.
+_PyFrameEvalFunction hook_below_tool = _PyEval_EvalFrameDefault;
 
 PyObject* hook(PyThreadState* thread, Frame* frame, int throwing);
 
 void link(Waiting& waiting) {
     if (first_waiting == nullptr) {
         _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp);
-        if (current != hook) {
+        if (current == hook) {
+            hook_below = hook_below_tool;
+        } else {
             hook_below = current;
             _PyInterpreterState_SetEvalFrameFunc(waiting.thread->interp, hook);
         }
@@ -42,9 +51,11 @@ void unlink(Waiting& waiting) {
     while (*place != &waiting) place = &(*place)->next;
     *place = waiting.next;
     waiting.is_linked = false;
-    // If another tool put its hook on top of ours meanwhile, ours stays below it and only passes frames on.
-    if (first_waiting == nullptr && _PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp) == hook)
+    if (first_waiting != nullptr) return;
+    if (_PyInterpreterState_GetEvalFrameFunc(waiting.thread->interp) == hook)
         _PyInterpreterState_SetEvalFrameFunc(waiting.thread->interp, hook_below);
+    else
+        hook_below_tool = hook_below;
 }
 
 Waiting* find_waiting(PyThreadState* thread) {
@@ -54,10 +65,11 @@ Waiting* find_waiting(PyThreadState* thread) {
 }
 
 PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
-    if (hook_below == _PyEval_EvalFrameDefault) return _PyEval_EvalFrameDefault(thread, frame, throwing);
-    // A tool that came on top of ours and stayed is below us now, and chains back to us with the same frame.
     static thread_local Frame* passing = nullptr;
-    if (passing == frame) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+    // A tool that stayed is below us, and chains back to us with the same frame.
+    const bool is_chained = first_waiting == nullptr || passing == frame;
+    if (is_chained) return hook_below_tool(thread, frame, throwing);
+    if (hook_below == _PyEval_EvalFrameDefault) return _PyEval_EvalFrameDefault(thread, frame, throwing);
     Frame* outer = passing;
     passing = frame;
     PyObject* result = hook_below(thread, frame, throwing);
@@ -70,15 +82,12 @@ PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
     if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 || !is_at_start(frame))
         return pass_on(thread, frame, throwing);
     unlink(*waiting);
-    if (is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
+    if (!waiting->even_if_traced && is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
     return waiting->handler(thread, frame, waiting->context);
 }
 
-}  // namespace
-
-PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
-                         PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
-    Waiting waiting{PyThreadState_Get(), code, handler, context};
+PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments, std::size_t count_and_flags,
+               PyObject* keyword_names) {
     Waiting* outer = find_waiting(waiting.thread);
     if (outer != nullptr) [[unlikely]]
         unlink(*outer);
@@ -88,6 +97,29 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
     if (outer != nullptr) [[unlikely]]
         link(*outer);
     return result;
+}
+
+}  // namespace
+
+PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
+                         PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
+    Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/false};
+    return call(waiting, callable, arguments, count_and_flags, keyword_names);
+}
+
+PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context) {
+    PyCodeObject* code = code_of(function);
+    Ref<> keyword_names;
+    if (code->co_kwonlyargcount > 0) {
+        // The names of parameters come first among all variables.
+        keyword_names = Ref<>::steal(
+            PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
+        if (!keyword_names) return nullptr;
+    }
+    std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+    Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/true};
+    return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.data() + 1,
+                static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names.get());
 }
 
 }  // namespace stator::cpython

@@ -58,6 +58,15 @@ Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owne
     return nullptr;
 }
 
+Borrowed<> class_dict(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+    // Classes of the interpreter itself keep it elsewhere; it lives as long as they do.
+    return Ref<>::steal(PyType_GetDict(type)).get();
+#else
+    return type->tp_dict;
+#endif
+}
+
 PyCodeObject* code_of(PyFunctionObject* function) {
     return reinterpret_cast<PyCodeObject*>(function->func_code);
 }
@@ -79,6 +88,17 @@ Borrowed<> closure_of(PyFunctionObject* function) {
 
 Borrowed<> cell_contents(PyObject* cell) {
     return PyCell_GET(cell);
+}
+
+PyCodeObject* generator_code(PyObject* generator) {
+#if PY_VERSION_HEX >= 0x030C0000
+    // The generator keeps the code alive, so the new reference is not needed.
+    PyCodeObject* code = PyGen_GetCode(reinterpret_cast<PyGenObject*>(generator));
+    Py_DECREF(code);
+    return code;
+#else
+    return reinterpret_cast<PyGenObject*>(generator)->gi_code;
+#endif
 }
 
 namespace {

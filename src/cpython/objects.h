@@ -23,6 +23,9 @@ Borrowed<> instance_attribute(PyObject* object, PyObject* name);
 /// nothing. `owner`, if given, is set on success.
 Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner = nullptr);
 
+/// The class's own dictionary; its bases' are not in it.
+Borrowed<> class_dict(PyTypeObject* type);
+
 /// Functions.
 PyCodeObject* code_of(PyFunctionObject* function);
 Borrowed<> globals_of(PyFunctionObject* function);
@@ -48,6 +51,9 @@ struct SliceParts {
     Borrowed<> start, stop, step;
 };
 SliceParts slice_parts(PyObject* slice);
+
+/// Generators, coroutines and asynchronous generators.
+PyCodeObject* generator_code(PyObject* generator);
 
 /// `classmethod` and `staticmethod` objects: what they wrap.
 Borrowed<> wrapped_callable(PyObject* class_or_static_method);

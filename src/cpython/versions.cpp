@@ -1,73 +1,26 @@
 #include "cpython/versions.h"
 
-#include <unordered_map>
+#include "base/ref.h"
 
 namespace stator::cpython {
 
-namespace {
-
-// The field is deprecated as public API since 3.12, and kept up to 3.13.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-std::uint64_t version_tag(PyObject* dict) {
-    return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-}
-#pragma GCC diagnostic pop
-
-}  // namespace
-
 #if PY_VERSION_HEX >= 0x030D0000
 
-namespace {
-
-/// Versions of watched dictionaries have this bit, and so never equal a version made of a tag.
-constexpr std::uint64_t kWatched = std::uint64_t{1} << 63;
-
-/// The version of every watched dictionary that is alive. Under the GIL.
-std::unordered_map<PyObject*, std::uint64_t>& watched_versions() {
-    // Never destroyed: dictionaries die after static objects do.
-    static auto* versions = new std::unordered_map<PyObject*, std::uint64_t>;
-    return *versions;
-}
-
-std::uint64_t new_version() {
-    static std::uint64_t last = kWatched;
-    return ++last;
-}
-
-int on_dict_event(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
-    auto& versions = watched_versions();
-    if (event == PyDict_EVENT_DEALLOCATED)
-        versions.erase(dict);
-    else if (auto found = versions.find(dict); found != versions.end())
-        found->second = new_version();
-    return 0;
-}
-
-std::uint64_t watched_version(PyObject* dict) {
-    auto& versions = watched_versions();
-    if (auto found = versions.find(dict); found != versions.end()) return found->second;
-    static const int watcher = PyDict_AddWatcher(on_dict_event);
-    if (watcher < 0 || PyDict_Watch(watcher, dict) < 0) {
+bool make_versioned(PyObject* dict) {
+    if (dict_version(dict) != 0) return true;
+    // Taking out the last item makes CPython give the dictionary a table of its own; put back, it is the last one
+    // again.
+    static PyObject* const popitem = PyUnicode_InternFromString("popitem");
+    Ref<> item = Ref<>::steal(PyObject_CallMethodNoArgs(dict, popitem));
+    if (!item || PyDict_SetItem(dict, PyTuple_GET_ITEM(item.get(), 0), PyTuple_GET_ITEM(item.get(), 1)) < 0)
         PyErr_Clear();
-        return 0;
-    }
-    return versions[dict] = new_version();
-}
-
-}  // namespace
-
-std::uint64_t dict_version(PyObject* dict) {
-    if (reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr) return watched_version(dict);
-    // The lowest bits belong to watchers and to the optimizer.
-    return version_tag(dict) >> 12;
+    return dict_version(dict) != 0;
 }
 
 #else
 
-std::uint64_t dict_version(PyObject* dict) {
-    // In 3.12 the lowest bits say who watches.
-    return PY_VERSION_HEX >= 0x030C0000 ? version_tag(dict) >> 8 : version_tag(dict);
+bool make_versioned(PyObject*) {
+    return true;
 }
 
 #endif

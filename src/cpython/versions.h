@@ -9,13 +9,32 @@ namespace stator::cpython {
 
 /// Changes whenever the dictionary does: a key or a value set, deleted or replaced (by another object, whatever its
 /// equality). Never the same for two dictionaries, nor for two states of one. Values that change inside do not count.
-/// 0 if none can be had.
+/// 0 if the dictionary has no version: then what is read of it has to be compared itself.
 ///
-/// Up to 3.12 it is CPython's own version tag, which every change renews. In 3.13 a dictionary that shares its values
-/// with the object it belongs to is changed through that object without a new tag; a dictionary watcher is told,
-/// though, and counts for those. An object that has no dictionary yet has nothing to ask: see `instance_dict` in
-/// objects.h.
-std::uint64_t dict_version(PyObject* dict);
+/// It is CPython's own version tag, which every change renews, with one exception. In 3.13 the dictionary of an
+/// instance may share its values with the object, and a change through the object then renews no tag (nor is a
+/// dictionary watcher told, in 3.13.0). Such a dictionary has no version until `make_versioned`.
+inline std::uint64_t dict_version(PyObject* dict) {
+    auto* fields = reinterpret_cast<PyDictObject*>(dict);
+// The field is deprecated as public API since 3.12, and kept up to 3.13.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    std::uint64_t tag = fields->ma_version_tag;
+#pragma GCC diagnostic pop
+#if PY_VERSION_HEX >= 0x030D0000
+    // The lowest bits belong to watchers and to the optimizer.
+    return fields->ma_values != nullptr ? 0 : tag >> 12;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return tag >> 8;  // the lowest bits say who watches
+#else
+    return tag;
+#endif
+}
+
+/// Sees to it that the dictionary has a version, if that is possible. The contents and their order stay as they are; an
+/// instance's attributes are kept in the dictionary alone from then on, as on older versions. False if it has none
+/// still (an empty dictionary of an instance, in 3.13).
+bool make_versioned(PyObject* dict);
 
 /// Changes whenever an attribute of the type or of one of its bases does, or the bases themselves. Assigned if needed.
 /// 0 if none can be: a type with an `mro` method of its own, or one that changed too often.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -14,26 +15,28 @@
 namespace stator {
 
 enum class PlanOp : std::uint8_t {
-    Constant,     // to = object
-    Output,       // to = graph output `number`
-    Fetch,        // to = what the source led to when the guards were checked (`number`: guard register)
-    Tuple,        // to = tuple of `from`; of class `object` if given (named tuple, torch.Size, structseq)
-    List,         // to = new list of `from`
-    Dict,         // to = new dict of pairs in `from`
-    Set,          // to = new set of `from`
-    Frozenset,
-    Slice,        // to = slice(from[0], from[1], from[2])
-    NewObject,    // to = object.__new__(class `object`) or the container class's own __new__
-    Function,     // to = function of code `object`; from: globals, name, defaults, keyword defaults, closure, annotations (-1: none)
-    Cell,         // to = new cell, empty or with from[0]
-    Method,       // to = method of from[0] bound to from[1]
-    Call,         // to = object(*from): constructors of builtin classes that have no side effects
-    SetAttribute,  // object.__setattr__ semantics straight into the instance: from[0].`object` = from[1]
-    SetItem,      // from[0][from[1]] = from[2], by the builtin class's own method
-    Append,       // from[0].append(from[1])
-    Add,          // from[0].add(from[1])
-    SetCell,      // cell from[0] = from[1]
-    Return,       // the frame returns from[0]
+    Constant,   // to = object
+    Output,     // to = graph output `number`
+    Fetch,      // to = what the source led to when the guards were checked (`number`: among those fetched)
+    Tuple,      // to = tuple of `from`; of class `object` if given (named tuple, torch.Size, structseq)
+    List,       // to = new list of `from`; of class `object` if given
+    Dict,       // to = new dict of pairs in `from`; of class `object` if given (OrderedDict, defaultdict, ...)
+    Set,        // to = new set of `from`; of class `object` if given
+    Frozenset,  // to = new frozenset of `from`; of class `object` if given
+    Slice,      // to = slice(from[0], from[1], from[2])
+    NewObject,  // to = what the `__new__` of the builtin class below the class `object` makes of the arguments `from`
+    Function,   // to = function of code `object`; from: globals, name, defaults, keyword defaults, closure, annotations
+                // (-1: none)
+    Cell,       // to = new cell, empty or with from[0]
+    Method,     // to = method of from[0] bound to from[1]
+    Call,       // to = object(*from): constructors of builtin classes that have no side effects
+    SetAttribute,  // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
+                   // from[1] (-1: delete)
+    SetItem,       // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
+    Append,        // from[0].append(from[1])
+    Add,           // from[0].add(from[1])
+    SetCell,       // cell from[0] = from[1] (-1: empty)
+    Return,        // the frame returns from[0]
 };
 
 struct PlanStep {
@@ -45,9 +48,20 @@ struct PlanStep {
 };
 
 struct Plan {
+    /// How the returned value is made, where that is all a plan does: of parts that are there already.
+    enum class Shape : std::uint8_t { General, OnePart, TupleOfParts };
+    struct Part {
+        PlanOp op;  // Constant, Output or Fetch
+        std::int32_t number;
+        PyObject* object;
+    };
+
     std::vector<PlanStep> steps;
     std::int32_t registers = 0;
     std::vector<Ref<>> kept;
+
+    Shape shape = Shape::General;
+    std::vector<Part> parts;
 };
 
 /// Builds a plan; values ask it for registers. A value is named by its address.
@@ -66,6 +80,8 @@ class PlanBuilder {
     /// What a source leads to at the time of the guards.
     int fetch(Source* source);
 
+    /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
+    /// end.
     Plan finish() &&;
     const std::vector<const void*>& outputs() const { return outputs_; }
     const std::vector<Source*>& fetched() const { return fetched_; }
@@ -77,10 +93,14 @@ class PlanBuilder {
     std::vector<Source*> fetched_;
 };
 
+/// One step a line: `r2 = tuple(r0, r1)`.
 std::string print(const Plan& plan);
 
-/// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`). Gives the returned value; throws
-/// PythonError.
+/// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`). Gives the returned value, or
+/// none if the plan does not return; throws PythonError.
 Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched);
+
+/// Every reference that the plan owns, for the garbage collector.
+void visit(const Plan& plan, const std::function<void(PyObject*)>& visitor);
 
 }  // namespace stator

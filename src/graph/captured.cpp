@@ -5,6 +5,7 @@
 
 #include "base/python_error.h"
 #include "base/text.h"
+#include "torch/fake.h"
 
 namespace stator::graph {
 
@@ -48,6 +49,11 @@ const Node* same_node(const Node& node) {
 }
 
 }  // namespace
+
+ExampleMaker fake_tensors_in(Borrowed<> fake_mode) {
+    auto make = [](PyObject* mode, const torch_room::TensorMeta& meta) { return torch_room::make_fake(mode, meta); };
+    return {make, Ref<>::share(fake_mode.get())};
+}
 
 PyObject* fact_key(Fact fact) {
     static const std::array<PyObject*, kFactCount> keys = {

@@ -19,6 +19,9 @@ struct ExampleMaker {
     Ref<> context;
 };
 
+/// The maker of FakeTensors in this mode.
+ExampleMaker fake_tensors_in(Borrowed<> fake_mode);
+
 /// What `Node.meta` has beyond plain entries.
 enum class Fact : std::uint8_t { NnModuleStack, SourceFnStack, StackTrace, ExampleValue };
 constexpr Fact kFacts[] = {Fact::NnModuleStack, Fact::SourceFnStack, Fact::StackTrace, Fact::ExampleValue};

@@ -1,7 +1,8 @@
 #include "graph/lazy_meta.h"
 
-#include "base/check.h"
-#include "base/python_error.h"
+#include <vector>
+
+#include "base/boundary.h"
 #include "graph/captured.h"
 
 namespace stator::graph {
@@ -29,11 +30,6 @@ PyObject* pending() {
     return object;
 }
 
-bool set_python_error(const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return false;
-}
-
 /// Puts the keys in place.
 bool touch(PyObject* self) {
     LazyMeta* meta = lazy(self);
@@ -49,15 +45,10 @@ bool make(PyObject* self, Fact fact) {
     LazyMeta* meta = lazy(self);
     // Making a value runs Python, and the last one made lets go of the graph.
     Ref<> captured = Ref<>::share(meta->captured);
-    try {
-        Ref<> value = captured_of(captured)->fact(*meta->node, fact);
-        if (PyDict_GetItemWithError(self, fact_key(fact)) != pending()) return !PyErr_Occurred();
-        return PyDict_SetItem(self, fact_key(fact), value.get()) == 0;
-    } catch (const PythonError&) {
-        return false;
-    } catch (const std::exception& error) {
-        return set_python_error(error);
-    }
+    Ref<> value = Ref<>::steal(at_boundary([&] { return captured_of(captured)->fact(*meta->node, fact); }));
+    if (!value) return false;
+    if (PyDict_GetItemWithError(self, fact_key(fact)) != pending()) return !PyErr_Occurred();
+    return PyDict_SetItem(self, fact_key(fact), value.get()) == 0;
 }
 
 /// Makes the value of one key, if it is pending.
@@ -129,16 +120,14 @@ PyObject* plain_copy(PyObject* self) {
 PyObject* copy(PyObject* self, PyObject*) {
     if (!touch(self)) return nullptr;
     if (lazy(self)->captured == nullptr) return PyDict_Copy(self);
-    try {
+    return at_boundary([&] {
         Ref<> copied = make_lazy_meta(lazy(self)->captured, *lazy(self)->node);
         lazy(copied.get())->is_touched = true;
         PyObject *key, *value;
         for (Py_ssize_t position = 0; PyDict_Next(self, &position, &key, &value);)
-            if (PyDict_SetItem(copied.get(), key, value) < 0) return nullptr;
-        return copied.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+            checked(PyDict_SetItem(copied.get(), key, value));
+        return copied;
+    });
 }
 
 PyObject* deep_copy(PyObject* self, PyObject* memo) {

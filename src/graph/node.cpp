@@ -44,6 +44,19 @@ const char* fx_word(NodeKind kind) {
     return "unknown";
 }
 
+namespace {
+
+void keep_constants(Arena& arena, const Argument& argument) {
+    if (argument.kind == Argument::Kind::Constant) {
+        arena.keep(Ref<>::share(argument.constant));
+    } else if (argument.kind != Argument::Kind::Node) {
+        for (const Argument& item : argument.items->values) keep_constants(arena, item);
+        for (PyObject* key : argument.items->keys) arena.keep(Ref<>::share(key));
+    }
+}
+
+}  // namespace
+
 Node* Graph::add(NodeKind kind, Borrowed<> target, std::vector<Argument> arguments,
                  std::vector<KeywordArgument> keywords) {
     STATOR_CHECK(!is_finished_, "a finished graph takes no more nodes");
@@ -55,6 +68,11 @@ Node* Graph::add(NodeKind kind, Borrowed<> target, std::vector<Argument> argumen
     node->keywords = std::move(keywords);
     node->has_effect = kind == NodeKind::Output;
     for_each_input(*node, [](Node* input) { ++input->uses; });
+    for (const Argument& argument : node->arguments) keep_constants(arena_, argument);
+    for (const KeywordArgument& keyword : node->keywords) {
+        arena_.keep(Ref<>::share(keyword.name));
+        keep_constants(arena_, keyword.value);
+    }
     nodes_.push_back(node);
     return node;
 }

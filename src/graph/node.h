@@ -163,6 +163,7 @@ class Graph {
 std::string print(const Graph& graph);
 std::string print(const Node& node);
 std::string print(const Argument& argument);
+/// `f32[8, 4]`, `(f32[8], i64[8])`.
 std::string print(const Result& result);
 
 }  // namespace stator::graph

@@ -78,6 +78,25 @@ std::string print_items(const Argument& argument) {
     }
 }
 
+/// What comes out, or nothing where that is not known.
+std::string print_result(const Result& result) {
+    auto print_one = [](const Result& item) { return print_result(item); };
+    switch (result.kind) {
+        case Result::Kind::None:
+            return "";
+        case Result::Kind::Tensor:
+            return result.tensor == nullptr ? "tensor" : torch_room::print(*result.tensor);
+        case Result::Kind::Constant:
+            return short_repr(result.constant);
+        case Result::Kind::List:
+            return "[" + joined(result.items, print_one) + "]";
+        case Result::Kind::Tuple:
+            return (result.type == nullptr ? "" : type_name(result.type)) + "(" + joined(result.items, print_one) +
+                   (result.items.size() == 1 ? ",)" : ")");
+    }
+    return "";
+}
+
 }  // namespace
 
 std::string print(const Argument& argument) {
@@ -89,6 +108,25 @@ std::string print(const Argument& argument) {
         default:
             return print_items(argument);
     }
+}
+
+std::string print(const Node& node) {
+    auto print_one = [](const Argument& argument) { return print(argument); };
+    std::string inputs = joined(node.arguments, print_one);
+    for (const KeywordArgument& keyword : node.keywords)
+        inputs += (inputs.empty() ? "" : ", ") + std::string(utf8(keyword.name)) + "=" + print(keyword.value);
+    if (node.kind == NodeKind::Output) return "output " + inputs;
+    std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
+    text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
+    if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
+    std::string result = print_result(node.result);
+    return result.empty() ? text : text + " -> " + result;
+}
+
+std::string print(const Graph& graph) {
+    return joined(
+               graph.nodes(), [](const Node* node) { return print(*node); }, "\n") +
+           "\n";
 }
 
 std::string print(const Result& result) {
@@ -107,25 +145,6 @@ std::string print(const Result& result) {
                    (result.items.size() == 1 ? ",)" : ")");
     }
     return "";
-}
-
-std::string print(const Node& node) {
-    auto print_one = [](const Argument& argument) { return print(argument); };
-    std::string inputs = joined(node.arguments, print_one);
-    for (const KeywordArgument& keyword : node.keywords)
-        inputs += (inputs.empty() ? "" : ", ") + std::string(utf8(keyword.name)) + "=" + print(keyword.value);
-    if (node.kind == NodeKind::Output) return "output " + inputs;
-    std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
-    text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
-    if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
-    std::string result = print(node.result);
-    return result.empty() ? text : text + " -> " + result;
-}
-
-std::string print(const Graph& graph) {
-    return joined(
-               graph.nodes(), [](const Node* node) { return print(*node); }, "\n") +
-           "\n";
 }
 
 }  // namespace stator::graph

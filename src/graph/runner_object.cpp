@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/boundary.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "graph/captured.h"
@@ -26,28 +27,31 @@ RunnerObject* object_of(PyObject* self) {
 }
 
 const Runner& ready(RunnerObject* self) {
-    if (self->runner == nullptr) {
-        self->runner = new Runner(captured_of(self->captured)->graph());
-        Py_CLEAR(self->captured);
-        // A runner that reads no attributes needs no module, and so makes no cycle with it.
-        if (!self->runner->reads_attributes()) Py_CLEAR(self->module);
-    }
+    if (self->runner != nullptr) return *self->runner;
+    // Making objects may collect garbage, whose end may call this very runner, here or in another thread.
+    Ref<> captured = Ref<>::share(self->captured);
+    auto runner = std::make_unique<Runner>(captured_of(captured)->graph());
+    if (self->runner != nullptr) return *self->runner;
+    self->runner = runner.release();
+    Py_CLEAR(self->captured);
+    // A runner that reads no attributes needs no module, and so makes no cycle with it.
+    if (!self->runner->reads_attributes()) Py_CLEAR(self->module);
     return *self->runner;
 }
 
-PyObject* complain_about_count(const Runner& runner, std::size_t given) {
+Ref<> complain_about_count(const Runner& runner, std::size_t given) {
     PyErr_Format(PyExc_TypeError, "forward() takes %zu positional arguments but %zu were given", runner.input_count(),
                  given);
     return nullptr;
 }
 
-PyObject* complain_about_keyword(const char* problem, PyObject* name) {
+Ref<> complain_about_keyword(const char* problem, PyObject* name) {
     PyErr_Format(PyExc_TypeError, problem, name);
     return nullptr;
 }
 
 /// Inputs given by the names of the placeholders. Rare: compiled code passes them by position.
-PyObject* call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+Ref<> call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
     const Runner& runner = ready(self);
     if (count > runner.input_count()) return complain_about_count(runner, count);
     std::vector<PyObject*> inputs(args, args + count);
@@ -66,23 +70,18 @@ PyObject* call_with_keywords(RunnerObject* self, PyObject* const* args, std::siz
         if (inputs[i] == nullptr)
             return complain_about_keyword("forward() missing 1 required positional argument: '%U'",
                                           runner.placeholders()[i].get());
-    return runner.run(inputs, self->module).release();
+    return runner.run(inputs, self->module);
 }
 
 PyObject* call(PyObject* callable, PyObject* const* args, std::size_t flags, PyObject* names) {
     RunnerObject* self = object_of(callable);
     auto count = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
-    try {
+    return at_boundary([&]() -> Ref<> {
         if (names != nullptr && PyTuple_GET_SIZE(names) > 0) return call_with_keywords(self, args, count, names);
         const Runner& runner = ready(self);
         if (count != runner.input_count()) return complain_about_count(runner, count);
-        return runner.run({args, count}, self->module).release();
-    } catch (const PythonError&) {
-        return nullptr;
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
-    }
+        return runner.run({args, count}, self->module);
+    });
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -111,23 +110,37 @@ PyObject* name(PyObject*, void*) {
     return PyUnicode_FromString("forward");
 }
 
-PyObject* placeholders(PyObject* self, void*) {
-    std::span<const Ref<>> targets;
-    try {
-        targets = ready(object_of(self)).placeholders();
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
-    }
-    PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(targets.size()));
-    if (tuple == nullptr) return nullptr;
-    for (std::size_t i = 0; i < targets.size(); ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(targets[i].get()));
+Ref<> tuple_of_placeholders(PyObject* self) {
+    std::span<const Ref<>> targets = ready(object_of(self)).placeholders();
+    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(targets.size())));
+    for (std::size_t i = 0; i < targets.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(targets[i].get()));
     return tuple;
+}
+
+PyObject* placeholders(PyObject* self, void*) {
+    return at_boundary([&] { return tuple_of_placeholders(self); });
+}
+
+/// What `inspect.signature` finds: the signature that the generated `forward` would have.
+PyObject* signature(PyObject* self, void*) {
+    return at_boundary([&] {
+        Ref<> inspect = checked(PyImport_ImportModule("inspect"));
+        Ref<> parameter = checked(PyObject_GetAttrString(inspect.get(), "Parameter"));
+        Ref<> kind = checked(PyObject_GetAttrString(parameter.get(), "POSITIONAL_OR_KEYWORD"));
+        Ref<> names = tuple_of_placeholders(self), parameters = checked(PyList_New(0));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+            PyObject* arguments[] = {PyTuple_GET_ITEM(names.get(), i), kind.get()};
+            Ref<> made = checked(PyObject_Vectorcall(parameter.get(), arguments, 2, nullptr));
+            checked(PyList_Append(parameters.get(), made.get()));
+        }
+        return checked(PyObject_CallMethod(inspect.get(), "Signature", "O", parameters.get()));
+    });
 }
 
 PyGetSetDef kProperties[] = {
     {"__name__", name, nullptr, nullptr, nullptr},
     {"__qualname__", name, nullptr, nullptr, nullptr},
+    {"__signature__", signature, nullptr, nullptr, nullptr},
     {"placeholders", placeholders, nullptr, "The names of the inputs.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

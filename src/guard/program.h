@@ -1,4 +1,9 @@
 /// The guards of an entry as a program: one walk checks them and fetches what the graph and the plan need.
+///
+/// The program is a flat list of steps over registers, in the order of the source tree. A register holds what a source
+/// leads to, borrowed; a step fetches one from another, or checks one. What hangs in a dict or on a class is a block,
+/// skipped while the version of that dict or class is the one of the block's last success: the objects in the block's
+/// registers are then still those that the dict holds.
 #pragma once
 
 #include <functional>
@@ -13,24 +18,34 @@ namespace stator {
 
 class GuardProgram {
   public:
-    /// From the guards of a trace, in order, and the sources whose objects are wanted (`fetched`, in order).
-    GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched);
+    /// From the guards of a trace, in order, the sources whose objects are wanted (`fetched`, in order), and the
+    /// sources whose objects have to be different from each other. Keeps nothing of the trace: the sources may go.
+    GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched,
+                 std::span<Source* const> all_distinct = {});
     ~GuardProgram();
     GuardProgram(GuardProgram&&) noexcept;
+    GuardProgram& operator=(GuardProgram&&) noexcept;
 
-    /// True if everything still holds. `slots` are the frame's, `function` the function it runs. Never runs user code.
+    /// True if everything still holds. `slots` are the frame's, `function` the function it runs. Never runs user code,
+    /// never raises, whatever the objects have become. (One exception, Python's own: looking a `str` up in a dict asks
+    /// the `__eq__` of a foreign key that has the very same hash.)
     bool check(PyObject* const* slots, PyObject* function);
     /// After a successful check: what `fetched[i]` led to. Borrowed; valid until Python code runs.
     std::span<PyObject* const> fetched() const;
-    /// After a failed check: the failing guard in words, with what was expected and what was found.
+    /// The failing guard in words, with what was expected and what was found; empty if none fails.
     std::string explain(PyObject* const* slots, PyObject* function);
 
-    std::size_t size() const;                // guards
+    std::size_t size() const;                // guards, without repetitions
     std::vector<std::string> print() const;  // one line a guard
-    /// Every object that the program keeps alive, for the garbage collector.
+    /// The steps as they are executed, one a line.
+    std::vector<std::string> print_steps() const;
+    /// How many steps a check takes now.
+    std::size_t count_steps(PyObject* const* slots, PyObject* function);
+    /// Every reference that the program owns, for the garbage collector.
     void visit(const std::function<void(PyObject*)>& visitor) const;
 
   private:
+    friend class GuardBuilder;
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -1,18 +1,13 @@
-/// What the tests of the `cpython` and `bytecode` rooms drive from Python: functions named `_frames_...`. They do to
-/// real frames what the `run` room does, on orders from a test instead of a trace.
-#include <Python.h>
+/// What the tests of the `cpython` and `bytecode` rooms drive from Python. They do to real frames what the `run` room
+/// does, on orders from a test instead of a trace.
+#include "module/bind_frames.h"
 
 #include <vector>
 
-#include "base/check.h"
-#include "base/python_error.h"
-#include "base/text.h"
-#include "bytecode/code.h"
+#include "cpython/code_object.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
-#include "cpython/opcodes.h"
 #include "cpython/tracing.h"
-#include "cpython/versions.h"
 
 namespace stator {
 
@@ -21,104 +16,14 @@ namespace {
 using cpython::Frame;
 using cpython::Offset;
 
-/// Stands for NULL in the stacks that tests give and get.
-PyObject* null_marker = nullptr;
-
-/// No C++ exception may reach CPython.
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
-
-PyCodeObject* as_code(PyObject* object) {
-    if (!PyCode_Check(object)) {
-        PyErr_SetString(PyExc_TypeError, "a code object is needed");
-        throw PythonError();
-    }
-    return reinterpret_cast<PyCodeObject*>(object);
-}
-
-// --- bytecode
-
-/// [(op, arg, extra, target, start, offset, next_offset, line, handler, can_resume), ...]
-PyObject* decode(PyObject*, PyObject* object) {
-    return guarded([&]() -> PyObject* {
-        const bytecode::Code& code = bytecode::decode(as_code(object));
-        Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(code.instructions().size())));
-        Py_ssize_t position = 0;
-        for (const bytecode::Instruction& each : code.instructions()) {
-            PyObject* row = Py_BuildValue("(siiiiiiiii)", name_of(each.op), each.arg, each.extra, each.target.value,
-                                          each.start.value, each.offset.value, each.next_offset.value, each.line,
-                                          each.handler, int(each.can_resume));
-            PyList_SET_ITEM(list.get(), position++, checked(row).release());
-        }
-        return list.release();
-    });
-}
-
-/// [(start, end, target, depth, push_lasti), ...]
-PyObject* handlers(PyObject*, PyObject* object) {
-    return guarded([&]() -> PyObject* {
-        const bytecode::Code& code = bytecode::decode(as_code(object));
-        Ref<> list = checked(PyList_New(0));
-        for (const bytecode::Handler& each : code.handlers()) {
-            Ref<> row = checked(Py_BuildValue("(iiiii)", each.start.value, each.end.value, each.target.value,
-                                              each.depth, int(each.push_lasti)));
-            checked(PyList_Append(list.get(), row.get()));
-        }
-        return list.release();
-    });
-}
-
-PyObject* print_code(PyObject*, PyObject* object) {
-    return guarded([&] { return PyUnicode_FromString(print(bytecode::decode(as_code(object))).c_str()); });
-}
-
-/// Decodes without the cache, `repeat` times, for its timing: (code, repeat) -> count of instructions.
-PyObject* decode_again(PyObject*, PyObject* arguments) {
-    PyObject* object = nullptr;
-    int repeat = 0;
-    if (!PyArg_ParseTuple(arguments, "Oi", &object, &repeat)) return nullptr;
-    return guarded([&]() -> PyObject* {
-        std::size_t count = 0;
-        for (int i = 0; i < repeat; ++i) count += bytecode::Code(as_code(object)).instructions().size();
-        return PyLong_FromSize_t(count);
-    });
-}
-
-PyObject* is_known_opcode(PyObject*, PyObject* number) {
-    return PyBool_FromLong(cpython::real_op(static_cast<std::uint8_t>(PyLong_AsLong(number))) !=
-                           cpython::RealOp::Unknown);
-}
-
-/// {name: (stack effect, operands)}
-PyObject* operations(PyObject*, PyObject*) {
-    return guarded([&]() -> PyObject* {
-        Ref<> dict = checked(PyDict_New());
-        for (int i = 0; i < bytecode::kOpCount; ++i) {
-            auto op = static_cast<bytecode::Op>(i);
-            Ref<> row = checked(Py_BuildValue("(ss)", stack_effect_of(op), operands_of(op)));
-            checked(PyDict_SetItemString(dict.get(), name_of(op), row.get()));
-        }
-        return dict.release();
-    });
-}
-
-// --- frames
-
 /// What a test wants done with the frame, and what was seen of it.
 struct Order {
-    enum class Kind { kPass, kEnter, kStep, kReturn } kind = Kind::kPass;
-    PyObject* slots = nullptr;  ///< {name: value}
+    enum class Kind { kPass, kEnter, kRaise, kStep, kReturn } kind = Kind::kPass;
+    PyObject* slots = nullptr;  ///< {name: value}, or a list of all slots as they are, cells included
     PyObject* stack = nullptr;  ///< [value, ...], the top last
     PyObject* step = nullptr;   ///< called while the frame is linked
     PyObject* value = nullptr;
+    PyObject* handled = nullptr;  ///< the exception that is being handled where the frame is entered
     Offset offset, next_offset;
     bool was_taken = false;
 };
@@ -129,6 +34,11 @@ void fill(Frame* frame, const Order& order) {
     cpython::enter_body(frame);
     PyCodeObject* code = cpython::code_of(frame);
     for (int slot = 0; slot < cpython::slot_count(frame); ++slot) {
+        if (PyList_Check(order.slots)) {
+            PyObject* value = PyList_GET_ITEM(order.slots, slot);
+            cpython::set_slot(frame, slot, Ref<>::share(value == null_marker() ? nullptr : value));
+            continue;
+        }
         PyObject* value = PyDict_GetItemWithError(order.slots, cpython::slot_name(code, slot));
         cpython::SlotKind kind = cpython::slot_kind(code, slot);
         if (kind.is_cell || kind.is_free) {
@@ -140,7 +50,7 @@ void fill(Frame* frame, const Order& order) {
     std::vector<PyObject*> values;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(order.stack); ++i) {
         PyObject* value = PyList_GET_ITEM(order.stack, i);
-        values.push_back(value == null_marker ? nullptr : Py_NewRef(value));
+        values.push_back(value == null_marker() ? nullptr : Py_NewRef(value));
     }
     cpython::set_stack(frame, values);
 }
@@ -165,8 +75,14 @@ PyObject* carry_out(PyThreadState* thread, Frame* frame, void* context) {
             return cpython::run_untouched(thread, frame);
         case Order::Kind::kEnter:
             fill(frame, order);
+            if (order.handled != nullptr) PyErr_SetHandledException(order.handled);
             cpython::resume_at(frame, order.offset);
             return cpython::run(thread, frame);
+        case Order::Kind::kRaise:
+            fill(frame, order);
+            if (order.handled != nullptr) PyErr_SetHandledException(order.handled);
+            PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(order.value)), order.value);
+            return cpython::run_raising(thread, frame, order.offset);
         case Order::Kind::kStep:
             fill(frame, order);
             return step(thread, frame, order);
@@ -232,13 +148,48 @@ PyObject* step_once(PyObject*, PyObject* given) {
     return call(order, nullptr, callable, arguments);
 }
 
-/// (callable, arguments, value[, step]) -> value
+/// (callable, arguments, value[, step or None[, code]]) -> value
 PyObject* return_value(PyObject*, PyObject* given) {
     Order order{.kind = Order::Kind::kReturn};
-    PyObject *callable = nullptr, *arguments = nullptr;
-    if (!PyArg_ParseTuple(given, "OO!O|O", &callable, &PyTuple_Type, &arguments, &order.value, &order.step))
+    PyObject *callable = nullptr, *arguments = nullptr, *code = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!O|OO!", &callable, &PyTuple_Type, &arguments, &order.value, &order.step,
+                          &PyCode_Type, &code))
         return nullptr;
-    return call(order, nullptr, callable, arguments);
+    if (order.step == Py_None) order.step = nullptr;
+    return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
+}
+
+/// (function, offset, slots, stack, handled exception or None[, exception]) -> result. The frame is made for the
+/// purpose and entered at that instruction, or behaves as if that instruction had raised the exception.
+PyObject* enter_primed(PyObject*, PyObject* given) {
+    Order order;
+    PyObject* function = nullptr;
+    if (!PyArg_ParseTuple(given, "O!iOO!O|O", &PyFunction_Type, &function, &order.offset.value, &order.slots,
+                          &PyList_Type, &order.stack, &order.handled, &order.value))
+        return nullptr;
+    order.kind = order.value == nullptr ? Order::Kind::kEnter : Order::Kind::kRaise;
+    PyObject* result = cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function), carry_out, &order);
+    last_was_taken = order.was_taken;
+    return result;
+}
+
+/// (frame object, depth) -> (slots, stack) of a frame that is being executed; null as the marker for NULL.
+PyObject* snapshot(PyObject*, PyObject* given) {
+    PyObject* object = nullptr;
+    int depth = 0;
+    if (!PyArg_ParseTuple(given, "O!i", &PyFrame_Type, &object, &depth)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        Frame* frame = cpython::frame_of(reinterpret_cast<PyFrameObject*>(object));
+        auto list_of = [](PyObject** values, int count) {
+            Ref<> list = checked(PyList_New(count));
+            for (int i = 0; i < count; ++i)
+                PyList_SET_ITEM(list.get(), i, Py_NewRef(values[i] == nullptr ? null_marker() : values[i]));
+            return list;
+        };
+        PyObject** slots = cpython::slots(frame);
+        int count = cpython::slot_count(frame);
+        return Py_BuildValue("(NN)", list_of(slots, count).release(), list_of(slots + count, depth).release());
+    });
 }
 
 /// Whether the handler got the frame of the last call above.
@@ -305,90 +256,15 @@ PyObject* hook_in_place(PyObject*, PyObject*) {
                                                                     : "ours");
 }
 
-// --- objects
-
-PyObject* or_none(PyObject* borrowed) {
-    return Py_NewRef(borrowed == nullptr ? Py_None : borrowed);
-}
-
-PyObject* dict_version(PyObject*, PyObject* dict) {
-    return PyLong_FromUnsignedLongLong(cpython::dict_version(dict));
-}
-PyObject* type_version(PyObject*, PyObject* type) {
-    return PyLong_FromUnsignedLong(cpython::type_version(reinterpret_cast<PyTypeObject*>(type)));
-}
-PyObject* instance_dict(PyObject*, PyObject* object) {
-    return or_none(cpython::instance_dict(object));
-}
-PyObject* instance_dict_if_made(PyObject*, PyObject* object) {
-    return or_none(cpython::instance_dict_if_made(object));
-}
 PyObject* is_being_traced(PyObject*, PyObject*) {
     return PyBool_FromLong(cpython::is_being_traced(PyThreadState_Get()));
 }
 
-/// (object, name) -> value or the marker for NULL
-PyObject* instance_attribute(PyObject*, PyObject* given) {
-    PyObject *object = nullptr, *name = nullptr;
-    if (!PyArg_ParseTuple(given, "OU", &object, &name)) return nullptr;
-    PyObject* value = cpython::instance_attribute(object, name);
-    return Py_NewRef(value == nullptr ? null_marker : value);
-}
-
-/// (type, name) -> (value, owner) or None
-PyObject* lookup_in_mro(PyObject*, PyObject* given) {
-    PyObject *type = nullptr, *name = nullptr;
-    if (!PyArg_ParseTuple(given, "O!U", &PyType_Type, &type, &name)) return nullptr;
-    PyTypeObject* owner = nullptr;
-    PyObject* value = cpython::lookup_in_mro(reinterpret_cast<PyTypeObject*>(type), name, &owner);
-    if (value == nullptr) Py_RETURN_NONE;
-    return Py_BuildValue("(OO)", value, owner);
-}
-
-/// A tuple of the parts of a range, slice, classmethod, staticmethod, property, super object, function or cell.
-PyObject* parts(PyObject*, PyObject* object) {
-    auto tuple = [](std::initializer_list<PyObject*> values) {
-        PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(values.size()));
-        Py_ssize_t position = 0;
-        for (PyObject* value : values) PyTuple_SET_ITEM(made, position++, or_none(value));
-        return made;
-    };
-    auto as_object = [](PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); };
-    if (PyRange_Check(object)) {
-        auto range = cpython::range_parts(object);
-        return tuple({range.start, range.stop, range.step, range.length});
-    }
-    if (PySlice_Check(object)) {
-        auto slice = cpython::slice_parts(object);
-        return tuple({slice.start, slice.stop, slice.step});
-    }
-    if (PyFunction_Check(object)) {
-        auto* function = reinterpret_cast<PyFunctionObject*>(object);
-        return tuple({reinterpret_cast<PyObject*>(cpython::code_of(function)), cpython::globals_of(function),
-                      cpython::builtins_of(function), cpython::defaults_of(function),
-                      cpython::keyword_defaults_of(function), cpython::closure_of(function)});
-    }
-    if (PyCell_Check(object)) return tuple({cpython::cell_contents(object)});
-    if (PyObject_TypeCheck(object, &PySuper_Type)) {
-        auto super = cpython::super_parts(object);
-        return tuple({as_object(super.type), super.object, as_object(super.object_type)});
-    }
-    if (PyObject_TypeCheck(object, &PyProperty_Type)) {
-        auto property = cpython::property_parts(object);
-        return tuple({property.getter, property.setter, property.deleter});
-    }
-    return tuple({cpython::wrapped_callable(object)});
-}
-
 PyMethodDef kFunctions[] = {
-    {"_frames_decode", decode, METH_O, nullptr},
-    {"_frames_handlers", handlers, METH_O, nullptr},
-    {"_frames_print", print_code, METH_O, nullptr},
-    {"_frames_decode_again", decode_again, METH_VARARGS, nullptr},
-    {"_frames_is_known_opcode", is_known_opcode, METH_O, nullptr},
-    {"_frames_operations", operations, METH_NOARGS, nullptr},
     {"_frames_pass", pass, METH_VARARGS, nullptr},
     {"_frames_enter", enter, METH_VARARGS, nullptr},
+    {"_frames_enter_primed", enter_primed, METH_VARARGS, nullptr},
+    {"_frames_snapshot", snapshot, METH_VARARGS, nullptr},
     {"_frames_step", step_once, METH_VARARGS, nullptr},
     {"_frames_return", return_value, METH_VARARGS, nullptr},
     {"_frames_was_taken", was_taken, METH_NOARGS, nullptr},
@@ -398,23 +274,21 @@ PyMethodDef kFunctions[] = {
     {"_frames_other_tool_off", other_tool_off, METH_NOARGS, nullptr},
     {"_frames_other_tool_count", other_tool_count, METH_NOARGS, nullptr},
     {"_frames_hook_in_place", hook_in_place, METH_NOARGS, nullptr},
-    {"_frames_dict_version", dict_version, METH_O, nullptr},
-    {"_frames_type_version", type_version, METH_O, nullptr},
-    {"_frames_instance_dict", instance_dict, METH_O, nullptr},
-    {"_frames_instance_dict_if_made", instance_dict_if_made, METH_O, nullptr},
-    {"_frames_instance_attribute", instance_attribute, METH_VARARGS, nullptr},
     {"_frames_is_being_traced", is_being_traced, METH_NOARGS, nullptr},
-    {"_frames_lookup_in_mro", lookup_in_mro, METH_VARARGS, nullptr},
-    {"_frames_parts", parts, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
+PyObject* null_marker() {
+    static PyObject* const marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+    return marker;
+}
+
 bool bind_frames(PyObject* module) {
-    null_marker = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-    return null_marker != nullptr && PyModule_AddObjectRef(module, "_frames_NULL", null_marker) == 0 &&
-           PyModule_AddFunctions(module, kFunctions) == 0;
+    return null_marker() != nullptr && PyModule_AddObjectRef(module, "_frames_NULL", null_marker()) == 0 &&
+           PyModule_AddFunctions(module, kFunctions) == 0 && bind_frames_bytecode(module) &&
+           bind_frames_objects(module);
 }
 
 }  // namespace stator

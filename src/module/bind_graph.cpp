@@ -1,6 +1,5 @@
 /// Captured graphs as Python sees them: the object that owns one, its way to `torch.fx`, its runner.
-#include "base/check.h"
-#include "base/python_error.h"
+#include "base/boundary.h"
 #include "graph/captured.h"
 #include "graph/fx.h"
 #include "graph/fx_layout.h"
@@ -11,19 +10,6 @@
 namespace stator {
 
 namespace {
-
-/// C++ exceptions end here.
-template <class Body>
-PyObject* guarded(const Body& body) {
-    try {
-        return body().release();
-    } catch (const PythonError&) {
-        return nullptr;
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
-    }
-}
 
 graph::Captured* captured_or_complain(PyObject* object) {
     graph::Captured* captured = graph::captured_of(object);
@@ -37,18 +23,18 @@ PyObject* fx_graph(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO|p:fx_graph", &captured, &owning_module, &ordinary)) return nullptr;
     if (captured_or_complain(captured) == nullptr) return nullptr;
     auto route = ordinary ? graph::FxRoute::Ordinary : graph::FxRoute::Fastest;
-    return guarded([&] { return graph::make_fx_graph(captured, owning_module, route); });
+    return at_boundary([&] { return graph::make_fx_graph(captured, owning_module, route); });
 }
 
 PyObject* make_runner(PyObject*, PyObject* args) {
     PyObject *object, *module = nullptr;
     if (!PyArg_ParseTuple(args, "O|O:make_runner", &object, &module)) return nullptr;
     if (captured_or_complain(object) == nullptr) return nullptr;
-    return guarded([&] { return graph::make_runner(object, module); });
+    return at_boundary([&] { return graph::make_runner(object, module); });
 }
 
 PyObject* knows_fx_layout(PyObject*, PyObject*) {
-    return guarded([] { return Ref<>::share(graph::node_layout() ? Py_True : Py_False); });
+    return at_boundary([] { return Ref<>::share(graph::node_layout() ? Py_True : Py_False); });
 }
 
 PyMethodDef kFunctions[] = {

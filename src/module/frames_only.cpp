@@ -1,11 +1,5 @@
 /// `stator._frames`: the rooms that need no PyTorch, for their tests on every supported Python.
-#include <Python.h>
-
-namespace stator {
-
-bool bind_frames(PyObject* module);
-
-}  // namespace stator
+#include "module/bind_frames.h"
 
 namespace {
 

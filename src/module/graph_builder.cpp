@@ -3,11 +3,13 @@
 #include <memory>
 #include <string>
 
+#include "base/boundary.h"
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "graph/captured.h"
 #include "graph/node.h"
+#include "torch/tensor.h"
 
 namespace stator {
 
@@ -81,32 +83,11 @@ Argument to_argument(graph::Graph& graph, PyObject* object) {
     return Argument::of_items(PyList_Check(object) ? Argument::Kind::List : Argument::Kind::Tuple, items);
 }
 
-torch_room::Dims to_dims(Borrowed<> sequence) {
-    torch_room::Dims dims;
-    Ref<> tuple = checked(PySequence_Tuple(sequence));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i)
-        dims.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.get(), i)));
-    return dims;
-}
-
-/// What a tensor tells about itself in Python: enough for tests. The dtype is its number in `c10::ScalarType`.
-torch_room::TensorMeta* to_meta(graph::Graph& graph, PyObject* tensor) {
-    auto* meta = graph.arena().make<torch_room::TensorMeta>();
-    meta->sizes = to_dims(checked(PyObject_GetAttrString(tensor, "shape")));
-    meta->strides = to_dims(checked(PyObject_CallMethod(tensor, "stride", nullptr)));
-    Ref<> dtype = checked(PyObject_Str(checked(PyObject_GetAttrString(tensor, "dtype")).get()));
-    std::string_view name = utf8(dtype.get());
-    meta->dtype = static_cast<torch_room::Dtype>(name == "torch.int64" ? 4 : name == "torch.bool" ? 11 : 6);
-    meta->requires_grad = checked(PyObject_GetAttrString(tensor, "requires_grad")).get() == Py_True;
-    meta->python_class = Py_TYPE(tensor);
-    return meta;
-}
-
 Result to_result(graph::Graph& graph, PyObject* example) {
     Result result;
-    if (PyObject_HasAttrString(example, "requires_grad")) {
+    if (torch_room::is_tensor(example)) {
         result.kind = Result::Kind::Tensor;
-        result.tensor = to_meta(graph, example);
+        result.tensor = graph.arena().make<torch_room::TensorMeta>(torch_room::read_meta(example));
     } else if (PyTuple_Check(example) || PyList_Check(example)) {
         result.kind = PyTuple_Check(example) ? Result::Kind::Tuple : Result::Kind::List;
         if (PyTuple_Check(example) && !PyTuple_CheckExact(example)) result.type = Py_TYPE(example);
@@ -159,18 +140,6 @@ Ref<> wrap(PyObject* builder, Node* node) {
     return Ref<>::steal(reinterpret_cast<PyObject*>(object));
 }
 
-template <class Body>
-PyObject* guarded(const Body& body) {
-    try {
-        return body().release();
-    } catch (const PythonError&) {
-        return nullptr;
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
-    }
-}
-
 PyObject* add(PyObject* self, PyObject* args, PyObject* kwargs) {
     const char* word;
     PyObject *target, *positional = nullptr, *keywords = nullptr, *result = nullptr, *location = nullptr,
@@ -186,7 +155,7 @@ PyObject* add(PyObject* self, PyObject* args, PyObject* kwargs) {
         return nullptr;
     NodeKind kind;
     if (!to_kind(word, kind)) return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         graph::Graph& graph = graph_in(self);
         std::vector<Argument> arguments;
         for (Py_ssize_t i = 0; positional != nullptr && i < PyTuple_GET_SIZE(positional); ++i)
@@ -210,14 +179,14 @@ PyObject* name_after(PyObject* self, PyObject* args) {
     NodeObject* node;
     const char* variable;
     if (!PyArg_ParseTuple(args, "O!s:name_after", &kNodeType, &node, &variable)) return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         graph_in(self).name_after(node->node, variable);
         return Ref<>::share(Py_None);
     });
 }
 
 PyObject* truncate(PyObject* self, PyObject* size) {
-    return guarded([&] {
+    return at_boundary([&] {
         graph_in(self).truncate(PyLong_AsSize_t(size));
         return Ref<>::share(Py_None);
     });
@@ -239,11 +208,14 @@ Ref<> call_maker(PyObject* context, const torch_room::TensorMeta& meta) {
 PyObject* finish(PyObject* self, PyObject* args) {
     PyObject* maker = Py_None;
     if (!PyArg_ParseTuple(args, "|O:finish", &maker)) return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         graph_in(self).finish();
         std::unique_ptr<graph::Graph> graph(std::exchange(reinterpret_cast<BuilderObject*>(self)->graph, nullptr));
         graph::ExampleMaker example;
-        if (maker != Py_None) example = {call_maker, Ref<>::share(maker)};
+        if (PyCallable_Check(maker))
+            example = {call_maker, Ref<>::share(maker)};
+        else if (maker != Py_None)
+            example = graph::fake_tensors_in(maker);
         return graph::make_captured(std::move(graph), std::move(example));
     });
 }
@@ -270,7 +242,7 @@ Py_ssize_t length(PyObject* self) {
 }
 
 PyObject* repr(PyObject* self) {
-    return guarded([&] { return checked(PyUnicode_FromString(graph::print(graph_in(self)).c_str())); });
+    return at_boundary([&] { return checked(PyUnicode_FromString(graph::print(graph_in(self)).c_str())); });
 }
 
 PyMethodDef kMethods[] = {
@@ -278,7 +250,9 @@ PyMethodDef kMethods[] = {
      "add(kind, target, args=(), kwargs={}, ...): a node, to be used in the arguments of later ones."},
     {"name_after", name_after, METH_VARARGS, "name_after(node, variable): the program stored it there."},
     {"truncate", truncate, METH_O, "truncate(size): forget the nodes from there on."},
-    {"finish", finish, METH_VARARGS, "finish(example_maker=None): the captured graph; the builder is empty then."},
+    {"finish", finish, METH_VARARGS,
+     "finish(examples=None): the captured graph; the builder is empty then. Example values are made by a function or "
+     "in a fake mode."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -51,49 +51,135 @@ Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int num
     return source;
 }
 
-std::string print(const Source& source) {
-    auto of_parent = [&] { return print(*source.parent); };
+namespace {
+
+/// What a source adds to the text of its parent. Some ways of access print together with their parent's.
+void append(std::string& text, const Source& source) {
+    auto subscript = [&](const std::string& key) { text += "[" + key + "]"; };
     switch (source.access) {
         case Access::Slot:
-            return "L[" + short_repr(source.key) + "]";
+            text += "L";
+            return subscript(short_repr(source.key));
         case Access::Function:
-            return "<function>";
+            text += "<function>";
+            return;
         case Access::Pinned:
-            return PyModule_Check(source.object) ? std::string(PyModule_GetName(source.object)) : short_repr(source.object);
+            if (source.key != nullptr)
+                text += utf8(source.key);
+            else
+                text += PyModule_Check(source.object) ? PyModule_GetName(source.object) : short_repr(source.object);
+            return;
         case Access::Globals:
-            return source.parent->access == Access::Function ? "G" : of_parent() + ".__globals__";
+            text += ".__globals__";
+            return;
         case Access::Builtins:
-            return "builtins";
+            text += ".__builtins__";
+            return;
         case Access::ClosureCell:
-            return of_parent() + ".__closure__[" + std::to_string(source.number) + "]";
-        case Access::CellContents: {
-            const Source& cell = *source.parent;
-            // A variable of the entered function reads as a local, wherever CPython keeps it.
-            if (cell.access == Access::ClosureCell && cell.parent->access == Access::Function && source.key != nullptr)
-                return "L[" + short_repr(source.key) + "]";
-            return of_parent() + ".cell_contents";
-        }
+            text += ".__closure__";
+            return subscript(std::to_string(source.number));
+        case Access::CellContents:
+            text += ".cell_contents";
+            return;
         case Access::Default:
-            return of_parent() + ".__defaults__[" + std::to_string(source.number) + "]";
+            text += ".__defaults__";
+            return subscript(std::to_string(source.number));
         case Access::KeywordDefault:
-            return of_parent() + ".__kwdefaults__[" + short_repr(source.key) + "]";
+            text += ".__kwdefaults__";
+            return subscript(short_repr(source.key));
         case Access::Item:
-            return of_parent() + "[" + std::to_string(source.number) + "]";
+            return subscript(std::to_string(source.number));
         case Access::DictItem:
-            if (source.parent->access == Access::InstanceDict)
-                return print(*source.parent->parent) + "." + std::string(utf8(source.key));
-            return of_parent() + "[" + short_repr(source.key) + "]";
+            if (source.parent->access != Access::InstanceDict) return subscript(short_repr(source.key));
+            text += '.';
+            text += utf8(source.key);
+            return;
         case Access::InstanceDict:
-            return of_parent() + ".__dict__";
+            text += ".__dict__";
+            return;
         case Access::ClassAttribute:
         case Access::Member:
-            return of_parent() + "." + std::string(utf8(source.key));
+            text += '.';
+            text += utf8(source.key);
+            return;
         case Access::MethodSelf:
-            return of_parent() + ".__self__";
+            text += ".__self__";
+            return;
         case Access::MethodFunction:
-            return of_parent() + ".__func__";
+            text += ".__func__";
+            return;
     }
-    return "?";
+}
+
+/// A variable of the entered function reads as a local, wherever CPython keeps it.
+bool is_own_variable(const Source& source) {
+    return source.access == Access::CellContents && source.key != nullptr &&
+           source.parent->access == Access::ClosureCell && source.parent->parent->access == Access::Function;
+}
+
+}  // namespace
+
+namespace {
+
+/// Text for a source and what leads to it, up to one that has a text of its own. Returns whether there was one.
+bool has_own_text(const Source& source, std::string& text) {
+    if (source.label == nullptr && !is_own_variable(source)) return false;
+    text = source.label != nullptr ? std::string(utf8(source.label)) : "L[" + short_repr(source.key) + "]";
+    return true;
+}
+
+bool joins_its_dict(const std::vector<Source*>& path, std::size_t i) {
+    return i > 0 && path[i]->access == Access::InstanceDict && path[i - 1]->access == Access::DictItem;
+}
+
+void append_identifier(std::string& name, std::string_view text) {
+    for (char c : text) {
+        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (is_word)
+            name += c;
+        else if (name.empty() || name.back() != '_')
+            name += '_';
+    }
+}
+
+}  // namespace
+
+std::string print(const Source& source) {
+    // From the root down, in one string: a deep model has long names.
+    std::vector<Source*> path;
+    std::string text;
+    for (auto* at = const_cast<Source*>(&source); at != nullptr; at = at->parent) {
+        if (has_own_text(*at, text)) break;
+        path.push_back(at);
+    }
+    for (std::size_t i = path.size(); i-- > 0;)
+        if (!joins_its_dict(path, i)) append(text, *path[i]);
+    return text;
+}
+
+std::string identifier(Source& source) {
+    std::vector<Source*> path;
+    std::string name, text;
+    for (Source* at = &source; at != nullptr; at = at->parent) {
+        if (!at->identifier.empty()) {
+            name = at->identifier;
+            break;
+        }
+        if (has_own_text(*at, text)) {
+            append_identifier(name, text);
+            break;
+        }
+        path.push_back(at);
+    }
+    for (std::size_t i = path.size(); i-- > 0;) {
+        if (joins_its_dict(path, i)) continue;
+        text.clear();
+        append(text, *path[i]);
+        append_identifier(name, text);
+        // Of an object with attributes, such as a module.
+        if (i > 0 && path[i - 1]->access == Access::InstanceDict) path[i]->identifier = name;
+    }
+    return name;
 }
 
 }  // namespace stator

@@ -39,9 +39,11 @@ struct Source {
     std::int32_t number = 0;
     Source* parent = nullptr;
     PyObject* key = nullptr;     // kept alive by the arena
+    PyObject* label = nullptr;   // how it prints, where that is not how it is reached; kept alive by the arena
     PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
     Value* value = nullptr;      // the value made of it, once one was
     std::vector<Source*> children;
+    std::string identifier;      // see `identifier`; kept where other names begin with it
     std::int32_t register_number = -1;  // given when the guard program is built
 };
 
@@ -88,5 +90,8 @@ class Provenance {
 
 /// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.
 std::string print(const Source& source);
+
+/// The same as an identifier, which names the placeholder: `L_self_layers_0_`.
+std::string identifier(Source& source);
 
 }  // namespace stator

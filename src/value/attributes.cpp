@@ -51,7 +51,11 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         for (auto& [key, value] : object->attributes)
             if (key == name.get() && value != nullptr) return value;
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
-    if (!first) tracer.raise_from_python();
+    if (!first) {
+        PyErr_Clear();
+        tracer.guard({GuardKind::Absent, tracer.provenance().child(self->source, Access::Member, name, 0, nullptr)});
+        raise_no_attribute(tracer, self, name);
+    }
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (first.get() != second.get() && !is_safe_to_compare(first.get()))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
@@ -63,7 +67,6 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
 Outcome read_descriptor(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     if (name.get() == interned("__class__")) return class_value(tracer, self->type());
     if (name.get() == interned("__dict__")) return instance_dict(tracer, self);
-    if (name.get() == interned("__doc__")) return tracer.none();
     return read_member(tracer, raw, self, name);
 }
 
@@ -77,7 +80,11 @@ Value* find_in_module(Tracer& tracer, Value* self, const char* dict_name, Borrow
 /// `torch.nn.Module.__getattr__`, without tracing it: what `register_parameter` and friends keep.
 Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     for (const char* dict_name : {"_parameters", "_buffers", "_modules"})
-        if (Value* found = find_in_module(tracer, self, dict_name, name); found != nullptr) return found;
+        if (Value* found = find_in_module(tracer, self, dict_name, name); found != nullptr) {
+            // Reading a parameter makes it an input there and then: that is the order in which torch._dynamo has them.
+            tracer.realize(found);
+            return found;
+        }
     tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(self->type()))) +
                                            "' object has no attribute '" + std::string(utf8(name)) + "'");
 }
@@ -110,6 +117,10 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     }
     PyTypeObject* kind = Py_TYPE(raw);
     if (kind->tp_descr_get == nullptr) return attribute;
+    if (kind == &PyInstanceMethod_Type) {  // how pybind11 writes methods
+        if (self == nullptr) return attribute;
+        return tracer.make<MethodValue>(tracer.constant(PyInstanceMethod_GET_FUNCTION(raw)), self);
+    }
     if (kind == &PyClassMethod_Type) {
         Value* function = wrapped_by(tracer, raw, "__func__");
         return tracer.make<MethodValue>(function, class_value(tracer, type));
@@ -122,7 +133,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (getter->object() == Py_None)
             tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
                                                    std::string(self->type()->tp_name) + "' object has no getter");
-        return operations::call(tracer, getter, {{self}, {}});
+        return operations::call(tracer, getter, Arguments::of(self));
     }
     if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
         return self == nullptr ? Outcome(attribute) : read_descriptor(tracer, raw, self, name);
@@ -130,7 +141,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     if (getter != nullptr && PyFunction_Check(getter)) {
         Value* function = class_attribute(tracer, kind, interned("__get__"));
         Value* instance = self == nullptr ? tracer.none() : self;
-        return operations::call(tracer, function, {{attribute, instance, class_value(tracer, type)}, {}});
+        return operations::call(tracer, function, Arguments::of(attribute, instance, class_value(tracer, type)));
     }
     if (self == nullptr || PyCFunction_Check(raw)) return attribute;
     tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
@@ -149,6 +160,7 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) class_attribute(tracer, type, interned("__getattribute__"));
     if (type->tp_getattro != PyObject_GenericGetAttr) {
         PyTypeObject* owner = nullptr;
         cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
@@ -165,14 +177,14 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
 
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-        PyObject* fallback = cpython::lookup_in_mro(type, interned("__getattr__"), nullptr);
+        PyObject* fallback = nullptr;
+        Value* function = class_attribute(tracer, type, interned("__getattr__"), &fallback);
         if (fallback != nullptr) {
-            Value* function = class_attribute(tracer, type, interned("__getattr__"));
             if (fallback == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
             if (!PyFunction_Check(fallback))
                 tracer.break_graph(BreakKind::CustomAttribute,
                                    "the __getattr__ of class " + type_name(type) + " is not a Python function");
-            return operations::call(tracer, function, {{self, tracer.constant(name)}, {}});
+            return operations::call(tracer, function, Arguments::of(self, tracer.constant(name)));
         }
     }
     raise_no_attribute(tracer, self, name);
@@ -191,6 +203,9 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, name, &raw);
     if (raw == nullptr || !is_data_descriptor(raw)) return nullptr;
+    if ((Py_TYPE(raw) == &PyGetSetDescr_Type || Py_TYPE(raw) == &PyMemberDescr_Type) &&
+        self->set_kept_attribute(tracer, name, value))
+        return tracer.none();
     if (Py_TYPE(raw) == &PyMemberDescr_Type) return nullptr;  // a slot: kept with the instance's own attributes
     if (PyObject_TypeCheck(raw, &PyProperty_Type)) {
         Value* function = wrapped_by(tracer, raw, value != nullptr ? "fset" : "fdel");
@@ -198,15 +213,17 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
             tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
                                                    std::string(utf8(PyType_GetName(type))) + "' object has no " +
                                                    (value != nullptr ? "setter" : "deleter"));
-        Arguments arguments{{self}, {}};
+        Arguments arguments = Arguments::of(self);
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }
+    if (std::string_view(Py_TYPE(raw)->tp_name).ends_with("_tuplegetter"))
+        tracer.raise(PyExc_AttributeError, value != nullptr ? "can't set attribute" : "can't delete attribute");
     const char* method = value != nullptr ? "__set__" : "__delete__";
     PyObject* setter = cpython::lookup_in_mro(Py_TYPE(raw), interned(method), nullptr);
     if (setter != nullptr && PyFunction_Check(setter)) {
         Value* function = class_attribute(tracer, Py_TYPE(raw), interned(method));
-        Arguments arguments{{attribute, self}, {}};
+        Arguments arguments = Arguments::of(attribute, self);
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }

@@ -2,6 +2,7 @@
 
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
@@ -47,7 +48,8 @@ void Handlers::add(const char* module, const char* name, Handler handler) {
 }
 
 void Handlers::add_method(PyTypeObject* type, const char* name, Handler handler) {
-    if (PyObject* found = PyDict_GetItemString(type->tp_dict, name); found != nullptr) add(found, handler);
+    PyObject* found = PyDict_GetItemString(cpython::class_dict(type), name);
+    if (found != nullptr) add(PyInstanceMethod_Check(found) ? PyInstanceMethod_GET_FUNCTION(found) : found, handler);
 }
 
 void Handlers::add_pure(Borrowed<> callable) {
@@ -180,15 +182,7 @@ bool is_tensor_method(PyObject* callable) {
 Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
     const Handlers& handlers = Handlers::instance();
     if (Handler handler = handlers.find(held); handler != nullptr) return handler(tracer, arguments);
-    switch (torch_room::role_of(held)) {
-        case torch_room::Role::InGraph:
-            return tracer.emit_function(held, arguments);
-        case torch_room::Role::Constant:
-            if (Value* folded = fold(tracer, held, arguments); folded != nullptr) return folded;
-            break;
-        case torch_room::Role::None:
-            break;
-    }
+    if (torch_room::role_of(held) == torch_room::Role::InGraph) return tracer.emit_function(held, arguments);
     if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
         return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
     if (handlers.is_pure(held))

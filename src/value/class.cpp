@@ -13,6 +13,7 @@
 #include "value/function.h"
 #include "value/iterator.h"
 #include "value/operations.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/set.h"
 #include "value/tracer.h"
@@ -28,7 +29,7 @@ bool is_enum_class(PyTypeObject* type) {
 /// A member of an enum class; null if it has none of that name.
 PyObject* enum_member(PyTypeObject* type, PyObject* name) {
     if (!is_enum_class(type)) return nullptr;
-    PyObject* members = PyDict_GetItemWithError(type->tp_dict, interned("_member_map_"));
+    PyObject* members = PyDict_GetItemWithError(cpython::class_dict(type), interned("_member_map_"));
     return members == nullptr || !PyDict_Check(members) ? nullptr : PyDict_GetItemWithError(members, name);
 }
 
@@ -53,11 +54,14 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         Ref<> function = checked(PyObject_GetAttr(raw_new, interned("__func__")));
         Value* maker = tracer.constant(function.get());
         instance = co_await operations::call(tracer, maker, arguments.after(self));
-    } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) &&
-               type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new) {
-        if (!arguments.keywords.empty() && !PyFunction_Check(raw_init))
-            tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type))) + "() takes no keyword arguments");
-        instance = make_exception(tracer, type, arguments.positional);
+    } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+        bool has_own_init = raw_init != nullptr && PyFunction_Check(raw_init);
+        instance = new_exception(tracer, type, arguments, has_own_init);
+    } else if (scalar_base(type) != nullptr) {
+        instance = make_scalar(tracer, type, arguments);
+        if (instance == nullptr)
+            tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type) + " is called on unknown values");
+        if (raw_init == nullptr || !PyFunction_Check(raw_init)) co_return instance;
     } else if (Value* made = new_instance(tracer, type, type->tp_new); made != nullptr) {
         if (PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) {
             Ref<> failed = Ref<>::steal(PyBaseObject_Type.tp_new(type, checked(PyTuple_New(0)).get(), nullptr));
@@ -112,6 +116,11 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) {
         if (Py_TYPE(of_meta) != &PyGetSetDescr_Type && Py_TYPE(of_meta) != &PyMemberDescr_Type)
             return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
+        if (name.get() == interned("__dict__")) {
+            PyObject* dict = cpython::class_dict(held);
+            auto* of_class = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
+            return tracer.make<DictViewValue>(of_class, DictViewValue::What::Proxy);
+        }
         // `__name__`, `__mro__`, `__dict__`, ...: what the class says of itself.
         Ref<> answer = Ref<>::steal(PyObject_GetAttr(object(), name));
         if (!answer) tracer.raise_from_python();
@@ -124,7 +133,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     PyObject* fallback = cpython::lookup_in_mro(meta, interned("__getattr__"), nullptr);
     if (fallback != nullptr && PyFunction_Check(fallback) && !is_enum_class(held))
         return operations::call(tracer, class_attribute(tracer, meta, interned("__getattr__")),
-                                {{this, tracer.constant(name)}, {}});
+                                Arguments::of(this, tracer.constant(name)));
     raise_no_attribute(tracer, this, name);
 }
 

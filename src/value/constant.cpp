@@ -22,28 +22,6 @@ bool is_enum_member(PyObject* object) {
            PyObject_TypeCheck(object, torch_room::known().enum_class);
 }
 
-/// Iterates a string, a range or bytes, one item at a time: a range may be long.
-struct ConstantIterator final : IteratorValue {
-    ConstantIterator(PyTypeObject* type, PyObject* held) : IteratorValue(type), held(held) {}
-
-    PyObject* held;
-    Py_ssize_t position = 0;
-
-    Outcome next(Tracer& tracer) override {
-        if (position >= PySequence_Size(held)) return tracer.exhausted();
-        tracer.on_undo([this, before = position] { position = before; });
-        return tracer.fresh(checked(PySequence_GetItem(held, position++)));
-    }
-    int rebuild(PlanBuilder& plan) override {
-        if (int known = plan.known(this); known >= 0) return known;
-        Ref<> rest = checked(PySequence_GetSlice(held, position, PySequence_Size(held)));
-        static PyObject* iter = PyDict_GetItemString(PyEval_GetBuiltins(), "iter");
-        int to = plan.reserve(this);
-        plan.add_to(to, PlanOp::Call, {plan.constant(rest.get())}, iter);
-        return to;
-    }
-};
-
 Value* result_of(Tracer& tracer, PyObject* new_reference) {
     if (new_reference == nullptr) tracer.raise_from_python();
     return tracer.fresh(Ref<>::steal(new_reference));
@@ -133,8 +111,7 @@ bool ConstantValue::truth(Tracer& tracer) {
 
 Outcome ConstantValue::iterate(Tracer& tracer) {
     if (!PyUnicode_Check(held) && !PyBytes_Check(held) && !PyRange_Check(held)) return Value::iterate(tracer);
-    Ref<> real = checked(PyObject_GetIter(held));
-    return tracer.make<ConstantIterator>(Py_TYPE(real.get()), held);
+    return iterate_constant(tracer, held);
 }
 
 Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {

@@ -1,7 +1,8 @@
-/// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from outside
-/// is read key by key, guarding just what was asked; only iterating it, its length or a change needs all keys.
+/// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from
+/// outside is read key by key, guarding just what was asked; only iterating it, its length or a change needs all keys.
 #pragma once
 
+#include "value/iterator.h"
 #include "value/object.h"
 #include "value/table.h"
 
@@ -16,6 +17,8 @@ struct DictValue final : ObjectValue {
     bool complete = true;
     /// `default_factory` of a defaultdict made in the trace.
     Value* default_factory = nullptr;
+    /// The object made in the trace whose `__dict__` this is.
+    ObjectValue* owner = nullptr;
 
     /// Takes over all keys, guarded in order.
     void complete_now(Tracer& tracer);
@@ -23,9 +26,18 @@ struct DictValue final : ObjectValue {
     Value* find(Tracer& tracer, Value* key);
     Value* find(Tracer& tracer, Borrowed<> constant_key);
     void insert(Tracer& tracer, Value* key, Value* value);
+    /// What it held; null if absent.
+    Value* remove(Tracer& tracer, Value* key);
+    void clear(Tracer& tracer);
+    /// The value of an entry of `table`, wrapped if it was not looked at yet.
+    Value* value_of(Tracer& tracer, Table::Entry* entry);
+    /// Live entries in order, values wrapped.
+    std::vector<Table::Entry*> entries(Tracer& tracer);
 
     void realize(Tracer& tracer) override;
     Ref<> as_constant(Tracer& tracer) override;
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     void set_item(Tracer& tracer, Value* key, Value* value) override;
     void delete_item(Tracer& tracer, Value* key) override;
@@ -35,7 +47,9 @@ struct DictValue final : ObjectValue {
     Outcome iterate(Tracer& tracer) override;
     Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
+    Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
     graph::Argument as_argument(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
@@ -44,21 +58,56 @@ struct DictValue final : ObjectValue {
 /// `d.keys()`, `d.values()`, `d.items()`, and `types.MappingProxyType(d)`.
 struct DictViewValue final : Value {
     static constexpr Kind kKind = Kind::DictView;
-    enum class What : std::uint8_t { Keys, Values, Items };
+    enum class What : std::uint8_t { Keys, Values, Items, Proxy };
     DictViewValue(DictValue* dict, What what) : Value(kKind), dict(dict), what(what) {}
 
     DictValue* dict;
     What what;
 
     PyTypeObject* type() const override;
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    Outcome get_item(Tracer& tracer, Value* key) override;
     Outcome contains(Tracer& tracer, Value* item) override;
     std::ptrdiff_t length(Tracer& tracer) override;
     bool truth(Tracer& tracer) override;
     Outcome iterate(Tracer& tracer) override;
     Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
     Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
 };
+
+/// Over a dict while its size stays what it is.
+struct DictIterator final : IteratorValue {
+    using What = DictViewValue::What;
+    DictIterator(Tracer& tracer, DictValue* dict, What what, bool reversed);
+
+    DictValue* dict;  // null at the end
+    What what;
+    bool reversed;
+    std::size_t position = 0;  // how many places of the table were passed
+    std::size_t taken = 0;     // how many items were given
+    bool immediate() const override { return true; }
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+
+  private:
+    std::size_t size_;
+};
+
+/// A new dict with the same entries.
+DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type = &PyDict_Type);
+/// `dict.update(other)` for another dict.
+void merge_dict(Tracer& tracer, DictValue* target, DictValue* other);
+/// `dict.update(other)` for a mapping (something with `keys`) or an iterable of pairs; pending where that runs the
+/// program's code. Gives None.
+Outcome update_dict(Tracer& tracer, DictValue* target, Value* other);
+
+/// `collections.OrderedDict`, `collections.defaultdict`; borrowed, never freed.
+inline PyTypeObject* ordered_dict_class() {
+    return &PyODict_Type;
+}
+PyTypeObject* default_dict_class();
 
 }  // namespace stator

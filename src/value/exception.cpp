@@ -3,11 +3,15 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "effect/plan.h"
 #include "value/attributes.h"
 #include "value/class.h"
+#include "value/rebuilding.h"
 #include "value/sequence.h"
+#include "value/text.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -26,33 +30,220 @@ ExceptionValue* make_exception(Tracer& tracer, PyObject* real) {
     return exception;
 }
 
+// --- making ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+PyTypeObject* exception_class(PyObject* type) {
+    return reinterpret_cast<PyTypeObject*>(type);
+}
+
+/// The class written in C that an exception class derives from.
+PyTypeObject* c_class_of(PyTypeObject* type) {
+    while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) type = type->tp_base;
+    return type;
+}
+
+bool is_a(PyTypeObject* type, PyObject* of) {
+    return PyType_IsSubtype(type, exception_class(of)) != 0;
+}
+
+/// Whether the C class keeps nothing but `args`.
+bool keeps_only_arguments(PyTypeObject* c_class) {
+    auto* base = exception_class(PyExc_BaseException);
+    return c_class->tp_new == base->tp_new && c_class->tp_init == base->tp_init;
+}
+
+/// The arguments as real objects: a tuple and a dict (or none). False if one is not known.
+bool real_arguments(Tracer& tracer, const Arguments& arguments, Ref<>& positional, Ref<>& named) {
+    positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
+    for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
+        tracer.realize(arguments.positional[i]);
+        Ref<> known = arguments.positional[i]->as_constant(tracer);
+        if (!known) return false;
+        PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), known.release());
+    }
+    if (!arguments.keywords.empty()) named = checked(PyDict_New());
+    for (const Keyword& keyword : arguments.keywords) {
+        tracer.realize(keyword.value);
+        Ref<> known = keyword.value->as_constant(tracer);
+        if (!known) return false;
+        checked(PyDict_SetItem(named.get(), keyword.name, known.get()));
+    }
+    return true;
+}
+
+}  // namespace
+
+ExceptionValue* new_exception(Tracer& tracer, PyTypeObject* type, const Arguments& arguments, bool has_own_init) {
+    PyTypeObject* c_class = c_class_of(type);
+    if (is_a(c_class, PyExc_BaseExceptionGroup))
+        tracer.break_graph(BreakKind::UnknownObject, "an exception group is made");
+    if (has_own_init && c_class->tp_new != exception_class(PyExc_BaseException)->tp_new)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an exception of class " + type_name(type) + " with an __init__ of its own is made");
+    ExceptionValue* exception = make_exception(tracer, type, arguments.positional);
+    if (!has_own_init) initialise_exception(tracer, exception, arguments);
+    return exception;
+}
+
+void initialise_exception(Tracer& tracer, ExceptionValue* exception, const Arguments& arguments) {
+    PyTypeObject* c_class = c_class_of(exception->class_);
+    if (keeps_only_arguments(c_class)) {
+        if (!arguments.keywords.empty())
+            tracer.raise(PyExc_TypeError,
+                         std::string(utf8(PyType_GetName(exception->class_))) + "() takes no keyword arguments");
+        exception->arguments = arguments.positional;
+        return;
+    }
+    Ref<> positional, named;
+    if (!real_arguments(tracer, arguments, positional, named)) {
+        // StopIteration's `value` is its first argument; the others would keep what is not known.
+        if (!is_a(c_class, PyExc_StopIteration) || !arguments.keywords.empty())
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "an exception of class " + type_name(c_class) + " is made of unknown values");
+        exception->arguments = arguments.positional;
+        return;
+    }
+    Ref<> real = Ref<>::steal(c_class->tp_new(c_class, positional.get(), named.get()));
+    if (!real) tracer.raise_from_python();
+    if (c_class->tp_init(real.get(), positional.get(), named.get()) < 0) tracer.raise_from_python();
+    // OSError(2, ...) makes a FileNotFoundError.
+    if (exception->class_ == c_class) exception->class_ = Py_TYPE(real.get());
+    Ref<> args = checked(PyObject_GetAttrString(real.get(), "args"));
+    exception->arguments.clear();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.get()); ++i)
+        exception->arguments.push_back(tracer.fresh(Ref<>::share(PyTuple_GET_ITEM(args.get(), i))));
+    exception->real = tracer.keep(std::move(real));
+    exception->made_of = arguments;
+}
+
+// --- text --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Task text_of_arguments(Tracer& tracer, ExceptionValue* exception) {
+    if (exception->arguments.empty()) co_return tracer.string("");
+    if (exception->arguments.size() > 1) co_return co_await repr_of(tracer, make_tuple(tracer, exception->arguments));
+    if (is_a(exception->class_, PyExc_KeyError)) co_return co_await repr_of(tracer, exception->arguments[0]);
+    co_return co_await str_of(tracer, exception->arguments[0]);
+}
+
+Task repr_of_exception(Tracer& tracer, ExceptionValue* exception) {
+    std::string name(utf8(Ref<>::steal(PyType_GetName(exception->class_)).get()));
+    std::size_t dot = name.rfind('.');
+    if (dot != std::string::npos) name = name.substr(dot + 1);
+    if (exception->arguments.size() == 1) {
+        Value* text = co_await repr_of(tracer, exception->arguments[0]);
+        co_return tracer.string(name + "(" + std::string(utf8(text->object())) + ")");
+    }
+    Value* text = co_await repr_of(tracer, make_tuple(tracer, exception->arguments));
+    co_return tracer.string(name + std::string(utf8(text->object())));
+}
+
+}  // namespace
+
+Outcome exception_str(Tracer& tracer, ExceptionValue* exception) {
+    if (exception->real != nullptr) {
+        Ref<> text = Ref<>::steal(PyObject_Str(exception->real));
+        if (!text) tracer.raise_from_python();
+        return tracer.fresh(std::move(text));
+    }
+    return tracer.start(text_of_arguments(tracer, exception));
+}
+
+Outcome exception_repr(Tracer& tracer, ExceptionValue* exception) {
+    return tracer.start(repr_of_exception(tracer, exception));
+}
+
+namespace {
+
+struct TracebackValue final : Value {
+    TracebackValue() : Value(Kind::Context) {}
+    PyTypeObject* type() const override { return &PyTraceBack_Type; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<>) override {
+        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is read");
+    }
+    std::string print() const override { return "traceback"; }
+};
+
+}  // namespace
+
+Value* traceback_of(Tracer& tracer, Value*) {
+    return tracer.make<TracebackValue>();
+}
+
 Outcome ExceptionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("args")) return make_tuple(tracer, arguments);
     if (name.get() == interned("__cause__")) return cause == nullptr ? tracer.none() : cause;
     if (name.get() == interned("__context__")) return context == nullptr ? tracer.none() : context;
     if (name.get() == interned("__suppress_context__")) return tracer.boolean(suppress_context);
-    if (name.get() == interned("__traceback__"))
-        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is read");
+    if (name.get() == interned("__traceback__")) return traceback_of(tracer, this);
     if (name.get() == interned("value") && PyType_IsSubtype(class_, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
         return arguments.empty() ? tracer.none() : arguments[0];
-    if (real != nullptr && own_attribute(tracer, name) == nullptr) {
+    PyObject* raw = cpython::lookup_in_mro(class_, name, nullptr);
+    bool kept_by_c = raw != nullptr && (Py_TYPE(raw) == &PyMemberDescr_Type || Py_TYPE(raw) == &PyGetSetDescr_Type) &&
+                     (reinterpret_cast<PyDescrObject*>(raw)->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+                     name.get() != interned("__dict__") && name.get() != interned("__class__");
+    if (kept_by_c && own_attribute(tracer, name) == nullptr) {
+        if (real == nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) +
+                                                             "' of an exception of class " + type_name(class_) + " is read");
         Ref<> answer = Ref<>::steal(PyObject_GetAttr(real, name));
-        if (answer && !PyCallable_Check(answer.get())) return tracer.fresh(std::move(answer));
-        PyErr_Clear();
+        if (!answer) tracer.raise_from_python();
+        return tracer.fresh(std::move(answer));
     }
     return ObjectValue::get_attribute(tracer, name);
+}
+
+bool ExceptionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    tracer.will_mutate(this);
+    if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an attribute of an exception is deleted");
+    tracer.realize(value);
+    if (name.get() == interned("__cause__") || name.get() == interned("__context__")) {
+        bool is_cause = name.get() == interned("__cause__");
+        if (value->object() != Py_None && value->kind != Kind::Exception)
+            tracer.raise(PyExc_TypeError, std::string("exception ") + (is_cause ? "cause" : "context") +
+                                              " must be None or derive from BaseException");
+        set_undoably(tracer, is_cause ? cause : context, value->object() == Py_None ? nullptr : value);
+        if (is_cause) set_undoably(tracer, suppress_context, true);
+        return true;
+    }
+    if (name.get() == interned("__suppress_context__")) {
+        set_undoably(tracer, suppress_context, value->object() == Py_True);
+        return true;
+    }
+    if (name.get() == interned("args")) {
+        if (real != nullptr || as_sequence(value) == nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, "args of an exception of class " + type_name(class_) + " is set");
+        set_undoably(tracer, arguments, as_sequence(value)->all(tracer));
+        return true;
+    }
+    if (name.get() == interned("__traceback__"))
+        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is set");
+    return ObjectValue::set_kept_attribute(tracer, name, value);
 }
 
 int ExceptionValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return ObjectValue::rebuild(plan);
-    if (real != nullptr && attributes.empty()) return plan.constant(real);
-    int to = plan.reserve(this);
+    if (was_raised)
+        throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) + " that was raised leaves the "
+                                        "compiled code: its traceback can't be made"};
+    if (real != nullptr && (class_ != c_class_of(class_) || !made_of.keywords.empty()))
+        throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) + " leaves the compiled code"};
     std::vector<std::int32_t> parts;
-    for (Value* argument : arguments) parts.push_back(argument->rebuild(plan));
-    plan.add_to(to, PlanOp::NewObject, std::move(parts), reinterpret_cast<PyObject*>(class_));
-    for (auto& [name, value] : attributes)
-        if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, name);
+    for (Value* argument : real != nullptr ? made_of.positional : arguments) parts.push_back(argument->rebuild(plan));
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, real != nullptr ? PlanOp::Call : PlanOp::NewObject, std::move(parts),
+                reinterpret_cast<PyObject*>(class_));
+    if (cause != nullptr) plan.add(PlanOp::SetAttribute, {to, cause->rebuild(plan)}, interned("__cause__"));
+    if (context != nullptr) plan.add(PlanOp::SetAttribute, {to, context->rebuild(plan)}, interned("__context__"));
+    if (cause != nullptr || suppress_context)
+        plan.add(PlanOp::SetAttribute, {to, plan.constant(suppress_context ? Py_True : Py_False)},
+                 interned("__suppress_context__"));
+    rebuild_attributes(plan, to, this);
     return to;
 }
 

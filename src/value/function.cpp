@@ -12,7 +12,9 @@
 #include "value/dict.h"
 #include "value/operations.h"
 #include "value/sequence.h"
+#include "value/rebuilding.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -110,9 +112,11 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         // A default is read through its own place, so that it is guarded by what it is.
         return ObjectValue::get_attribute(tracer, name);
     }
-    if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
-    if (name.get() == interned("__name__")) return tracer.constant(code->co_name);
-    if (name.get() == interned("__qualname__")) return tracer.constant(code->co_qualname);
+    if (name.get() == interned("__name__")) return set_name != nullptr ? set_name : tracer.constant(code->co_name);
+    if (name.get() == interned("__qualname__"))
+        return set_qualname != nullptr ? set_qualname : tracer.constant(code->co_qualname);
+    if (name.get() == interned("__doc__") && set_doc != nullptr) return set_doc;
+    if (name.get() == interned("__module__") && set_module != nullptr) return set_module;
     if (name.get() == interned("__code__")) return tracer.constant(reinterpret_cast<PyObject*>(code));
     if (name.get() == interned("__defaults__"))
         return defaults.empty() ? tracer.none() : make_tuple(tracer, defaults);
@@ -135,9 +139,57 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
             dict->insert(tracer, tracer.constant(keyword.name), keyword.value);
         return dict;
     }
-    if (name.get() == interned("__annotations__"))
-        return annotations != nullptr ? annotations : tracer.make<DictValue>();
+    if (name.get() == interned("__annotations__")) {
+        if (annotations == nullptr || annotations->kind == Kind::Tuple) set_undoably(tracer, annotations, annotations_dict(tracer));
+        return annotations;
+    }
+    if (name.get() == interned("__globals__")) return tracer.outside(tracer.provenance().pinned(globals), globals);
+    if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
     return ObjectValue::get_attribute(tracer, name);
+}
+
+DictValue* FunctionValue::annotations_dict(Tracer& tracer) {
+    auto* dict = tracer.make<DictValue>();
+    if (annotations == nullptr) return dict;
+    // MAKE_FUNCTION takes names and values in turn.
+    const std::vector<Value*>& pairs = static_cast<TupleValue*>(annotations)->all(tracer);
+    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) dict->insert(tracer, pairs[i], pairs[i + 1]);
+    return dict;
+}
+
+bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    tracer.will_mutate(this);
+    if (value == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a function is deleted");
+    bool is_text = name.get() == interned("__name__") || name.get() == interned("__qualname__");
+    if (is_text) {
+        tracer.realize(value);
+        if (value->object() == nullptr || !PyUnicode_Check(value->object()))
+            tracer.raise(PyExc_TypeError, std::string(utf8(name)) + " must be set to a string object");
+    }
+    if (name.get() == interned("__name__")) {
+        set_undoably(tracer, set_name, value);
+    } else if (name.get() == interned("__qualname__")) {
+        set_undoably(tracer, set_qualname, value);
+    } else if (name.get() == interned("__doc__")) {
+        set_undoably(tracer, set_doc, value);
+    } else if (name.get() == interned("__module__")) {
+        set_undoably(tracer, set_module, value);
+    } else if (name.get() == interned("__annotations__")) {
+        tracer.realize(value);
+        if (value->kind != Kind::Dict) tracer.raise(PyExc_TypeError, "__annotations__ must be set to a dict object");
+        set_undoably(tracer, annotations, value);
+    } else if (name.get() == interned("__defaults__")) {
+        tracer.realize(value);
+        if (value->kind != Kind::Tuple && value->object() != Py_None)
+            tracer.raise(PyExc_TypeError, "__defaults__ must be set to a tuple object");
+        std::vector<Value*> given;
+        if (value->kind == Kind::Tuple) given = static_cast<TupleValue*>(value)->all(tracer);
+        set_undoably(tracer, defaults, std::move(given));
+    } else {
+        return ObjectValue::set_kept_attribute(tracer, name, value);
+    }
+    return true;
 }
 
 namespace {
@@ -162,14 +214,24 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
         guard_identity();
         return handler(tracer, arguments);
     }
+    if (Handlers::instance().is_pure(outside)) {
+        guard_identity();
+        if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
+    }
     switch (torch_room::role_of(outside)) {
         case torch_room::Role::InGraph:
             guard_identity();
             return tracer.emit_function(outside, arguments);
-        case torch_room::Role::Constant:
+        case torch_room::Role::TensorMethod:
+            if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
             guard_identity();
-            if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
-            break;
+            return tracer.emit_method(code->co_name, arguments);
+        case torch_room::Role::Disallowed:
+            tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " asks for a break");
+        case torch_room::Role::IsCompiling:
+            return tracer.boolean(true);
+        case torch_room::Role::Bookkeeping:
+            return tracer.none();
         case torch_room::Role::None:
             break;
     }
@@ -196,7 +258,8 @@ int FunctionValue::rebuild(PlanBuilder& plan) {
         for (Value* value : values) parts.push_back(value->rebuild(plan));
         return plan.add(PlanOp::Tuple, std::move(parts));
     };
-    std::vector<std::int32_t> from = {plan.constant(globals), plan.constant(code->co_qualname), -1, -1, -1, -1};
+    std::vector<std::int32_t> from = {plan.constant(globals), plan.constant(code->co_name), -1, -1, -1, -1};
+    if (set_name != nullptr) from[1] = set_name->rebuild(plan);
     if (!defaults.empty()) from[2] = tuple_of(defaults);
     if (!keyword_defaults.empty()) {
         std::vector<std::int32_t> pairs;
@@ -221,12 +284,23 @@ int FunctionValue::rebuild(PlanBuilder& plan) {
         }
         from[4] = plan.add(PlanOp::Tuple, std::move(cells));
     }
-    if (annotations != nullptr) from[5] = annotations->rebuild(plan);
+    if (auto* pairs = cast<TupleValue>(annotations)) {
+        std::vector<std::int32_t> parts;
+        for (Value* part : pairs->items) parts.push_back(part->rebuild(plan));
+        from[5] = plan.add(PlanOp::Dict, std::move(parts));
+    } else if (annotations != nullptr) {
+        from[5] = annotations->rebuild(plan);
+    }
     plan.add_to(to, PlanOp::Function, std::move(from), reinterpret_cast<PyObject*>(code));
     for (CellValue* cell : std::exchange(pending_cells, {}))
         if (cell->contents != nullptr) plan.add(PlanOp::SetCell, {plan.known(cell), cell->contents->rebuild(plan)});
-    for (auto& [name, value] : attributes)
-        if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, name);
+    auto set = [&](const char* name, Value* value) {
+        if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, interned(name));
+    };
+    set("__qualname__", set_qualname);
+    set("__doc__", set_doc);
+    set("__module__", set_module);
+    rebuild_attributes(plan, to, this);
     return to;
 }
 

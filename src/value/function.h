@@ -41,6 +41,11 @@ struct FunctionValue final : ObjectValue {
     std::vector<Keyword> keyword_defaults;
     Value* annotations = nullptr;
     std::vector<CellValue*> closure;
+    /// `__name__`, `__qualname__`, `__doc__` and `__module__` where the program has set them.
+    Value* set_name = nullptr;
+    Value* set_qualname = nullptr;
+    Value* set_doc = nullptr;
+    Value* set_module = nullptr;
     /// While it is being rebuilt: cells to be filled once the function is there.
     std::vector<CellValue*> pending_cells;
 
@@ -49,9 +54,12 @@ struct FunctionValue final : ObjectValue {
     /// Null if the parameter has none.
     Value* keyword_default(Tracer& tracer, Borrowed<> name);
     CellValue* closure_cell(Tracer& tracer, std::size_t index);
+    /// `__annotations__` of a function made in the trace, from what MAKE_FUNCTION got.
+    DictValue* annotations_dict(Tracer& tracer);
 
     void realize(Tracer& tracer) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;

@@ -24,6 +24,10 @@ struct GeneratorValue final : Value {
     bool finished = false;
     /// What it returned: the value of `yield from` and of StopIteration.
     Value* returned = nullptr;
+    /// The exception that it handles where it waits (a `yield` inside `except`).
+    Value* handled = nullptr;
+    /// To be raised inside as soon as it goes on.
+    Value* thrown = nullptr;
 
     PyTypeObject* type() const override { return class_; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;

@@ -1,6 +1,8 @@
-/// Iterators made in the trace: over sequences, tables, and by `zip`, `map`, `enumerate` and the like.
+/// Iterators made in the trace: over sequences, tables and constants. Those that work on other iterators (`zip`, `map`,
+/// ...) are in lazy.h and itertools.h.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "value/value.h"
@@ -14,28 +16,106 @@ struct IteratorValue : Value {
 
     PyTypeObject* class_;  // list_iterator, zip, ...
 
+    /// Whether `next` never runs the program's code and never raises.
+    virtual bool immediate() const { return false; }
+
     PyTypeObject* type() const override { return class_; }
     Outcome iterate(Tracer& tracer) override { return this; }
     bool truth(Tracer& tracer) override { return true; }
+    Py_hash_t hash(Tracer& tracer) override { return static_cast<Py_hash_t>(reinterpret_cast<std::size_t>(this) >> 4); }
+    int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
 };
 
-/// Over the items of a sequence as they are at each step (a list may grow meanwhile).
+/// Whether a value is an iterator of which `next` never runs the program's code and never raises.
+bool is_immediate(const Value* iterator);
+bool all_immediate(const std::vector<Value*>& iterators);
+
+/// Over the items of a sequence as they are at each step (a list may grow meanwhile). `sequence` is null at the end.
 struct SequenceIterator final : IteratorValue {
     SequenceIterator(PyTypeObject* type, Value* sequence) : IteratorValue(type), sequence(sequence) {}
     Value* sequence;
     std::size_t position = 0;
+    bool immediate() const override;
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Over values that are all known now (keys of a dict, characters of a string, a range).
+/// Over the items of a tuple or list, last one first.
+struct ReverseIterator final : IteratorValue {
+    ReverseIterator(PyTypeObject* type, Value* sequence, std::size_t left)
+        : IteratorValue(type), sequence(sequence), left(left) {}
+    Value* sequence;
+    std::size_t left;
+    bool immediate() const override { return true; }
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+};
+
+/// Over values that are all known now.
 struct ItemsIterator final : IteratorValue {
     ItemsIterator(PyTypeObject* type, std::vector<Value*> items) : IteratorValue(type), items(std::move(items)) {}
     std::vector<Value*> items;
     std::size_t position = 0;
+    /// What it iterates over, where that is a value that `iter` gives such an iterator of.
+    Value* origin = nullptr;
+    bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
 };
+
+/// Over a constant that is a sequence: a string, bytes, a range.
+struct ConstantIterator final : IteratorValue {
+    ConstantIterator(PyTypeObject* type, PyObject* constant, Py_ssize_t length)
+        : IteratorValue(type), constant(constant), length_(length) {}
+    PyObject* constant;  // kept alive by the trace
+    Py_ssize_t position = 0;
+    bool immediate() const override { return true; }
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+
+  private:
+    Py_ssize_t length_;
+};
+
+/// `iter(callable, sentinel)`.
+struct CallIterator final : IteratorValue {
+    CallIterator(Value* callable, Value* sentinel)
+        : IteratorValue(&PyCallIter_Type), callable(callable), sentinel(sentinel) {}
+    Value* callable;  // null at the end
+    Value* sentinel;
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+};
+
+/// Over an instance of a class of the program's that has `__getitem__` and no `__iter__`: asked for 0, 1, 2, ... until
+/// it raises IndexError.
+struct IndexIterator final : IteratorValue {
+    explicit IndexIterator(Value* sequence) : IteratorValue(&PySeqIter_Type), sequence(sequence) {}
+    Value* sequence;  // null at the end
+    std::int64_t position = 0;
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+};
+
+/// A new iterator over a constant: what `iter` of the real object walks over.
+Value* iterate_constant(Tracer& tracer, Borrowed<> constant);
+
+/// Whether `iter` would take it, going by its class.
+bool is_iterable(const Value* value);
+/// All items of an iterable, in order; nothing if taking them could run the program's own code or raise.
+std::optional<std::vector<Value*>> items_now(Tracer& tracer, Value* iterable);
+
+/// Handlers of `__next__` and `__iter__` called by name on an iterator.
+Outcome iterator_next(Tracer& tracer, const Arguments& arguments);
+Outcome iterator_iter(Tracer& tracer, const Arguments& arguments);
+
+/// The class of the iterators that `iter` gives of an instance of a class; borrowed, never freed.
+PyTypeObject* iterator_class_of(Borrowed<> sample);
+
+/// What the iterators of a plan have in common: `iter(iterable)`, moved on by `steps`.
+int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::size_t steps);
+/// Calls the iterator's own `__setstate__` with a position.
+void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position);
 
 }  // namespace stator

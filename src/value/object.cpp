@@ -5,8 +5,12 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "value/attributes.h"
+#include "value/builtin.h"
+#include "value/dict.h"
 #include "value/function.h"
 #include "value/operations.h"
+#include "value/partial.h"
+#include "value/rebuilding.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -22,16 +26,68 @@ Source* instance_dict_source(Tracer& tracer, ObjectValue* object) {
     return tracer.provenance().child(object->source, Access::InstanceDict, nullptr, 0, dict);
 }
 
+namespace {
+
+ObjectValue* as_object(Value* value) {
+    switch (value->kind) {
+        case Kind::Tuple:
+        case Kind::List:
+        case Kind::Dict:
+        case Kind::Set:
+        case Kind::Deque:
+        case Kind::Function:
+        case Kind::Exception:
+        case Kind::Scalar:
+        case Kind::Object:
+            return static_cast<ObjectValue*>(value);
+        default:
+            return nullptr;
+    }
+}
+
+bool is_slot(PyTypeObject* type, Borrowed<> name) {
+    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
+    return raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type;
+}
+
+/// Makes the dict that holds the attributes of an object made in the trace from now on.
+DictValue* make_own_dict(Tracer& tracer, ObjectValue* object) {
+    auto* dict = tracer.make<DictValue>();
+    dict->owner = object;
+    std::vector<std::pair<PyObject*, Value*>> in_slots;
+    for (auto& attribute : object->attributes) {
+        if (is_slot(object->class_, attribute.first))
+            in_slots.push_back(attribute);
+        else if (attribute.second != nullptr)
+            dict->table.insert(tracer, tracer.constant(attribute.first), attribute.second);
+    }
+    tracer.on_undo([object, before = object->attributes] {
+        object->attributes = before;
+        object->own_dict = nullptr;
+    });
+    object->attributes = std::move(in_slots);
+    object->own_dict = dict;
+    return dict;
+}
+
+}  // namespace
+
 Value* instance_dict(Tracer& tracer, Value* value) {
-    Source* source = instance_dict_source(tracer, static_cast<ObjectValue*>(value));
-    if (source == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "the __dict__ of a new " + type_name(value->type()) + " is read");
-    return tracer.outside(source, source->object);
+    ObjectValue* object = as_object(value);
+    if (object == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "the __dict__ of a " + type_name(value->type()) + " is read");
+    if (object->own_dict != nullptr) return object->own_dict;
+    if (Source* source = instance_dict_source(tracer, object); source != nullptr)
+        return tracer.outside(source, source->object);
+    if (object->source != nullptr || object->class_->tp_dictoffset == 0)
+        tracer.break_graph(BreakKind::UnknownObject, "the __dict__ of a " + type_name(value->type()) + " is read");
+    return make_own_dict(tracer, object);
 }
 
 Value* ObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     for (auto& [key, value] : attributes)
         if (key == name.get()) return value;
+    if (own_dict != nullptr) return own_dict->find(tracer, name);
     Source* dict = instance_dict_source(tracer, this);
     if (dict == nullptr) return nullptr;
     PyObject* held = PyDict_GetItemWithError(dict->object, name);
@@ -45,9 +101,7 @@ namespace {
 
 /// Whether instances have a place for it: a dict, or a slot of that name.
 bool can_hold(PyTypeObject* type, Borrowed<> name) {
-    if (type->tp_dictoffset != 0) return true;
-    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
-    return raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type;
+    return type->tp_dictoffset != 0 || is_slot(type, name);
 }
 
 }  // namespace
@@ -60,7 +114,13 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         attribute.second = value;
         return;
     }
-    if (!can_hold(class_, name)) raise_no_attribute(tracer, this, name);
+    if (!can_hold(class_, name)) {
+        PyObject* raw = cpython::lookup_in_mro(class_, name, nullptr);
+        if (raw == nullptr) raise_no_attribute(tracer, this, name);
+        tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(class_))) + "' object attribute '" +
+                                               std::string(utf8(name)) + "' is read-only");
+    }
+    if (own_dict != nullptr && !is_slot(class_, name)) return own_dict->insert(tracer, tracer.constant(name), value);
     attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
     tracer.on_undo([this] { attributes.pop_back(); });
 }
@@ -73,7 +133,23 @@ bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
         attributes.erase(attributes.begin() + i);
         return true;
     }
-    return false;
+    return own_dict != nullptr && own_dict->remove(tracer, tracer.constant(name)) != nullptr;
+}
+
+bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() != interned("__dict__") || class_->tp_dictoffset == 0) return false;
+    tracer.will_mutate(this);
+    tracer.realize(value);
+    auto* dict = cast<DictValue>(value);
+    if (dict == nullptr) tracer.break_graph(BreakKind::UnknownObject, "__dict__ is set to something that is no dict");
+    if (dict->owner != nullptr && dict->owner != this)
+        tracer.break_graph(BreakKind::UnknownObject, "two objects share one __dict__");
+    if (own_dict == dict) return true;
+    make_own_dict(tracer, this);
+    tracer.on_undo([this, before = own_dict] { own_dict = before; });
+    own_dict->owner = nullptr;
+    own_dict = dict;
+    return true;
 }
 
 Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
@@ -81,6 +157,15 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+    // What Stator compiled is called inside other code that it compiles: as if it was not compiled by itself.
+    for (const char* part : {"_stator_callable", "_stator_original"}) {
+        if (cpython::lookup_in_mro(class_, interned(part), nullptr) == nullptr) continue;
+        Outcome inner = get_attribute(tracer, interned(part));
+        STATOR_CHECK(!inner.is_pending(), "a slot is read at once");
+        return operations::call(tracer, inner.value(), arguments);
+    }
+    if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
+        return Handlers::instance().find(raw)(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type)
         tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(class_) + " is called");
     Outcome bound = bind_attribute(tracer, method, raw, this, class_, interned("__call__"));
@@ -118,6 +203,7 @@ Outcome ObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
 Py_hash_t ObjectValue::hash(Tracer& tracer) {
     PyObject* raw = cpython::lookup_in_mro(class_, interned("__hash__"), nullptr);
     if (raw == Py_None || raw == nullptr) return Value::hash(tracer);
+    if (known_hash) return *known_hash;
     if (!is_from_object(class_, "__hash__"))
         tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " have a __hash__ of their own");
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
@@ -133,10 +219,10 @@ int ObjectValue::rebuild(PlanBuilder& plan) {
         STATOR_CHECK(attributes.empty(), "an object from outside was changed");
         return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
     }
+    if (is_partial_class(class_)) return rebuild_partial(plan, this);
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
-    for (auto& [name, value] : attributes)
-        if (value != nullptr) plan.add(PlanOp::SetAttribute, {to, value->rebuild(plan)}, name);
+    rebuild_attributes(plan, to, this);
     return to;
 }
 

@@ -1,12 +1,15 @@
 /// Instances: of user classes and of any class without a kind of its own. From outside, or made in the trace.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "value/value.h"
 
 namespace stator {
+
+struct DictValue;
 
 /// Anything with a class and, perhaps, attributes of its own. Containers derive from it, because a user's subclass of
 /// `dict` is a dict with attributes.
@@ -20,13 +23,18 @@ struct ObjectValue : Value {
     PyObject* outside = nullptr;
     /// Attributes set in the trace, in order; a null value stands for a deleted one.
     std::vector<std::pair<PyObject*, Value*>> attributes;
-
+    /// From the moment the program asked for the `__dict__` of an object made in the trace: what holds its attributes,
+    /// but for those in slots.
+    DictValue* own_dict = nullptr;
+    /// What the program's own `__hash__` gave when the object was last used as a key, see keys.h.
+    std::optional<Py_hash_t> known_hash;
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override { return class_; }
     PyObject* object() const override { return outside; }
     Value* own_attribute(Tracer& tracer, Borrowed<> name) override;
     void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
+    bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     bool truth(Tracer& tracer) override;
     Outcome compare(Tracer& tracer, Comparison op, Value* other) override;

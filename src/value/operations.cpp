@@ -9,6 +9,10 @@
 #include "value/constant.h"
 #include "value/exception.h"
 #include "value/function.h"
+#include "value/identity.h"
+#include "value/iterator.h"
+#include "value/keys.h"
+#include "value/percent_format.h"
 #include "value/sequence.h"
 
 namespace stator::operations {
@@ -34,9 +38,10 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     // Classes written in C do what their kind does; so do tensors, whose Python methods are operations of the graph.
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor || value->kind == Kind::Constant)
         return nullptr;
-    PyObject* found = cpython::lookup_in_mro(type, interned(name), nullptr);
-    if (found == nullptr || !PyFunction_Check(found)) return nullptr;
-    return class_attribute(tracer, type, interned(name));
+    // Guarded whatever the answer: the method may appear, or go, between two calls.
+    PyObject* found = nullptr;
+    Value* method = class_attribute(tracer, type, interned(name), &found);
+    return found == nullptr || !PyFunction_Check(found) ? nullptr : method;
 }
 
 // --- attributes and calls ----------------------------------------------------------------------------------------------
@@ -84,24 +89,62 @@ Outcome call_method(Tracer& tracer, Value* object, const char* name, const Argum
 Outcome set_attribute(Tracer& tracer, Value* object, Borrowed<> name, Value* value) {
     tracer.realize(object);
     if (Value* setter = user_method(tracer, object, "__setattr__"); setter != nullptr)
-        return call(tracer, setter, {{object, tracer.constant(name), value}, {}});
+        return call(tracer, setter, Arguments::of(object, tracer.constant(name), value));
     return generic_set_attribute(tracer, object, name, value);
 }
 
 Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
     tracer.realize(object);
     if (Value* deleter = user_method(tracer, object, "__delattr__"); deleter != nullptr)
-        return call(tracer, deleter, {{object, tracer.constant(name)}, {}});
+        return call(tracer, deleter, Arguments::of(object, tracer.constant(name)));
     return generic_delete_attribute(tracer, object, name);
 }
 
 // --- items -------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Whether the program's own code has to say first which place of the container a key means: by `__hash__` and `__eq__`,
+/// or by `__index__`.
+bool is_unsettled_key(Tracer& tracer, Value* container, Value* key) {
+    if (container->kind == Kind::Dict || container->kind == Kind::Set) return needs_preparation(tracer, key);
+    return has_own_index(tracer, key);
+}
+
+Outcome settle_key(Tracer& tracer, Value* container, Value* key) {
+    if (container->kind == Kind::Dict || container->kind == Kind::Set) return prepare_key(tracer, container, key);
+    return index_by_method(tracer, key);
+}
+
+Task get_item_of(Tracer& tracer, Value* object, Value* key) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    co_return co_await object->get_item(tracer, settled);
+}
+
+Task set_item_of(Tracer& tracer, Value* object, Value* key, Value* value) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    co_return co_await object->assign_item(tracer, settled, value);
+}
+
+Task delete_item_of(Tracer& tracer, Value* object, Value* key) {
+    Value* settled = co_await settle_key(tracer, object, key);
+    object->delete_item(tracer, settled);
+    co_return tracer.none();
+}
+
+Task contains_settled(Tracer& tracer, Value* container, Value* item) {
+    Value* settled = co_await settle_key(tracer, container, item);
+    co_return co_await container->contains(tracer, settled);
+}
+
+}  // namespace
+
 Outcome get_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__getitem__"); method != nullptr)
-        return call(tracer, method, {{object, key}, {}});
+        return call(tracer, method, Arguments::of(object, key));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(get_item_of(tracer, object, key));
     return object->get_item(tracer, key);
 }
 
@@ -109,16 +152,17 @@ Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
-        return call(tracer, method, {{object, key, value}, {}});
-    object->set_item(tracer, key, value);
-    return tracer.none();
+        return call(tracer, method, Arguments::of(object, key, value));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(set_item_of(tracer, object, key, value));
+    return object->assign_item(tracer, key, value);
 }
 
 Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
     tracer.realize(key);
     if (Value* method = user_method(tracer, object, "__delitem__"); method != nullptr)
-        return call(tracer, method, {{object, key}, {}});
+        return call(tracer, method, Arguments::of(object, key));
+    if (is_unsettled_key(tracer, object, key)) return tracer.start(delete_item_of(tracer, object, key));
     object->delete_item(tracer, key);
     return tracer.none();
 }
@@ -126,7 +170,7 @@ Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
 namespace {
 
 Task contains_by_method(Tracer& tracer, Value* method, Value* container, Value* item) {
-    Value* answer = co_await call(tracer, method, {{container, item}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(container, item));
     co_return co_await truth(tracer, answer);
 }
 
@@ -135,15 +179,13 @@ Task contains_by_iteration(Tracer& tracer, Value* container, Value* item) {
     while (true) {
         Value* element = co_await next(tracer, iterator);
         if (element == tracer.exhausted()) co_return tracer.boolean(false);
-        if (same_object(tracer, element, item)) co_return tracer.boolean(true);
-        Value* equal = co_await compare(tracer, Comparison::Equal, element, item);
-        Value* is_equal = co_await truth(tracer, equal);
-        if (is_equal->object() == Py_True) co_return tracer.boolean(true);
+        Value* equal = co_await same_or_equal(tracer, element, item);
+        if (is_true(equal)) co_return equal;
     }
 }
 
 Task bool_method(Tracer& tracer, Value* method, Value* value) {
-    Value* answer = co_await call(tracer, method, {{value}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(value));
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyBool_Check(answer->object()))
         tracer.raise(PyExc_TypeError, "__bool__ should return bool, returned " + std::string(answer->type()->tp_name));
@@ -151,7 +193,7 @@ Task bool_method(Tracer& tracer, Value* method, Value* value) {
 }
 
 Task length_method(Tracer& tracer, Value* method, Value* value) {
-    Value* answer = co_await call(tracer, method, {{value}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(value));
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
         tracer.raise(PyExc_TypeError, quoted_type(answer) + " object cannot be interpreted as an integer");
@@ -167,16 +209,25 @@ Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
     co_return tracer.boolean(PyObject_IsTrue(answer->object()) == 1);
 }
 
+/// Whether a class of the program's is iterated through its `__getitem__` alone.
+bool iterates_by_index(Tracer& tracer, Value* value) {
+    return value->kind == Kind::Object && user_method(tracer, value, "__getitem__") != nullptr &&
+           cpython::lookup_in_mro(value->type(), interned("__iter__"), nullptr) == nullptr;
+}
+
 }  // namespace
 
 Outcome contains(Tracer& tracer, Value* container, Value* item) {
     tracer.realize(container);
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
-    if (user_method(tracer, container, "__iter__") != nullptr || container->kind == Kind::Iterator ||
-        container->kind == Kind::Generator)
+    bool only_iterates = cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
+                         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
+    if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
     tracer.realize(item);
+    if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
+        return tracer.start(contains_settled(tracer, container, item));
     return container->contains(tracer, item);
 }
 
@@ -203,7 +254,8 @@ Outcome length(Tracer& tracer, Value* value) {
 Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
-        return call(tracer, method, {{iterable}, {}});
+        return call(tracer, method, Arguments::of(iterable));
+    if (iterates_by_index(tracer, iterable)) return tracer.make<IndexIterator>(iterable);
     return iterable->iterate(tracer);
 }
 
@@ -211,7 +263,7 @@ namespace {
 
 Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     try {
-        co_return co_await call(tracer, method, {{iterator}, {}});
+        co_return co_await call(tracer, method, Arguments::of(iterator));
     } catch (const Raised& raised) {
         if (!raised_is(raised, PyExc_StopIteration)) throw;
     }
@@ -260,7 +312,7 @@ namespace {
 /// One side's answer to `left op right`: its class's own method if the program wrote one, else its kind's.
 Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool reflected) {
     if (Value* method = user_method(tracer, self, method_name(op, reflected)); method != nullptr)
-        return call(tracer, method, {{self, other}, {}});
+        return call(tracer, method, Arguments::of(self, other));
     return self->binary(tracer, op, other, reflected);
 }
 
@@ -285,15 +337,30 @@ Task binary_by_methods(Tracer& tracer, BinaryOperator op, Value* left, Value* ri
 }
 
 Task in_place_by_method(Tracer& tracer, BinaryOperator op, Value* method, Value* left, Value* right) {
-    Value* answer = co_await call(tracer, method, {{left, right}, {}});
+    Value* answer = co_await call(tracer, method, Arguments::of(left, right));
     if (!is_not_implemented(answer)) co_return answer;
     co_return co_await tracer.start(binary_by_methods(tracer, op, left, right, true));
+}
+
+/// `sequence * count`.
+bool is_repeated(Value* sequence, Value* count) {
+    return count->kind == Kind::Object && (sequence->kind == Kind::List || sequence->kind == Kind::Tuple);
+}
+
+Task repeat_by_method(Tracer& tracer, Value* left, Value* right) {
+    bool count_left = has_own_index(tracer, left);
+    Value* count = co_await index_by_method(tracer, count_left ? left : right);
+    co_return co_await binary(tracer, BinaryOperator::Multiply, count_left ? count : left, count_left ? right : count);
 }
 
 Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {
     if (user_method(tracer, left, method_name(op, false)) != nullptr ||
         user_method(tracer, right, method_name(op, true)) != nullptr)
         return tracer.start(binary_by_methods(tracer, op, left, right, in_place));
+    if (op == BinaryOperator::Remainder && is_percent_format(tracer, left, right)) return percent_format(tracer, left, right);
+    if (op == BinaryOperator::Multiply && (is_repeated(left, right) || is_repeated(right, left)))
+        if (has_own_index(tracer, left) || has_own_index(tracer, right))
+            return tracer.start(repeat_by_method(tracer, left, right));
     if (Value* answer = left->binary(tracer, op, right, false); answer != nullptr) return answer;
     if (Value* answer = right->binary(tracer, op, left, true); answer != nullptr) return answer;
     raise_unsupported(tracer, op, in_place, left, right);
@@ -312,14 +379,14 @@ Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     tracer.realize(right);
     if (Value* method = user_method(tracer, left, in_place_method_name(op)); method != nullptr)
         return tracer.start(in_place_by_method(tracer, op, method, left, right));
-    if (Value* answer = left->in_place(tracer, op, right); answer != nullptr) return answer;
+    if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr) return answer;
     return binary_operands(tracer, op, left, right, true);
 }
 
 Outcome unary(Tracer& tracer, UnaryOperator op, Value* operand) {
     tracer.realize(operand);
     if (Value* method = user_method(tracer, operand, method_name(op)); method != nullptr)
-        return call(tracer, method, {{operand}, {}});
+        return call(tracer, method, Arguments::of(operand));
     if (Value* answer = operand->unary(tracer, op); answer != nullptr) return answer;
     const char* sign = op == UnaryOperator::Negative ? "-" : op == UnaryOperator::Positive ? "+" : "~";
     tracer.raise(PyExc_TypeError, std::string("bad operand type for unary ") + sign + ": " + quoted_type(operand));
@@ -336,7 +403,7 @@ Comparison mirrored(Comparison op) {
 
 Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
     if (Value* method = user_method(tracer, self, method_name(op)); method != nullptr)
-        return call(tracer, method, {{self, other}, {}});
+        return call(tracer, method, Arguments::of(self, other));
     // `object.__ne__` inverts what `__eq__` says.
     if (op == Comparison::NotEqual && user_method(tracer, self, "__eq__") != nullptr) return nullptr;
     return self->compare(tracer, op, other);

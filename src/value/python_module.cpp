@@ -38,7 +38,7 @@ Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
             tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict), dict);
     }
     if (Value* fallback = own_attribute(tracer, interned("__getattr__")); fallback != nullptr)
-        return operations::call(tracer, fallback, {{tracer.constant(name)}, {}});
+        return operations::call(tracer, fallback, Arguments::of(tracer.constant(name)));
     const char* module_name = PyModule_GetName(held);
     tracer.raise(PyExc_AttributeError, "module '" + std::string(module_name == nullptr ? "?" : module_name) +
                                            "' has no attribute '" + std::string(utf8(name)) + "'");

@@ -20,6 +20,8 @@ struct SequenceValue : ObjectValue {
 
     void realize(Tracer& tracer) override;
     Ref<> as_constant(Tracer& tracer) override;
+    /// Fields of named tuples and structseqs are items; the rest is Python's protocol.
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     Outcome contains(Tracer& tracer, Value* item) override;
     std::ptrdiff_t length(Tracer& tracer) override;
@@ -42,16 +44,32 @@ struct ListValue final : SequenceValue {
     static constexpr Kind kKind = Kind::List;
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
     void set_item(Tracer& tracer, Value* key, Value* value) override;
+    Outcome assign_item(Tracer& tracer, Value* key, Value* value) override;
     void delete_item(Tracer& tracer, Value* key) override;
+    Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
     /// Replaces the contents, undoably.
     void assign(Tracer& tracer, std::vector<Value*> contents);
     void append(Tracer& tracer, Value* value);
+    void insert(Tracer& tracer, std::size_t position, Value* value);
+    Value* remove(Tracer& tracer, std::size_t position);
+    Py_hash_t hash(Tracer& tracer) override;
+
+  private:
+    void replace(Tracer& tracer, std::size_t position, Value* value);
 };
 
 inline SequenceValue* as_sequence(Value* value) {
     return value->kind == Kind::Tuple || value->kind == Kind::List ? static_cast<SequenceValue*>(value) : nullptr;
 }
+
+/// `list.extend` and `list += iterable`: pending where the iterable runs the program's own code. Gives None.
+Outcome extend(Tracer& tracer, ListValue* list, Value* iterable);
+
+/// `torch.Size`.
+PyTypeObject* torch_size_class();
+/// A named tuple (a subclass of tuple with `_fields`) or a structseq.
+bool has_fields(PyTypeObject* type);
 
 TupleValue* make_tuple(Tracer& tracer, std::vector<Value*> items, PyTypeObject* type = &PyTuple_Type);
 ListValue* make_list(Tracer& tracer, std::vector<Value*> items, PyTypeObject* type = &PyList_Type);

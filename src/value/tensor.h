@@ -36,4 +36,13 @@ struct TensorValue final : Value {
     std::string print() const override;
 };
 
+/// The result of a node that is no tensor and that the program does not see: what leaving a mode needs.
+struct NodeValue final : Value {
+    explicit NodeValue(graph::Node* node) : Value(Kind::Context), node(node) {}
+    graph::Node* node;
+    PyTypeObject* type() const override { return Py_TYPE(Py_None); }
+    graph::Argument as_argument(Tracer&) override { return graph::Argument::of(node); }
+    std::string print() const override { return "node"; }
+};
+
 }  // namespace stator

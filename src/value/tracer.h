@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "guard/guard.h"
+#include "torch/global_state.h"
 #include "value/break.h"
 #include "value/task.h"
 #include "value/value.h"
@@ -66,12 +67,16 @@ class Tracer {
     virtual Outcome push_call(FunctionValue* function, const Arguments& arguments) = 0;
     /// Goes on with a generator: its frame is pushed and delivers what it yields, or `exhausted()` when it returns.
     virtual Outcome push_generator(GeneratorValue* generator, Value* sent) = 0;
+    /// Raises an exception in a generator, where it waits; delivers what it yields or `exhausted()`, as `push_generator`.
+    virtual Outcome throw_into_generator(GeneratorValue* generator, Value* exception) = 0;
     /// Runs a task, at once if nothing in it has to wait.
     virtual Outcome start(Task task) = 0;
     /// The Python-level caller `depth` frames below the innermost: for `super()`, `globals()`, `locals()`.
     virtual Value* local_of_caller(Borrowed<> name) = 0;
     virtual Value* first_argument_of_caller() = 0;
     virtual Value* class_cell_of_caller() = 0;
+    /// The function whose frame is innermost.
+    virtual FunctionValue* running_function() = 0;
 
     // --- graph ---------------------------------------------------------------------------------------------------
 
@@ -79,9 +84,22 @@ class Tracer {
     virtual Value* emit_function(Borrowed<> function, const Arguments& arguments) = 0;
     virtual Value* emit_method(Borrowed<> name, const Arguments& arguments) = 0;
     /// An operation that is in the graph for its effect alone (a change of the grad mode, ...).
-    virtual void emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
+    virtual graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
+    /// The same for something that is either on or off: two changes with nothing in between are none.
+    virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
+    /// What nodes point to lives as long as the graph, which outlives the trace.
+    virtual Arena& graph_arena() = 0;
     /// The placeholder of a tensor from outside.
     virtual graph::Node* input(TensorValue* tensor) = 0;
+    /// Called for each tensor that becomes an argument of the node under construction, in order.
+    void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
+    /// The modes of PyTorch as the program has set them so far.
+    virtual torch_room::Modes modes() const = 0;
+    virtual void set_modes(const torch_room::Modes& modes) = 0;
+
+    /// Contexts that were entered and not left yet, by the manager: what leaving it has to know.
+    void push_context(Value* manager, Value* entered) { contexts_.emplace_back(manager, entered); }
+    Value* pop_context(Value* manager);
 
     // --- guards and effects --------------------------------------------------------------------------------------
 
@@ -116,6 +134,8 @@ class Tracer {
 
     void realize_now(Value* value);
 
+    std::vector<TensorValue*> tensor_arguments_;
+    std::vector<std::pair<Value*, Value*>> contexts_;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;

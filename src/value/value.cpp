@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "value/attributes.h"
 #include "value/tracer.h"
 
@@ -34,6 +35,14 @@ namespace {
     tracer.raise(PyExc_TypeError, "'" + std::string(value->type()->tp_name) + "' object " + text);
 }
 
+/// Breaks if the class has the special method from C: then there is an answer, but not one that Stator knows.
+void refuse_if_from_c(Tracer& tracer, const Value* value, const char* method) {
+    PyObject* found = cpython::lookup_in_mro(value->type(), interned(method), nullptr);
+    if (found != nullptr && (Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyMethodDescr_Type))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           std::string(method) + " of the C class " + type_name(value->type()) + " is needed");
+}
+
 }  // namespace
 
 void Value::realize(Tracer& tracer) {
@@ -60,27 +69,42 @@ bool Value::delete_own_attribute(Tracer&, Borrowed<>) {
     return false;
 }
 
+bool Value::set_kept_attribute(Tracer&, Borrowed<>, Value*) {
+    return false;
+}
+
 Outcome Value::call(Tracer& tracer, const Arguments&) {
     raise_type_error(tracer, this, "is not callable");
 }
 
 Outcome Value::get_item(Tracer& tracer, Value*) {
+    refuse_if_from_c(tracer, this, "__getitem__");
     raise_type_error(tracer, this, "is not subscriptable");
 }
 
 void Value::set_item(Tracer& tracer, Value*, Value*) {
+    refuse_if_from_c(tracer, this, "__setitem__");
     raise_type_error(tracer, this, "does not support item assignment");
 }
 
+Outcome Value::assign_item(Tracer& tracer, Value* key, Value* value) {
+    set_item(tracer, key, value);
+    return tracer.none();
+}
+
 void Value::delete_item(Tracer& tracer, Value*) {
+    refuse_if_from_c(tracer, this, "__delitem__");
     raise_type_error(tracer, this, "doesn't support item deletion");
 }
 
 Outcome Value::contains(Tracer& tracer, Value*) {
+    refuse_if_from_c(tracer, this, "__contains__");
+    refuse_if_from_c(tracer, this, "__iter__");
     tracer.raise(PyExc_TypeError, "argument of type '" + std::string(type()->tp_name) + "' is not iterable");
 }
 
-std::ptrdiff_t Value::length(Tracer&) {
+std::ptrdiff_t Value::length(Tracer& tracer) {
+    refuse_if_from_c(tracer, this, "__len__");
     return -1;
 }
 
@@ -89,14 +113,17 @@ bool Value::truth(Tracer&) {
 }
 
 Outcome Value::iterate(Tracer& tracer) {
+    refuse_if_from_c(tracer, this, "__iter__");
     raise_type_error(tracer, this, "is not iterable");
 }
 
 Outcome Value::next(Tracer& tracer) {
+    refuse_if_from_c(tracer, this, "__next__");
     raise_type_error(tracer, this, "is not an iterator");
 }
 
-Value* Value::binary(Tracer&, BinaryOperator, Value*, bool) {
+Value* Value::binary(Tracer& tracer, BinaryOperator op, Value*, bool reflected) {
+    refuse_if_from_c(tracer, this, method_name(op, reflected));
     return nullptr;
 }
 
@@ -104,7 +131,8 @@ Value* Value::in_place(Tracer&, BinaryOperator, Value*) {
     return nullptr;
 }
 
-Value* Value::unary(Tracer&, UnaryOperator) {
+Value* Value::unary(Tracer& tracer, UnaryOperator op) {
+    refuse_if_from_c(tracer, this, method_name(op));
     return nullptr;
 }
 

@@ -42,6 +42,8 @@ enum class Kind : std::uint8_t {
     Exception,
     Super,
     Context,
+    Deque,
+    Scalar,  // an instance of a subclass of int, float, str, ...
 };
 
 /// What an operation came to: a value now, or a frame that was pushed and will deliver it later. The tracer does not
@@ -75,6 +77,15 @@ struct Keyword {
 struct Arguments {
     std::vector<Value*> positional;
     std::vector<Keyword> keywords;
+
+    /// Positional ones only. (Inside a coroutine, GCC 12 can't compile a braced list beside `co_await`.)
+    template <class... Values>
+    static Arguments of(Values*... values) {
+        Arguments arguments;
+        arguments.positional.reserve(sizeof...(values));
+        (arguments.positional.push_back(values), ...);
+        return arguments;
+    }
 
     std::size_t count() const { return positional.size() + keywords.size(); }
     Value* keyword(const char* name) const;
@@ -129,12 +140,17 @@ struct Value {
     virtual void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value);
     /// False if there was no such attribute.
     virtual bool delete_own_attribute(Tracer& tracer, Borrowed<> name);
+    /// Sets what C code keeps in the instance itself (`__name__` of a function, `args` of an exception); a null value
+    /// deletes. False if the kind has nothing of that name.
+    virtual bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value);
 
     virtual Outcome call(Tracer& tracer, const Arguments& arguments);
 
     /// Items, as the builtin kinds have them; user classes with `__getitem__` and friends are dispatched before.
     virtual Outcome get_item(Tracer& tracer, Value* key);
     virtual void set_item(Tracer& tracer, Value* key, Value* value);
+    /// What `self[key] = value` asks for: `set_item`, unless the kind walks over `value` (a slice of a list).
+    virtual Outcome assign_item(Tracer& tracer, Value* key, Value* value);
     virtual void delete_item(Tracer& tracer, Value* key);
     virtual Outcome contains(Tracer& tracer, Value* item);
     /// `len`; -1 if the kind has none.
@@ -150,6 +166,8 @@ struct Value {
     virtual Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected);
     /// `self op= other`; null to fall back to `binary`.
     virtual Value* in_place(Tracer& tracer, BinaryOperator op, Value* other);
+    /// What `self op= other` asks for: `in_place`, unless the kind walks over `other`, which may run the program's code.
+    virtual Outcome update(Tracer& tracer, BinaryOperator op, Value* other) { return in_place(tracer, op, other); }
     virtual Value* unary(Tracer& tracer, UnaryOperator op);
     /// Null where Python would see NotImplemented.
     virtual Outcome compare(Tracer& tracer, Comparison op, Value* other);

@@ -10,6 +10,7 @@
 #include "value/exception.h"
 #include "value/function.h"
 #include "value/python_module.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/set.h"
 #include "value/slice.h"
@@ -94,7 +95,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         cell->read = false;
         return cell;
     }
-    auto* instance = tracer.make<ObjectValue>(type);
+    auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;
 }
@@ -166,7 +167,7 @@ Value* Tracer::fresh(Ref<> owned) {
     if (PyList_CheckExact(object)) return make_list(*this, items_of(object));
     if (PyAnySet_CheckExact(object)) {
         auto* set = make<SetValue>(Py_TYPE(object));
-        for (Value* item : items_of(object)) set->table.insert(*this, item, nullptr);
+        set->take_over(*this, Ref<>::share(object));
         return set;
     }
     if (PyDict_CheckExact(object)) {
@@ -211,6 +212,16 @@ Value* Tracer::boolean(bool truth) {
 Value* Tracer::string(std::string_view text) {
     return make<ConstantValue>(
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
+}
+
+Value* Tracer::pop_context(Value* manager) {
+    for (std::size_t i = contexts_.size(); i-- > 0;) {
+        if (contexts_[i].first != manager) continue;
+        Value* entered = contexts_[i].second;
+        contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
+        return entered;
+    }
+    break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");
 }
 
 void Tracer::raise(PyObject* exception_class, const std::string& message) {

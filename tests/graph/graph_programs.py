@@ -6,8 +6,9 @@ import collections
 import operator
 from typing import Any
 
-import torch
 import torch.nn.functional as F
+
+import torch
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
-
-import torch
+from collections.abc import Callable
+from typing import Any
 
 from stator import _C
+
+import torch
 
 
 def write_copy(graph: torch.fx.Graph, example_maker: Callable[..., Any] | None = None) -> _C.Graph:
@@ -41,15 +42,3 @@ def chain(length: int) -> _C.Graph:
         x = builder.add("call_function", torch.add, (x, y))
     builder.add("output", "output", ((x,),))
     return builder.finish()
-
-
-def make_fake(mode: Any) -> Callable[..., torch.Tensor]:
-    """An example maker that makes fake tensors in `mode`."""
-    dtypes = {4: torch.int64, 6: torch.float32, 11: torch.bool}
-
-    def make(sizes: Any, strides: Any, dtype: int, requires_grad: bool, cls: type) -> torch.Tensor:
-        with mode:
-            tensor = torch.empty_strided(sizes, strides, dtype=dtypes[dtype], requires_grad=requires_grad)
-            return torch.nn.Parameter(tensor) if issubclass(cls, torch.nn.Parameter) else tensor
-
-    return make

@@ -5,18 +5,19 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-import torch
 from graph_programs import PROGRAMS
+from graph_writing import chain, thaw, write_copy
+from stator import _C
+from stator.graph_module import GraphModule
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.utils._pytree import tree_leaves
-from graph_writing import chain, thaw, write_copy
 
-from stator import _C
-from stator.graph_module import GraphModule
+import torch
 
 ROUTES = pytest.mark.parametrize("ordinary", [False, True], ids=["direct", "ordinary"])
 
@@ -42,13 +43,21 @@ def module_of(program: Callable[..., Any]) -> GraphModule:
 def assert_same_results(actual: Any, expected: Any) -> None:
     actual, expected = tree_leaves(actual), tree_leaves(expected)
     assert len(actual) == len(expected)
-    for one, other in zip(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 def facts(graph: torch.fx.Graph) -> list[tuple[Any, ...]]:
     return [
-        (n.op, n.target, n.name, repr(n.args), repr(n.kwargs), [u.name for u in n.users], [i.name for i in n.all_input_nodes])
+        (
+            n.op,
+            n.target,
+            n.name,
+            repr(n.args),
+            repr(n.kwargs),
+            [u.name for u in n.users],
+            [i.name for i in n.all_input_nodes],
+        )
         for n in graph.nodes
     ]
 
@@ -75,7 +84,7 @@ def test_every_node_is_as_fx_would_make_it(program: Callable[..., Any], ordinary
     graph = _C.fx_graph(write_copy(original.graph), original, ordinary)
     expected = without_unused(original.graph)
     assert facts(graph) == facts(expected)
-    for node, other in zip(graph.nodes, expected.nodes):
+    for node, other in zip(graph.nodes, expected.nodes, strict=True):
         assert container_types(node.args) == container_types(other.args)
         assert container_types(node.kwargs) == container_types(other.kwargs)
     assert str(graph) == str(expected)
@@ -172,7 +181,7 @@ def test_shape_propagation_writes_into_meta() -> None:
     for node in module.graph.nodes:
         if node.op == "call_function":
             assert node.meta["tensor_meta"].shape == (4, 4)
-            assert list(node.meta)[0] == "source_fn_stack"
+            assert next(iter(node.meta)) == "source_fn_stack"
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

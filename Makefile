@@ -1,0 +1,116 @@
+# Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
+#   make demo | test | bench | golden | sanitize | build | format | lint | clean       PYTHON=python3.12 make test
+
+# ---- The Python, and the environment made from it -------------------------------------------------------------------
+ifndef PYTHON
+PYTHON := $(shell for python in python3.11 python3.12 python3.13 python3; do \
+    $$python -c 'import ensurepip, os, sysconfig, venv; os.stat(sysconfig.get_path("include") + "/Python.h")' \
+    2>/dev/null && echo $$python && break; done)
+endif
+TAG := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("cp%d%d" % sys.version_info[:2])' 2>/dev/null))
+ifeq ($(TAG),)
+$(error $(if $(PYTHON),PYTHON=$(PYTHON) does not run,No Python 3.11, 3.12 or 3.13 with headers and venv was found): \
+    choose one with PYTHON=...)
+endif
+
+VENV := $(if $(filter cp311,$(TAG)),.venv,.venv-$(TAG))
+IN_VENV := $(VENV)/bin
+BUILD := build/$(TAG)
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+TESTS ?= tests
+
+.PHONY: build test test-frames demo bench golden sanitize format lint clean
+.DELETE_ON_ERROR:
+
+$(VENV)/.ready: requirements/torch.txt requirements/build.txt requirements/test.txt requirements/constraints.txt
+	$(PYTHON) tools/environment.py $(VENV) torch build test
+	touch $@
+
+$(VENV)/.lint-ready: requirements/lint.txt $(VENV)/.ready
+	$(PYTHON) tools/environment.py $(VENV) lint
+	touch $@
+
+# ---- The build: configured once, then left to Ninja, which configures again when a build file changes -----------------
+CONFIGURE = $(IN_VENV)/cmake -G Ninja -S . -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(IN_VENV)/ninja
+CONFIGURE_TORCH = $(CONFIGURE) -DPython_EXECUTABLE=$(CURDIR)/$(IN_VENV)/python
+NINJA = $(IN_VENV)/ninja -j $(JOBS) -C
+
+$(BUILD)/build.ninja: $(VENV)/.ready
+	$(CONFIGURE_TORCH) -B $(BUILD)
+	touch $@
+
+build: $(BUILD)/build.ninja
+	$(NINJA) $(BUILD)
+
+# ---- The jobs ---------------------------------------------------------------------------------------------------------
+export PYTHONPATH := $(CURDIR)/python
+
+test: build test-frames
+	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
+
+demo: build
+	$(IN_VENV)/python -m demo
+
+bench: build
+	$(IN_VENV)/python -m bench
+
+golden: build
+	EXPECTTEST_ACCEPT=1 $(IN_VENV)/python -m pytest -n $(JOBS) --dist loadfile -q $(TESTS)
+	git diff --stat -- tests
+
+# The rooms that need no PyTorch, on the other Pythons that this machine has. A version that is absent says so.
+FRAMES_PYTHONS ?= 3.12 3.13
+FRAMES_TESTS := tests/frames tests/bytecode
+FRAMES_VENV = .venv-frames-$(FRAMES_VERSION)
+FRAMES_BUILD = build/frames/$(FRAMES_VERSION)
+.PHONY: test-frames-on
+test-frames: $(VENV)/.ready
+	@for version in $(FRAMES_PYTHONS); do \
+	    python=$$($(IN_VENV)/python tools/find_python.py $$version); \
+	    if [ -z "$$python" ]; then echo "Python $$version is not on this machine: its frame tests are skipped."; continue; fi; \
+	    $(MAKE) --no-print-directory test-frames-on FRAMES_VERSION=$$version FRAMES_PYTHON=$$python || exit 1; \
+	done
+
+test-frames-on:
+	@[ $(FRAMES_VENV)/.ready -nt requirements/frames.txt ] || \
+	    { $(FRAMES_PYTHON) tools/environment.py $(FRAMES_VENV) frames && touch $(FRAMES_VENV)/.ready; }
+	@[ -f $(FRAMES_BUILD)/build.ninja ] || $(CONFIGURE) -B $(FRAMES_BUILD) -DSTATOR_FRAMES_ONLY=ON \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(FRAMES_VENV)/bin/python -DSTATOR_OUTPUT=$(CURDIR)/$(FRAMES_BUILD)/extension
+	$(NINJA) $(FRAMES_BUILD)
+	STATOR_FRAMES=$$(ls $(CURDIR)/$(FRAMES_BUILD)/extension/_frames.*.so) \
+	    $(FRAMES_VENV)/bin/python -m pytest -q -p no:cacheprovider $(FRAMES_TESTS)
+
+# ---- Sanitizers: another build beside links to the same Python files. Leaks are not looked for, because PyTorch and ----
+# ---- CPython leave too much behind at exit; `tests/package/test_sanitizer.py` shows that a use after free is caught. ----
+SANITIZED := build/sanitize-$(TAG)
+SANITIZED_PACKAGE := $(SANITIZED)/python/stator
+$(SANITIZED)/build.ninja: $(VENV)/.ready
+	$(CONFIGURE_TORCH) -B $(SANITIZED) -DSTATOR_SANITIZE=ON -DSTATOR_OUTPUT=$(CURDIR)/$(SANITIZED_PACKAGE)
+	touch $@
+
+sanitize: $(SANITIZED)/build.ninja
+	$(NINJA) $(SANITIZED)
+	find python/stator -type f ! -name '*.so' ! -name '*.pyc' ! -name _built_with.py -printf '%P\n' | while read -r file; do \
+	    mkdir -p $(SANITIZED_PACKAGE)/$$(dirname $$file) && ln -sfn $(CURDIR)/python/stator/$$file $(SANITIZED_PACKAGE)/$$file; done
+	PYTHONPATH=$(CURDIR)/$(SANITIZED)/python PYTHONMALLOC=malloc STATOR_SANITIZED=1 \
+	    LD_PRELOAD="$$(tools/sanitizer_libraries)" \
+	    ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:abort_on_error=0:exitcode=99 \
+	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	    $(IN_VENV)/python -m pytest -n $(JOBS) -o pythonpath="$(SANITIZED)/python ." -o timeout=600 $(TESTS)
+
+# ---- Reading and writing ----------------------------------------------------------------------------------------------
+CXX_FILES = $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.c')
+PYTHON_FILES := python tests bench demo tools cmake
+format: $(VENV)/.lint-ready
+	$(IN_VENV)/clang-format -i $(CXX_FILES)
+	$(IN_VENV)/ruff format $(PYTHON_FILES)
+	$(IN_VENV)/ruff check --fix $(PYTHON_FILES)
+
+lint: $(VENV)/.lint-ready
+	$(IN_VENV)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(IN_VENV)/ruff format --check $(PYTHON_FILES)
+	$(IN_VENV)/ruff check $(PYTHON_FILES)
+	$(IN_VENV)/mypy
+
+clean:
+	rm -rf build python/stator/*.so python/stator/_built_with.py

@@ -1,0 +1,1 @@
+"""Stator and torch._dynamo on the same programs, in one process: `python -m bench`."""

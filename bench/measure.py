@@ -1,0 +1,126 @@
+"""How a program is timed under a system.
+
+The backend gets the torch.fx graph with its example inputs, reads how many nodes it has, and answers each call with
+the outputs that the same graph gave in a run before. So neither running the graph nor generating its Python counts: the
+first call is the capture, and the later ones are what a cached call costs on top of its operations.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.programs import Program, made
+from bench.systems import System
+
+
+@dataclass
+class Figures:
+    """One system on one program, in seconds: the best of several runs."""
+
+    capture: float = float("inf")
+    cached: float = float("inf")
+    first_result: float = float("inf")
+    nodes: list[int] = field(default_factory=list)
+
+    @property
+    def node_count(self) -> int:
+        return sum(self.nodes)
+
+
+class Recording:
+    """A backend that runs the graphs it gets, and keeps what came out."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Any] = []
+
+    def __call__(self, graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        number = len(self.outputs)
+        self.outputs.append(None)
+
+        def run(*inputs: Any) -> Any:
+            outputs = self.outputs[number] = graph_module(*inputs)
+            return outputs
+
+        return run
+
+
+class Answering:
+    """A backend that counts nodes and answers with outputs recorded before."""
+
+    def __init__(self, outputs: list[Any]) -> None:
+        self.outputs = outputs
+        self.nodes: list[int] = []
+
+    def __call__(self, graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        outputs = self.outputs[len(self.nodes)]
+        self.nodes.append(len(graph_module.graph.nodes))
+        return lambda *inputs: outputs
+
+
+def measure(program: Program, systems: Sequence[System], repeats: int) -> dict[str, Figures]:
+    """The systems take turns, so that what happens to the machine happens to both."""
+    figures = {system.name: Figures() for system in systems}
+    recorded = {system.name: _recorded(program, system) for system in systems}
+    for _ in range(repeats):
+        for system in systems:
+            _measure_once(program, system, recorded[system.name], figures[system.name])
+    for system in systems:
+        system.reset()
+    return figures
+
+
+def _recorded(program: Program, system: System) -> list[Any]:
+    backend = Recording()
+    system.reset()
+    function, arguments = made(program)
+    system.compile(function, backend=backend)(*arguments)
+    return backend.outputs
+
+
+def _measure_once(program: Program, system: System, outputs: list[Any], figures: Figures) -> None:
+    function, arguments = made(program)
+    system.reset()
+    backend = Answering(outputs)
+    compiled = system.compile(function, backend=backend)
+    with _quiet():
+        figures.capture = min(figures.capture, _seconds(lambda: compiled(*arguments)))
+        figures.cached = min(figures.cached, _seconds_of_each(lambda: compiled(*arguments)))
+    figures.nodes = backend.nodes
+
+    function, arguments = made(program)
+    system.reset()
+    compiled = system.compile(function, backend="eager")
+    with _quiet():
+        figures.first_result = min(figures.first_result, _seconds(lambda: compiled(*arguments)))
+
+
+def _seconds(job: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
+
+
+def _seconds_of_each(job: Callable[[], Any], batches: int = 20, calls: int = 50) -> float:
+    """Of one call among many: the best batch, so that an interruption costs one batch and not the figure."""
+
+    def batch() -> None:
+        for _ in range(calls):
+            job()
+
+    batch()
+    return min(_seconds(batch) for _ in range(batches)) / calls
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,68 @@
+"""Stator captures the PyTorch operations of ordinary Python programs as graphs, from C++.
+
+It does the job of TorchDynamo, the front end of `torch.compile`, with the same backends and the same results:
+
+    @stator.compile
+    def f(x, w):
+        return torch.relu(x @ w).sum(dim=-1)
+
+Everything here is loaded when it is first used: `import stator` adds little to `import torch`, and torch._dynamo is
+imported only where a name of it is needed (its exceptions, its registered backends).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+from stator import _requirements
+
+_requirements.check()
+
+if TYPE_CHECKING:
+    from stator.api import compile, reset
+    from stator.backends import list_backends
+    from stator.errors import BackendCompilerFailed, Unsupported
+    from stator.report import Report, explain
+    from stator.settings import config
+
+# Public name -> the file that defines it.
+_PUBLIC = {
+    "BackendCompilerFailed": "errors",
+    "Report": "report",
+    "Unsupported": "errors",
+    "compile": "api",
+    "config": "settings",
+    "explain": "report",
+    "list_backends": "backends",
+    "reset": "api",
+}
+
+__all__ = [
+    "BackendCompilerFailed",
+    "Report",
+    "Unsupported",
+    "__version__",
+    "compile",
+    "config",
+    "explain",
+    "list_backends",
+    "reset",
+]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        home = _PUBLIC.get(name)
+        if home is None:
+            raise AttributeError(f"module 'stator' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"stator.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

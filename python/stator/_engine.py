@@ -1,0 +1,44 @@
+"""The one place where the C++ extension is imported, and what Python expects of it.
+
+`stator._C` offers:
+
+`Compiled(function, backend, options)`
+    A callable that runs `function` compiled, with vectorcall. `function` is a Python function or a bound method of
+    one. It has `__wrapped__` (the function), takes `__name__`, `__qualname__`, `__module__`, `__doc__` and
+    `__dict__` over from it, has a `__dict__` and weak references of its own, and is a descriptor: in a class it binds
+    `self` as a function does.
+    `backend(graph_module, example_inputs)` is called once for each graph and returns a callable over the graph's
+    inputs. It does its own context handling (see backends.py). What it raises (`BackendCompilerFailed`) is raised to
+    the caller of the compiled function. Entries captured for one backend object are never used for another one.
+    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None).
+
+`module_call_for(cls)`
+    The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`.
+
+`reset()`
+    Forgets every entry, and releases all that entries hold.
+
+`collect(callback)`
+    Until it is called again, `callback(report)` is called in this thread after every attempt at a capture; None stops
+    that. It returns the callback that was there before. A report is a plain dict, described in report.py.
+
+The engine reads `stator.settings.values`, a plain dict, whenever it captures, and calls
+`stator.errors.raise_unsupported(break)` where `fullgraph=True` forbids to go on uncaptured.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def engine() -> Any:
+    """The extension module, or an ImportError that says what to do."""
+    try:
+        return importlib.import_module("stator._C")
+    except ModuleNotFoundError as missing:
+        if missing.name != "stator._C":
+            raise
+        raise ImportError(
+            "Stator's C++ extension is not built for this Python: run `make build`, or `pip install .` beside torch."
+        ) from None

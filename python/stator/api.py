@@ -1,0 +1,125 @@
+"""`stator.compile` and `stator.reset`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any, TypeVar, overload
+
+from torch import nn
+
+from stator import backends, modules
+from stator._engine import engine
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def compile(
+    fn: F,
+    *,
+    backend: str | backends.CompilerFunction = ...,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    options: dict[str, Any] | None = ...,
+    mode: str | None = ...,
+) -> F: ...
+
+
+@overload
+def compile(
+    fn: None = None,
+    *,
+    backend: str | backends.CompilerFunction = ...,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    options: dict[str, Any] | None = ...,
+    mode: str | None = ...,
+) -> Callable[[F], F]: ...
+
+
+def compile(
+    fn: Any = None,
+    *,
+    backend: str | backends.CompilerFunction = "eager",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    options: dict[str, Any] | None = None,
+    mode: str | None = None,
+) -> Any:
+    """Compiles a function, a bound method or a module; without one, a decorator that does.
+
+    backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
+    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph.
+    dynamic: whether sizes are symbols; None decides by what is seen.
+    options, mode: for the backend, as with `torch.compile`.
+    """
+    arguments: dict[str, Any] = {
+        "backend": backend,
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "options": options,
+        "mode": mode,
+    }
+    if fn is None:
+        return functools.partial(compile, **arguments)
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(compile(fn.__func__, **arguments))
+    resolved = backends.resolve(backend, dynamic=dynamic, options=options, mode=mode)
+    engine_options = {"fullgraph": fullgraph, "dynamic": dynamic}
+
+    def compile_call(function: Callable[..., Any]) -> Any:
+        compiled = engine().Compiled(function, resolved, engine_options)
+        # By these two, `torch.compiler.disable` and `torch.compile` find what to start from: the outermost one wins.
+        compiled._torchdynamo_orig_callable = function
+        compiled._torchdynamo_wrapper_id = id(compiled)
+        return compiled
+
+    original = original_of(fn)
+    if isinstance(original, nn.Module):
+        return modules.compile_module(original, compile_call, arguments)
+    return compile_call(_python_function(original))
+
+
+def reset() -> None:
+    """Forgets everything that was captured, and releases what it held. The next call of each function captures anew."""
+    engine().reset()
+
+
+def original_of(fn: Any) -> Any:
+    """What `stator.compile`, `torch.compile` or `torch.compiler.disable` was given to make `fn`, or `fn` itself."""
+    while True:
+        if isinstance(fn, modules.CompiledModule):
+            fn = fn._stator_original
+        # functools.wraps copies these attributes to wrappers that are something else: then the id is not theirs.
+        elif getattr(fn, "_torchdynamo_wrapper_id", None) != id(fn):
+            return fn
+        elif isinstance(fn, nn.Module):
+            fn = fn._orig_mod
+        else:
+            fn = fn._torchdynamo_orig_callable
+
+
+def _python_function(fn: Any) -> Callable[..., Any]:
+    """A function, or a bound method of one, whose frame is the program's: the engine enters nothing else."""
+    if isinstance(fn, FunctionType) or (isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType)):
+        return fn
+    if inspect.isclass(fn):
+        raise TypeError(
+            f"stator.compile takes functions, methods and modules, and {fn.__qualname__} is a class: "
+            "compile an instance of it, or the methods that should run compiled."
+        )
+    if not callable(fn):
+        raise TypeError(f"stator.compile takes functions, methods and modules, not {fn!r}.")
+    call = inspect.getattr_static(type(fn), "__call__")
+    if isinstance(call, FunctionType):
+        return MethodType(call, fn)
+
+    # A function written in C or a partial has no frame, so it gets one.
+    @functools.wraps(fn, assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return called

@@ -1,0 +1,128 @@
+"""What happens to a captured graph: a backend, by name or as a callable `fn(graph_module, example_inputs)`.
+
+The conventions are those of torch.compile. A backend gets the graph with real example inputs, runs inside a
+`TracingContext` that has a fake mode, with `torch.compiler.is_compiling()` true, and must not disturb random numbers or
+modes. Names are those registered with torch._dynamo; `eager` is known here, so that it costs no import.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+CompilerFunction: TypeAlias = "Callable[..., Callable[..., Any]]"
+
+
+class Backend:
+    """The backend as the engine calls it, once for each graph."""
+
+    def __init__(self, name: str, compiler: CompilerFunction, arguments: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.compiler = compiler
+        self.arguments = arguments or {}
+
+    def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        # The graph itself, unasked: no context, because nothing runs in it.
+        if self.compiler is eager:
+            return graph_module
+        from stator import errors, fake
+
+        try:
+            with fake.tracing_context(graph_module), _as_if_compiling(), _undisturbed():
+                compiled = self.compiler(graph_module, example_inputs, **self.arguments)
+            if not callable(compiled):
+                raise TypeError(f"the backend returned {compiled!r}, which can't be called")
+        except Exception as cause:
+            errors.raise_backend_failed(self.name, graph_module, cause)
+        return compiled
+
+    def __repr__(self) -> str:
+        return f"<stator backend {self.name!r}>"
+
+
+def eager(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Runs the graph as it was captured, operation by operation."""
+    return graph_module
+
+
+_EAGER = Backend("eager", eager)
+
+
+def resolve(
+    backend: str | CompilerFunction, *, dynamic: bool | None, options: dict[str, Any] | None, mode: str | None
+) -> Backend:
+    """The backend that the arguments of `stator.compile` ask for."""
+    if mode is not None and options is not None:
+        raise ValueError("Either mode or options can be given to stator.compile, not both.")
+    if isinstance(backend, Backend):
+        return backend
+    if isinstance(backend, str):
+        return _by_name(backend, dynamic, options, mode)
+    if not callable(backend):
+        raise TypeError(f"A backend is a name or a callable fn(graph_module, example_inputs), not {backend!r}.")
+    name = getattr(backend, "__name__", type(backend).__name__)
+    return Backend(name, backend, _arguments(options, mode))
+
+
+def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
+    """The names that `stator.compile(backend=...)` knows: what is registered with torch._dynamo."""
+    from torch._dynamo.backends import registry
+
+    return sorted({"eager", *registry.list_backends(exclude_tags)})
+
+
+def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mode: str | None) -> Backend:
+    if name == "eager" and not options and mode in (None, "default"):
+        return _EAGER
+    if name == "inductor":
+        # The class that turns mode and options into inductor's configuration, and checks them.
+        return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic))
+    from torch._dynamo.backends import registry
+    from torch._dynamo.exc import InvalidBackend
+
+    try:
+        compiler = registry.lookup_backend(name)
+    except InvalidBackend:
+        known = ", ".join(list_backends(exclude_tags=None))
+        raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
+    return Backend(name, compiler, _arguments(options, mode))
+
+
+def _arguments(options: dict[str, Any] | None, mode: str | None) -> dict[str, Any]:
+    given = {"options": options, "mode": None if mode == "default" else mode}
+    return {name: value for name, value in given.items() if value}
+
+
+@contextmanager
+def _as_if_compiling() -> Iterator[None]:
+    before = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A backend may run the program's operations, draw random numbers or change modes: the program must not see it."""
+    grad_enabled = torch.is_grad_enabled()
+    python_state = random.getstate()
+    state = torch.random.get_rng_state()
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    try:
+        # Compilers make tensors of their own, which inference mode would mark; a graph run in it needs no gradients.
+        with torch.inference_mode(False), torch.set_grad_enabled(grad_enabled):
+            yield
+    finally:
+        random.setstate(python_state)
+        torch.random.set_rng_state(state)
+        if cuda_states is not None:
+            torch.cuda.set_rng_state_all(cuda_states)

@@ -1,0 +1,86 @@
+"""The exceptions that Stator raises.
+
+They are subclasses of torch._dynamo's, so that code which catches those goes on working. They are made when they are
+first asked for, because torch._dynamo takes seconds to import and most programs never see one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from torch._dynamo.exc import BackendCompilerFailed as _DynamoBackendCompilerFailed
+    from torch._dynamo.exc import Unsupported as _DynamoUnsupported
+    from torch.fx import GraphModule
+
+    from stator.report import Break
+
+    class Unsupported(_DynamoUnsupported):
+        """The program can't be captured whole, and `fullgraph=True` asked for that. `break_` says what was met."""
+
+        break_: Break
+
+    class BackendCompilerFailed(_DynamoBackendCompilerFailed):
+        """The backend raised. `backend_name` names it, `graph_module` is what it got, `__cause__` what it raised."""
+
+        backend_name: str
+        graph_module: GraphModule
+
+
+@cache
+def _unsupported() -> type[Exception]:
+    from torch._dynamo import exc
+
+    class Unsupported(exc.Unsupported):
+        """The program can't be captured whole, and `fullgraph=True` asked for that. `break_` says what was met."""
+
+        def __init__(self, break_: Break) -> None:
+            super().__init__(str(break_), gb_type=break_.kind)
+            self.break_ = break_
+
+    return _at_home(Unsupported)
+
+
+@cache
+def _backend_compiler_failed() -> type[Exception]:
+    from torch._dynamo import exc
+
+    class BackendCompilerFailed(exc.BackendCompilerFailed):
+        """The backend raised. `backend_name` names it, `graph_module` is what it got, `__cause__` what it raised."""
+
+        def __init__(self, backend_name: str, graph_module: GraphModule, cause: Exception) -> None:
+            def named() -> None: ...
+
+            named.__name__ = backend_name
+            super().__init__(named, cause, None)
+            self.graph_module = graph_module
+
+    return _at_home(BackendCompilerFailed)
+
+
+def _at_home(exception: type[Exception]) -> type[Exception]:
+    exception.__module__ = "stator"
+    exception.__qualname__ = exception.__name__
+    return exception
+
+
+_LAZY = {"Unsupported": _unsupported, "BackendCompilerFailed": _backend_compiler_failed}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'stator.errors' has no attribute {name!r}")
+    return _LAZY[name]()
+
+
+def raise_unsupported(report: dict[str, Any]) -> NoReturn:
+    """Called by the engine where `fullgraph=True` forbids to go on. `report` is a break as in report.py."""
+    from stator.report import Break
+
+    raise _unsupported()(Break.from_dict(report))  # type: ignore[call-arg]
+
+
+def raise_backend_failed(backend_name: str, graph_module: GraphModule, cause: Exception) -> NoReturn:
+    """Called where a backend raised `cause`."""
+    raise _backend_compiler_failed()(backend_name, graph_module, cause) from cause  # type: ignore[call-arg]

@@ -1,0 +1,107 @@
+"""The fake mode of a capture: made when someone first asks for it, one for each graph module.
+
+Making the first FakeTensorMode of a process imports torch._dynamo (a second), and most backends that users write never
+look at it. So neither the tracing context nor a node's `example_value` makes one before it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from torch._guards import TracingContext, tracing
+
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx import GraphModule
+
+
+class ModeCell:
+    """Holds the fake mode of one capture, from the moment someone asks for it.
+
+    The engine gives one cell to the nodes of a graph (for their `example_value`) and, as `_stator_fake_mode` in its
+    `__dict__`, to the graph's module, so that the backend's tracing context and the nodes agree.
+    """
+
+    __slots__ = ("_mode",)
+
+    def __init__(self) -> None:
+        self._mode: FakeTensorMode | None = None
+
+    def get(self) -> FakeTensorMode:
+        if self._mode is None:
+            self._mode = new_mode()
+        return self._mode
+
+    # A copy of a graph module is of the same capture; a pickled one starts afresh.
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModeCell:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModeCell, ()
+
+
+def mode_of(graph_module: GraphModule) -> FakeTensorMode:
+    """The fake mode that every fake tensor of this graph belongs to."""
+    cell = graph_module.__dict__.setdefault("_stator_fake_mode", ModeCell())
+    return cell.get()
+
+
+def new_mode() -> FakeTensorMode:
+    """A fake mode as aot_autograd and inductor expect it: with a shape environment, and fixed sizes unless told."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return _mode_class()(shape_env=ShapeEnv())
+
+
+@cache
+def _mode_class() -> type[FakeTensorMode]:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class FixedSizesMode(FakeTensorMode):
+        """aot_autograd turns the sizes of a real input into symbols when the mode has a shape environment and nothing
+        else was said of that input. But a graph captured with fixed sizes holds only for those."""
+
+        def from_tensor(self, tensor: Any, *, symbolic_context: Any = None, **kwargs: Any) -> Any:
+            if symbolic_context is None:
+                kwargs["static_shapes"] = True
+            return super().from_tensor(tensor, symbolic_context=symbolic_context, **kwargs)
+
+    return FixedSizesMode
+
+
+class _Context(TracingContext):
+    """A tracing context whose fake mode is made when it is read."""
+
+    def __init__(self, make_mode: Callable[[], FakeTensorMode]) -> None:
+        self._make_mode: Callable[[], FakeTensorMode] | None = make_mode
+        self._mode: FakeTensorMode | None = None
+        super().__init__(None)
+
+    @property
+    def fake_mode(self) -> FakeTensorMode | None:  # type: ignore[override]
+        if self._mode is None and self._make_mode is not None:
+            self._mode = self._make_mode()
+        return self._mode
+
+    @fake_mode.setter
+    def fake_mode(self, mode: FakeTensorMode | None) -> None:
+        if mode is not None:
+            self._mode = mode
+
+    def settle(self) -> None:
+        """From here on the mode is what it is: `tracing` reads it on its way out, which should not make one."""
+        self._make_mode = None
+
+
+@contextmanager
+def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
+    """What torch.compile's backends run inside."""
+    context = _Context(lambda: mode_of(graph_module))
+    with tracing(context):
+        try:
+            yield context
+        finally:
+            context.settle()

@@ -1,0 +1,188 @@
+"""What happened in captures, as objects that print readably: `print(stator.explain(fn)(*args))`.
+
+The engine hands over plain dicts, one for each attempt at capturing a frame:
+
+    {"code": "forward (model.py:12)",
+     "entries": [{"graph": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
+     "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
+                 "hint": text}, ...]}
+
+The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no
+entry beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stator import backends
+from stator._engine import engine
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+STEPS = ("decode", "trace", "shapes", "guards", "fx", "backend")
+
+
+@dataclass
+class Break:
+    """An instruction that could not be captured: what was met, where, and what to do about it."""
+
+    kind: str
+    reason: str
+    file: str
+    line: int
+    source: str = ""
+    stack: list[str] = field(default_factory=list)
+    hint: str = ""
+
+    @classmethod
+    def from_dict(cls, report: dict[str, Any]) -> Break:
+        known = {name: report[name] for name in cls.__dataclass_fields__ if name in report}
+        return cls(**{"kind": "unknown", "reason": "", "file": "?", "line": 0, **known})
+
+    def __str__(self) -> str:
+        lines = [f"{self.reason} [{self.kind}]", f"  at {self.file}:{self.line}"]
+        if self.source:
+            lines.append(f"      {self.source.strip()}")
+        lines += [f"  called from {caller}" for caller in self.stack]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Capture:
+    """One graph that was captured, with what it was assumed to depend on and what it cost."""
+
+    code: str
+    graph: str
+    nodes: int
+    guards: list[str]
+    times: dict[str, float]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.code}: {_count(self.nodes, 'node')}, {_count(len(self.guards), 'guard')}, {_times(self.times)}",
+            _indented(self.graph),
+        ]
+        if self.guards:
+            parts.append("  guards\n" + _indented("\n".join(self.guards), 4))
+        return "\n".join(parts)
+
+
+@dataclass
+class Report:
+    """Everything that one run captured, and everything that kept it from capturing more."""
+
+    captures: list[Capture] = field(default_factory=list)
+    breaks: list[Break] = field(default_factory=list)
+    graph_modules: list[GraphModule] = field(default_factory=list)
+    result: Any = None
+
+    def add(self, report: dict[str, Any]) -> None:
+        """Takes over one of the engine's dicts."""
+        code = str(report.get("code", "?"))
+        for entry in report.get("entries", ()):
+            self.captures.append(
+                Capture(code, entry["graph"], entry["nodes"], list(entry["guards"]), dict(entry["times"]))
+            )
+        self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.captures)
+
+    @property
+    def node_count(self) -> int:
+        return sum(capture.nodes for capture in self.captures)
+
+    @property
+    def graph_break_count(self) -> int:
+        return len(self.breaks)
+
+    @property
+    def guards(self) -> list[str]:
+        return [guard for capture in self.captures for guard in capture.guards]
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds for each step, over all captures."""
+        total: dict[str, float] = {}
+        for capture in self.captures:
+            for step, seconds in capture.times.items():
+                total[step] = total.get(step, 0.0) + seconds
+        return total
+
+    def __str__(self) -> str:
+        head = ", ".join(
+            (
+                _count(self.graph_count, "graph"),
+                _count(self.node_count, "node"),
+                _count(len(self.guards), "guard"),
+                _count(self.graph_break_count, "break"),
+            )
+        )
+        parts = [head]
+        if self.times:
+            parts.append(_times(self.times))
+        parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.captures, 1)]
+        parts += [f"\nbreak {number}: {broken}" for number, broken in enumerate(self.breaks, 1)]
+        return "\n".join(parts)
+
+
+def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> Callable[..., Report]:
+    """`stator.explain(fn)(*args)` runs `fn` compiled, from nothing, and reports what was captured and what was not."""
+    from stator import api
+
+    def explained(*args: Any, **kwargs: Any) -> Report:
+        report = Report()
+        chosen = backends.resolve(backend, dynamic=None, options=None, mode=None)
+        watched = api.compile(api.original_of(fn), backend=_Watched(chosen, report.graph_modules.append))
+        with _collecting(report.add):
+            report.result = watched(*args, **kwargs)
+        return report
+
+    return explained
+
+
+class _Watched(backends.Backend):
+    """Hands every graph on. Being a backend of its own, it sees them all: what was captured for others is not used."""
+
+    def __init__(self, chosen: backends.Backend, keep: Callable[[GraphModule], None]) -> None:
+        super().__init__(chosen.name, chosen.compiler, chosen.arguments)
+        self.keep = keep
+
+    def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.keep(graph_module)
+        return super().__call__(graph_module, example_inputs)
+
+
+@contextmanager
+def _collecting(callback: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    before = engine().collect(callback)
+    try:
+        yield
+    finally:
+        engine().collect(before)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _times(times: dict[str, float]) -> str:
+    steps = [*(step for step in STEPS if step in times), *(step for step in times if step not in STEPS)]
+    each = ", ".join(f"{step} {_seconds(times[step])}" for step in steps)
+    return f"{_seconds(sum(times.values()))} ({each})" if each else "no times"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
+
+
+def _indented(text: str, by: int = 2) -> str:
+    return "\n".join(" " * by + line for line in text.strip().splitlines())

@@ -1,0 +1,164 @@
+#include "base/check.h"
+#include "effect/plan.h"
+
+namespace stator {
+
+namespace {
+
+/// The fewest and the most registers that an operation reads, and which of them may be missing (-1).
+struct Reads {
+    std::size_t least, most;
+    std::size_t optional_from;
+};
+constexpr std::size_t kAny = static_cast<std::size_t>(-1);
+
+Reads reads_of(PlanOp op) {
+    switch (op) {
+        case PlanOp::Constant:
+        case PlanOp::Output:
+        case PlanOp::Fetch:
+            return {0, 0, 0};
+        case PlanOp::Tuple:
+        case PlanOp::List:
+        case PlanOp::Dict:
+        case PlanOp::Set:
+        case PlanOp::Frozenset:
+        case PlanOp::NewObject:
+        case PlanOp::Call:
+            return {0, kAny, kAny};
+        case PlanOp::Slice:
+            return {3, 3, 3};
+        case PlanOp::Function:
+            return {6, 6, 1};
+        case PlanOp::Cell:
+            return {0, 1, 1};
+        case PlanOp::Method:
+        case PlanOp::Append:
+        case PlanOp::Add:
+            return {2, 2, 2};
+        case PlanOp::SetAttribute:
+        case PlanOp::SetCell:
+            return {2, 2, 1};
+        case PlanOp::SetItem:
+            return {3, 3, 2};
+        case PlanOp::Return:
+            return {1, 1, 1};
+    }
+    return {0, 0, 0};
+}
+
+bool makes_something(PlanOp op) {
+    return op < PlanOp::SetAttribute;
+}
+
+bool needs_object(PlanOp op) {
+    return op == PlanOp::Constant || op == PlanOp::NewObject || op == PlanOp::Function || op == PlanOp::Call ||
+           op == PlanOp::SetAttribute;
+}
+
+void check_step(const PlanStep& step, std::vector<bool>& filled) {
+    Reads reads = reads_of(step.op);
+    STATOR_CHECK(step.from.size() >= reads.least && step.from.size() <= reads.most,
+                 "a plan's step reads too little or too much");
+    STATOR_CHECK(step.op != PlanOp::Dict || step.from.size() % 2 == 0, "a dict is made of pairs");
+    STATOR_CHECK(!needs_object(step.op) || step.object != nullptr, "a plan's step lacks its object");
+    for (std::size_t i = 0; i < step.from.size(); ++i) {
+        std::int32_t from = step.from[i];
+        bool is_filled = from >= 0 && static_cast<std::size_t>(from) < filled.size() && filled[from];
+        STATOR_CHECK(is_filled || (from == -1 && i >= reads.optional_from),
+                     "a plan reads a register before it is filled");
+    }
+    STATOR_CHECK((step.to >= 0) == makes_something(step.op), "a plan's step has a result where it makes none, or none");
+    if (step.to < 0) return;
+    STATOR_CHECK(!filled[step.to], "a plan fills a register twice");
+    filled[step.to] = true;
+}
+
+/// A plan that only returns what is there, or a tuple of it, needs no registers.
+void find_shape(Plan& plan) {
+    auto is_part = [](PlanOp op) { return op == PlanOp::Constant || op == PlanOp::Output || op == PlanOp::Fetch; };
+    if (plan.steps.empty() || plan.steps.back().op != PlanOp::Return) return;
+    std::size_t leaves = 0;
+    std::vector<const PlanStep*> filled_by(plan.registers);
+    for (const PlanStep& step : plan.steps) {
+        if (step.to >= 0) filled_by[step.to] = &step;
+        leaves += is_part(step.op);
+    }
+    auto add_part = [&](std::int32_t from) {
+        const PlanStep& step = *filled_by[from];
+        plan.parts.push_back({step.op, step.number, step.object});
+    };
+    const PlanStep& result = *filled_by[plan.steps.back().from[0]];
+    if (leaves + 1 == plan.steps.size()) {
+        plan.shape = Plan::Shape::OnePart;
+        add_part(plan.steps.back().from[0]);
+    } else if (leaves + 2 == plan.steps.size() && result.op == PlanOp::Tuple && result.object == nullptr) {
+        plan.shape = Plan::Shape::TupleOfParts;
+        for (std::int32_t from : result.from) add_part(from);
+    }
+}
+
+}  // namespace
+
+int PlanBuilder::known(const void* value) const {
+    auto found = registers_.find(value);
+    return found == registers_.end() ? -1 : found->second;
+}
+
+int PlanBuilder::reserve(const void* value) {
+    int number = plan_.registers++;
+    bool is_new = registers_.emplace(value, number).second;
+    STATOR_CHECK(is_new, "a value is rebuilt twice");
+    return number;
+}
+
+int PlanBuilder::add(PlanOp op, std::vector<std::int32_t> from, Borrowed<> object, int number) {
+    int to = makes_something(op) ? plan_.registers++ : -1;
+    add_to(to, op, std::move(from), object, number);
+    return to;
+}
+
+void PlanBuilder::add_to(int to, PlanOp op, std::vector<std::int32_t> from, Borrowed<> object, int number) {
+    if (object != nullptr) plan_.kept.push_back(Ref<>::share(object));
+    plan_.steps.push_back({op, to, number, object, std::move(from)});
+}
+
+int PlanBuilder::constant(Borrowed<> object) {
+    if (int found = known(object.get()); found >= 0) return found;
+    int to = reserve(object.get());
+    add_to(to, PlanOp::Constant, {}, object);
+    return to;
+}
+
+int PlanBuilder::output(const void* node) {
+    if (int found = known(node); found >= 0) return found;
+    int to = reserve(node);
+    add_to(to, PlanOp::Output, {}, nullptr, static_cast<int>(outputs_.size()));
+    outputs_.push_back(node);
+    return to;
+}
+
+int PlanBuilder::fetch(Source* source) {
+    if (int found = known(source); found >= 0) return found;
+    int to = reserve(source);
+    add_to(to, PlanOp::Fetch, {}, nullptr, static_cast<int>(fetched_.size()));
+    fetched_.push_back(source);
+    return to;
+}
+
+Plan PlanBuilder::finish() && {
+    std::vector<bool> filled(plan_.registers);
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+        check_step(plan_.steps[i], filled);
+        STATOR_CHECK(plan_.steps[i].op != PlanOp::Return || i + 1 == plan_.steps.size(),
+                     "a plan goes on after it returned");
+    }
+    find_shape(plan_);
+    return std::move(plan_);
+}
+
+void visit(const Plan& plan, const std::function<void(PyObject*)>& visitor) {
+    for (const Ref<>& object : plan.kept) visitor(object.get());
+}
+
+}  // namespace stator

@@ -1,0 +1,104 @@
+#include "base/text.h"
+#include "effect/plan.h"
+
+namespace stator {
+
+namespace {
+
+std::string name(std::int32_t number) {
+    return number < 0 ? "nothing" : "r" + std::to_string(number);
+}
+
+std::string list_of(const PlanStep& step) {
+    return "(" + joined(step.from, name) + ")";
+}
+
+/// `word(r0, r1)`, with the class behind it where it is not the plain one.
+std::string container(const char* word, const PlanStep& step) {
+    std::string text = word + list_of(step);
+    if (step.object != nullptr) text += " of class " + type_name(reinterpret_cast<PyTypeObject*>(step.object));
+    return text;
+}
+
+std::string pairs(const PlanStep& step) {
+    std::string text;
+    for (std::size_t i = 0; i + 1 < step.from.size(); i += 2)
+        text += (i == 0 ? "" : ", ") + name(step.from[i]) + ": " + name(step.from[i + 1]);
+    text = "dict(" + text + ")";
+    if (step.object != nullptr) text += " of class " + type_name(reinterpret_cast<PyTypeObject*>(step.object));
+    return text;
+}
+
+std::string function(const PlanStep& step) {
+    static constexpr const char* kParts[] = {"globals",          "name",    "defaults",
+                                             "keyword defaults", "closure", "annotations"};
+    std::string text = "function " + std::string(utf8(reinterpret_cast<PyCodeObject*>(step.object)->co_qualname));
+    for (std::size_t i = 0; i < step.from.size(); ++i)
+        if (step.from[i] >= 0) text += std::string(i == 0 ? " with " : ", ") + kParts[i] + " " + name(step.from[i]);
+    return text;
+}
+
+std::string callee(PyObject* object) {
+    return PyType_Check(object) ? type_name(reinterpret_cast<PyTypeObject*>(object)) : short_repr(object);
+}
+
+std::string print(const PlanStep& step) {
+    auto from = [&](std::size_t i) { return name(step.from[i]); };
+    /// Where nothing is written, something is deleted.
+    auto assignment = [&](const std::string& target, std::size_t value) {
+        return step.from[value] < 0 ? "delete " + target : target + " = " + from(value);
+    };
+    std::string to = step.to < 0 ? "" : name(step.to) + " = ";
+    switch (step.op) {
+        case PlanOp::Constant:
+            return to + "constant " + short_repr(step.object);
+        case PlanOp::Output:
+            return to + "output " + std::to_string(step.number);
+        case PlanOp::Fetch:
+            return to + "fetched " + std::to_string(step.number);
+        case PlanOp::Tuple:
+            return to + container("tuple", step);
+        case PlanOp::List:
+            return to + container("list", step);
+        case PlanOp::Dict:
+            return to + pairs(step);
+        case PlanOp::Set:
+            return to + container("set", step);
+        case PlanOp::Frozenset:
+            return to + container("frozenset", step);
+        case PlanOp::Slice:
+            return to + "slice" + list_of(step);
+        case PlanOp::NewObject:
+            return to + "new " + callee(step.object) + list_of(step);
+        case PlanOp::Function:
+            return to + function(step);
+        case PlanOp::Cell:
+            return to + "cell" + list_of(step);
+        case PlanOp::Method:
+            return to + "method" + list_of(step);
+        case PlanOp::Call:
+            return to + "call " + callee(step.object) + list_of(step);
+        case PlanOp::SetAttribute:
+            return assignment(from(0) + "." + std::string(utf8(step.object)), 1);
+        case PlanOp::SetItem:
+            return assignment(from(0) + "[" + from(1) + "]", 2);
+        case PlanOp::Append:
+            return from(0) + ".append(" + from(1) + ")";
+        case PlanOp::Add:
+            return from(0) + ".add(" + from(1) + ")";
+        case PlanOp::SetCell:
+            return assignment(from(0) + ".cell_contents", 1);
+        case PlanOp::Return:
+            return "return " + from(0);
+    }
+    return "?";
+}
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+    return joined(
+        plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
+}
+
+}  // namespace stator

@@ -1,0 +1,267 @@
+#include "base/check.h"
+#include "base/python_error.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+
+namespace stator {
+
+namespace {
+
+/// The `__new__` of the nearest class written in C: what Python code below it adds is not run.
+newfunc builtin_new(PyTypeObject* type) {
+    static PyObject* const name = PyUnicode_InternFromString("__new__");
+    for (; type != nullptr; type = type->tp_base) {
+        if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return type->tp_new;
+        // A class made on the heap by C code (most structseqs are) has its own as a builtin function.
+        PyObject* own = PyDict_GetItemWithError(type->tp_dict, name);
+        if (own != nullptr && PyCFunction_Check(own)) return type->tp_new;
+    }
+    return PyBaseObject_Type.tp_new;
+}
+
+Ref<> make_instance(PyTypeObject* type, Borrowed<> arguments) {
+    newfunc make = builtin_new(type);
+    STATOR_CHECK(make != nullptr, "a class whose instances can't be made");
+    return checked(make(type, arguments, nullptr));
+}
+
+Ref<> make_instance(PyTypeObject* type) {
+    Ref<> nothing = checked(PyTuple_New(0));
+    return make_instance(type, nothing);
+}
+
+void set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
+    checked(PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value));
+}
+
+void delete_dict_item(PyObject* dict, PyObject* key) {
+    checked(PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key));
+}
+
+void set_item(PyObject* container, PyObject* key, PyObject* value) {
+    if (PyDict_Check(container)) {
+        value != nullptr ? set_dict_item(container, key, value) : delete_dict_item(container, key);
+    } else {
+        STATOR_CHECK(PyList_Check(container), "a plan sets items of dicts and lists only");
+        checked(PyList_Type.tp_as_mapping->mp_ass_subscript(container, key, value));
+    }
+}
+
+/// Into a slot or a C member if the class has one of that name, else into the instance's own attributes, whatever
+/// properties and `__setattr__` the class has.
+void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
+    if (PyType_Check(object)) {
+        checked(PyType_Type.tp_setattro(object, name, value));
+        return;
+    }
+    PyObject* descriptor = cpython::lookup_in_mro(Py_TYPE(object), name);
+    bool is_intercepted = descriptor != nullptr && Py_TYPE(descriptor)->tp_descr_set != nullptr &&
+                          !Py_IS_TYPE(descriptor, &PyMemberDescr_Type) && !Py_IS_TYPE(descriptor, &PyGetSetDescr_Type);
+    if (!is_intercepted) {
+        checked(PyObject_GenericSetAttr(object, name, value));
+        return;
+    }
+    PyObject* dict = cpython::instance_dict(object);
+    STATOR_CHECK(dict != nullptr, "an instance without attributes of its own");
+    checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
+}
+
+/// Registers in use while a plan runs: owned references, on the C stack where they are few.
+class Registers {
+  public:
+    explicit Registers(std::size_t count) : count_(count) {
+        if (count > kOnStack) on_heap_.resize(count);
+        values_ = count > kOnStack ? on_heap_.data() : on_stack_;
+        for (std::size_t i = 0; i < count; ++i) values_[i] = nullptr;
+    }
+    ~Registers() {
+        for (std::size_t i = count_; i-- > 0;) Py_XDECREF(values_[i]);
+    }
+    Registers(const Registers&) = delete;
+    Registers& operator=(const Registers&) = delete;
+
+    /// Null for -1.
+    PyObject* operator[](std::int32_t number) const { return number < 0 ? nullptr : values_[number]; }
+    void fill(std::int32_t number, Ref<> value) { values_[number] = value.release(); }
+    Ref<> take(std::int32_t number) { return Ref<>::steal(std::exchange(values_[number], nullptr)); }
+
+  private:
+    static constexpr std::size_t kOnStack = 32;
+    std::size_t count_;
+    PyObject** values_;
+    PyObject* on_stack_[kOnStack];
+    std::vector<PyObject*> on_heap_;
+};
+
+class Executor {
+  public:
+    Executor(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched)
+        : plan_(plan), outputs_(outputs), fetched_(fetched), registers_(static_cast<std::size_t>(plan.registers)) {}
+
+    Ref<> run() {
+        for (const PlanStep& step : plan_.steps) {
+            if (step.op == PlanOp::Return) return registers_.take(step.from[0]);
+            if (step.to >= 0)
+                registers_.fill(step.to, make(step));
+            else
+                change(step);
+        }
+        return nullptr;
+    }
+
+  private:
+    PyObject* from(const PlanStep& step, std::size_t i) const { return registers_[step.from[i]]; }
+
+    Ref<> tuple_of(const PlanStep& step) const {
+        Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(step.from.size())));
+        for (std::size_t i = 0; i < step.from.size(); ++i)
+            PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(from(step, i)));
+        return tuple;
+    }
+
+    static PyTypeObject* class_of(const PlanStep& step) { return reinterpret_cast<PyTypeObject*>(step.object); }
+
+    Ref<> make(const PlanStep& step) const {
+        switch (step.op) {
+            case PlanOp::Constant:
+                return Ref<>::share(step.object);
+            case PlanOp::Output:
+                return Ref<>::share(outputs_[step.number]);
+            case PlanOp::Fetch:
+                return Ref<>::share(fetched_[step.number]);
+            case PlanOp::Tuple:
+                return make_tuple(step);
+            case PlanOp::List:
+                return make_list(step);
+            case PlanOp::Dict:
+                return make_dict(step);
+            case PlanOp::Set:
+            case PlanOp::Frozenset:
+                return make_set(step);
+            case PlanOp::Slice:
+                return checked(PySlice_New(from(step, 0), from(step, 1), from(step, 2)));
+            case PlanOp::NewObject:
+                return make_instance(class_of(step), tuple_of(step));
+            case PlanOp::Function:
+                return make_function(step);
+            case PlanOp::Cell:
+                return checked(PyCell_New(step.from.empty() ? nullptr : from(step, 0)));
+            case PlanOp::Method:
+                return checked(PyMethod_New(from(step, 0), from(step, 1)));
+            case PlanOp::Call:
+                return checked(PyObject_CallObject(step.object, tuple_of(step).get()));
+            default:
+                STATOR_CHECK(false, "a plan's step makes nothing");
+        }
+    }
+
+    Ref<> make_tuple(const PlanStep& step) const {
+        Ref<> items = tuple_of(step);
+        if (step.object == nullptr || class_of(step) == &PyTuple_Type) return items;
+        Ref<> arguments = checked(PyTuple_Pack(1, items.get()));
+        return make_instance(class_of(step), arguments);
+    }
+
+    Ref<> make_list(const PlanStep& step) const {
+        if (step.object == nullptr || class_of(step) == &PyList_Type) {
+            Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(step.from.size())));
+            for (std::size_t i = 0; i < step.from.size(); ++i)
+                PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(from(step, i)));
+            return list;
+        }
+        Ref<> list = make_instance(class_of(step));
+        for (std::size_t i = 0; i < step.from.size(); ++i) checked(PyList_Append(list.get(), from(step, i)));
+        return list;
+    }
+
+    Ref<> make_dict(const PlanStep& step) const {
+        Ref<> dict = step.object == nullptr || class_of(step) == &PyDict_Type ? checked(PyDict_New())
+                                                                              : make_instance(class_of(step));
+        for (std::size_t i = 0; i < step.from.size(); i += 2)
+            set_dict_item(dict.get(), from(step, i), from(step, i + 1));
+        return dict;
+    }
+
+    Ref<> make_set(const PlanStep& step) const {
+        bool is_frozen = step.op == PlanOp::Frozenset;
+        PyTypeObject* plain = is_frozen ? &PyFrozenSet_Type : &PySet_Type;
+        PyTypeObject* type = step.object == nullptr ? plain : class_of(step);
+        // A frozenset takes its elements when it is made.
+        if (is_frozen) {
+            Ref<> arguments = checked(PyTuple_Pack(1, tuple_of(step).get()));
+            return make_instance(type, arguments);
+        }
+        Ref<> set = type == plain ? checked(PySet_New(nullptr)) : make_instance(type);
+        for (std::size_t i = 0; i < step.from.size(); ++i) checked(PySet_Add(set.get(), from(step, i)));
+        return set;
+    }
+
+    Ref<> make_function(const PlanStep& step) const {
+        Ref<> function = checked(PyFunction_New(step.object, from(step, 0)));
+        PyObject* made = function.get();
+        if (PyObject* name = from(step, 1)) set_function_name(made, name);
+        if (PyObject* defaults = from(step, 2)) checked(PyFunction_SetDefaults(made, defaults));
+        if (PyObject* defaults = from(step, 3)) checked(PyFunction_SetKwDefaults(made, defaults));
+        if (PyObject* closure = from(step, 4)) checked(PyFunction_SetClosure(made, closure));
+        if (PyObject* annotations = from(step, 5)) checked(PyFunction_SetAnnotations(made, annotations));
+        return function;
+    }
+
+    static void set_function_name(PyObject* function, PyObject* value) {
+        static PyObject* const name = PyUnicode_InternFromString("__name__");
+        checked(PyObject_GenericSetAttr(function, name, value));
+    }
+
+    void change(const PlanStep& step) const {
+        switch (step.op) {
+            case PlanOp::SetAttribute:
+                return set_attribute(from(step, 0), step.object, from(step, 1));
+            case PlanOp::SetItem:
+                return set_item(from(step, 0), from(step, 1), from(step, 2));
+            case PlanOp::Append:
+                STATOR_CHECK(PyList_Check(from(step, 0)), "a plan appends to lists only");
+                checked(PyList_Append(from(step, 0), from(step, 1)));
+                return;
+            case PlanOp::Add:
+                STATOR_CHECK(PySet_Check(from(step, 0)), "a plan adds to sets only");
+                checked(PySet_Add(from(step, 0), from(step, 1)));
+                return;
+            case PlanOp::SetCell:
+                STATOR_CHECK(PyCell_Check(from(step, 0)), "not a cell");
+                checked(PyCell_Set(from(step, 0), from(step, 1)));
+                return;
+            default:
+                STATOR_CHECK(false, "a plan's step changes nothing");
+        }
+    }
+
+    const Plan& plan_;
+    std::span<PyObject*const> outputs_, fetched_;
+    Registers registers_;
+};
+
+}  // namespace
+
+Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched) {
+    auto part = [&](const Plan::Part& part) {
+        PyObject* object = part.op == PlanOp::Output  ? outputs[part.number]
+                           : part.op == PlanOp::Fetch ? fetched[part.number]
+                                                      : part.object;
+        return Py_NewRef(object);
+    };
+    switch (plan.shape) {
+        case Plan::Shape::OnePart:
+            return Ref<>::steal(part(plan.parts[0]));
+        case Plan::Shape::TupleOfParts: {
+            Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(plan.parts.size())));
+            for (std::size_t i = 0; i < plan.parts.size(); ++i)
+                PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), part(plan.parts[i]));
+            return tuple;
+        }
+        case Plan::Shape::General:
+            break;
+    }
+    return Executor(plan, outputs, fetched).run();
+}
+
+}  // namespace stator

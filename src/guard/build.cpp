@@ -1,0 +1,141 @@
+#include "guard/build.h"
+
+#include "base/check.h"
+#include "cpython/objects.h"
+
+namespace stator {
+
+namespace {
+
+/// How many guards of one source are compared to find repetitions: enough for what tracing repeats.
+constexpr int kComparedForRepetition = 8;
+
+}  // namespace
+
+GuardBuilder::~GuardBuilder() {
+    for (Draft& draft : drafts_) draft.source->register_number = kNone;
+}
+
+void GuardBuilder::build(std::span<const Guard> guards, std::span<Source* const> fetched,
+                         std::span<Source* const> all_distinct) {
+    reserve(guards.size() + fetched.size());
+    for (const Guard& guard : guards) add(guard);
+    for (Source* source : fetched) state_.fetched_from.push_back(used(source));
+    std::vector<std::int32_t> distinct;
+    for (Source* source : all_distinct) distinct.push_back(used(source));
+    state_.fetched.resize(fetched.size());
+    state_.registers.resize(drafts_.size());
+
+    emit_all();
+    if (distinct.size() > 1) {
+        state_.distinct = std::make_unique<DistinctObjects>(std::move(distinct));
+        emit({.op = StepOp::AllDistinct});
+    }
+    emit({.op = StepOp::Done});
+}
+
+void GuardBuilder::reserve(std::size_t count) {
+    drafts_.reserve(2 * count);
+    next_fact_.reserve(count);
+    expected_.reserve(count);
+    state_.facts.reserve(count);
+    state_.places.reserve(2 * count);
+    state_.steps.reserve(3 * count);
+    state_.fact_of_step.reserve(3 * count);
+    state_.kept.reserve(3 * count);
+}
+
+PyObject* GuardBuilder::keep(PyObject* object) {
+    state_.kept.push_back(Ref<>::share(object));
+    return object;
+}
+
+std::int32_t GuardBuilder::draft_of(Source* source) {
+    if (source->register_number >= 0) return source->register_number;
+    path_.clear();
+    for (Source* step = source; step != nullptr && step->register_number < 0; step = step->parent)
+        path_.push_back(step);
+    for (auto step = path_.rbegin(); step != path_.rend(); ++step) add_draft(*step);
+    return source->register_number;
+}
+
+void GuardBuilder::add_draft(Source* source) {
+    auto index = static_cast<std::int32_t>(drafts_.size());
+    std::int32_t parent = source->parent == nullptr ? kNone : source->parent->register_number;
+    source->register_number = index;
+    drafts_.push_back({source});
+    state_.places.push_back({.access = source->access,
+                             .number = source->number,
+                             .parent = parent,
+                             .key = source->key == nullptr ? nullptr : keep(source->key),
+                             .object = source->access == Access::Pinned ? keep(source->object) : nullptr});
+    if (parent == kNone) {
+        roots_.push_back(index);
+        return;
+    }
+    Draft& above = drafts_[parent];
+    (above.last_child == kNone ? above.first_child : drafts_[above.last_child].next_sibling) = index;
+    above.last_child = index;
+}
+
+std::int32_t GuardBuilder::used(Source* source) {
+    std::int32_t index = draft_of(source);
+    drafts_[index].used = true;
+    return index;
+}
+
+void GuardBuilder::add(const Guard& guard) {
+    Fact fact{.kind = guard.kind, .place = draft_of(guard.source), .number = guard.number, .expected = guard.expected};
+    if (guard.other != nullptr) {
+        fact.other = used(guard.other);
+        drafts_[fact.place].used = true;
+    }
+    if (is_repetition(fact)) return;
+    Draft& draft = drafts_[fact.place];
+    switch (guard.kind) {
+        case GuardKind::Absent:
+            draft.absent = true;
+            break;
+        case GuardKind::Tensor:
+            // The metadata is all that is kept: an entry must not keep its inputs alive.
+            fact.tensor = static_cast<std::int32_t>(state_.tensors.size());
+            state_.tensors.push_back(torch_room::make_check(guard.expected));
+            keep(reinterpret_cast<PyObject*>(state_.tensors.back().type));
+            fact.expected = nullptr;
+            break;
+        case GuardKind::Function: {
+            STATOR_CHECK(PyFunction_Check(guard.expected), "a function guard needs a function");
+            auto* function = reinterpret_cast<PyFunctionObject*>(guard.expected);
+            keep(cpython::globals_of(function));
+            fact.expected = keep(reinterpret_cast<PyObject*>(cpython::code_of(function)));
+            break;
+        }
+        default:
+            if (fact.expected != nullptr) keep(fact.expected);
+    }
+    auto index = static_cast<std::int32_t>(state_.facts.size());
+    (draft.last_fact == kNone ? draft.first_fact : next_fact_[draft.last_fact]) = index;
+    draft.last_fact = index;
+    next_fact_.push_back(kNone);
+    expected_.push_back(guard.expected);
+    state_.facts.push_back(fact);
+}
+
+bool GuardBuilder::is_repetition(const Fact& fact) const {
+    int compared = 0;
+    for (std::int32_t i = drafts_[fact.place].first_fact; i != kNone && compared < kComparedForRepetition; ++compared) {
+        const Fact& other = state_.facts[i];
+        if (other.kind == fact.kind && other.number == fact.number && other.other == fact.other &&
+            expected_[i] == fact.expected)
+            return true;
+        i = next_fact_[i];
+    }
+    return false;
+}
+
+void GuardProgram::State::build(std::span<const Guard> guards, std::span<Source* const> fetched,
+                                std::span<Source* const> all_distinct) {
+    GuardBuilder(*this).build(guards, fetched, all_distinct);
+}
+
+}  // namespace stator

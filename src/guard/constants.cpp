@@ -1,0 +1,117 @@
+#include "guard/constants.h"
+
+#include <cstring>
+
+#include "cpython/objects.h"
+#include "guard/set_entries.h"
+
+namespace stator {
+
+namespace {
+
+/// For classes written in C whose comparison looks at two plain structs.
+bool equal_by_class(PyObject* object, PyObject* expected) {
+    Ref<> answer = Ref<>::steal(Py_TYPE(expected)->tp_richcompare(object, expected, Py_EQ));
+    if (!answer) PyErr_Clear();
+    return answer.get() == Py_True;
+}
+
+bool is_torch_device(PyTypeObject* type) {
+    // A class made in Python is on the heap, so nobody's class can pass for it by its name.
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && std::strcmp(type->tp_name, "torch.device") == 0;
+}
+
+/// A tuple subclass whose instances are their items and nothing else: named tuples and `torch.Size`, but no class with
+/// instance attributes and no structseq, which hides items behind its length.
+bool is_items_alone(PyTypeObject* type) {
+    if (type == &PyTuple_Type) return true;
+    if (type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) return false;
+    static PyObject* const structseq_mark = PyUnicode_InternFromString("n_sequence_fields");
+    return cpython::lookup_in_mro(type, structseq_mark) == nullptr;
+}
+
+bool same_items(PyObject* object, PyObject* expected) {
+    Py_ssize_t size = PyTuple_GET_SIZE(expected);
+    if (PyTuple_GET_SIZE(object) != size) return false;
+    for (Py_ssize_t i = 0; i < size; ++i)
+        if (!same_constant(PyTuple_GET_ITEM(object, i), PyTuple_GET_ITEM(expected, i))) return false;
+    return true;
+}
+
+bool same_elements(PyObject* object, PyObject* expected) {
+    if (PySet_GET_SIZE(object) != PySet_GET_SIZE(expected)) return false;
+    for (SetEntries entries(object); entries.next();) {
+        bool found = false;
+        for (SetEntries others(expected); !found && others.next();)
+            found = others.hash() == entries.hash() && same_constant(entries.key(), others.key());
+        if (!found) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool same_constant(Borrowed<> left, Borrowed<> right) {
+    PyObject* object = left;
+    PyObject* expected = right;
+    if (object == expected) return true;
+    PyTypeObject* type = Py_TYPE(expected);
+    if (Py_TYPE(object) != type) return false;
+    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type)
+        return equal_by_class(object, expected);
+    if (type == &PyFloat_Type) {
+        double is = PyFloat_AS_DOUBLE(object), was = PyFloat_AS_DOUBLE(expected);
+        return std::memcmp(&is, &was, sizeof is) == 0;
+    }
+    if (type == &PyComplex_Type) {
+        Py_complex is = PyComplex_AsCComplex(object), was = PyComplex_AsCComplex(expected);
+        return std::memcmp(&is, &was, sizeof is) == 0;
+    }
+    if (PyTuple_Check(expected)) return is_items_alone(type) && same_items(object, expected);
+    if (type == &PyFrozenSet_Type) return same_elements(object, expected);
+    if (type == &PySlice_Type) {
+        auto is = cpython::slice_parts(object), was = cpython::slice_parts(expected);
+        return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) &&
+               same_constant(is.step, was.step);
+    }
+    if (type == &PyRange_Type) {
+        // Equal ranges may have been written differently, and show it: range(0, 3, 2) == range(0, 4, 2).
+        auto is = cpython::range_parts(object), was = cpython::range_parts(expected);
+        return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) &&
+               same_constant(is.step, was.step);
+    }
+    return is_torch_device(type) && equal_by_class(object, expected);
+}
+
+namespace {
+
+bool is_scalar_key(PyObject* object) {
+    return PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) || object == Py_None ||
+           PyFloat_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
+           object == Py_Ellipsis;
+}
+
+template <class Test>
+bool is_tuple_of(PyObject* object, Test test) {
+    if (!PyTuple_CheckExact(object)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+        if (!test(PyTuple_GET_ITEM(object, i))) return false;
+    return true;
+}
+
+}  // namespace
+
+bool is_constant_key(Borrowed<> object) {
+    return is_scalar_key(object) || is_tuple_of(object, is_constant_key);
+}
+
+bool is_known_by_identity(Borrowed<> object) {
+    richcmpfunc compare = Py_TYPE(object.get())->tp_richcompare;
+    return compare == nullptr || compare == PyBaseObject_Type.tp_richcompare;
+}
+
+bool is_safe_beside(Borrowed<> key) {
+    return is_scalar_key(key) || is_known_by_identity(key) || is_tuple_of(key, is_safe_beside);
+}
+
+}  // namespace stator

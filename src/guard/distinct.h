@@ -1,0 +1,35 @@
+/// Objects that must be different from each other, checked at a cost that depends on how many of them changed.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace stator {
+
+class DistinctObjects {
+  public:
+    /// Looks at these registers.
+    explicit DistinctObjects(std::vector<std::int32_t> registers);
+
+    bool check(PyObject* const* registers);
+    /// After a failed check: positions, in the list of registers, of two that hold one object.
+    std::pair<std::size_t, std::size_t> clash(PyObject* const* registers) const;
+    std::int32_t register_at(std::size_t position) const { return registers_[position]; }
+
+  private:
+    std::size_t home(PyObject* object) const;
+    /// False if the object of this position is there already, in another position.
+    bool insert(std::int32_t position);
+    void erase(std::int32_t position);
+
+    std::vector<std::int32_t> registers_;
+    std::vector<PyObject*> last_;      // by position; compared, never looked into
+    std::vector<std::int32_t> table_;  // open addressing over the objects: position + 1, or 0 where free
+    std::vector<std::int32_t> changed_;
+    bool valid_ = false;  // the table holds exactly the objects of `last_`
+};
+
+}  // namespace stator

@@ -1,0 +1,244 @@
+/// A guard program in words: its guards, its steps, and why a check failed.
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "guard/steps.h"
+
+namespace stator {
+
+namespace {
+
+const char* name_of(StepOp op) {
+    switch (op) {
+        case StepOp::Slot:
+            return "slot";
+        case StepOp::Function:
+            return "function";
+        case StepOp::Globals:
+            return "globals";
+        case StepOp::Builtins:
+            return "builtins";
+        case StepOp::ClosureCell:
+            return "closure cell";
+        case StepOp::CellContents:
+            return "cell contents";
+        case StepOp::Default:
+            return "default";
+        case StepOp::KeywordDefault:
+            return "keyword default";
+        case StepOp::TupleItem:
+            return "tuple item";
+        case StepOp::ListItem:
+            return "list item";
+        case StepOp::StringItem:
+            return "item";
+        case StepOp::ConstantItem:
+            return "item by constant";
+        case StepOp::IdentityItem:
+            return "item by identity";
+        case StepOp::InstanceDict:
+            return "instance dict";
+        case StepOp::ModuleDict:
+            return "module dict";
+        case StepOp::ClassAttribute:
+            return "class attribute";
+        case StepOp::Member:
+            return "member";
+        case StepOp::Computed:
+            return "computed member";
+        case StepOp::MethodSelf:
+            return "method self";
+        case StepOp::MethodFunction:
+            return "method function";
+        case StepOp::EnterDict:
+            return "enter dict";
+        case StepOp::EnterInstanceDict:
+            return "enter instance dict";
+        case StepOp::MakeInstanceDict:
+            return "make and enter instance dict";
+        case StepOp::LeaveDict:
+            return "leave dict";
+        case StepOp::EnterClass:
+            return "enter class";
+        case StepOp::LeaveClass:
+            return "leave class";
+        case StepOp::SafeKeys:
+            return "safe keys";
+        case StepOp::Type:
+            return "type";
+        case StepOp::Identity:
+            return "identity";
+        case StepOp::Constant:
+            return "constant";
+        case StepOp::FunctionCode:
+            return "function code";
+        case StepOp::TupleLength:
+            return "tuple length";
+        case StepOp::ListLength:
+            return "list length";
+        case StepOp::DictLength:
+            return "dict length";
+        case StepOp::SetLength:
+            return "set length";
+        case StepOp::NoStringKey:
+            return "no key";
+        case StepOp::NoConstantKey:
+            return "no key by constant";
+        case StepOp::NoIdentityKey:
+            return "no key by identity";
+        case StepOp::Keys:
+            return "keys";
+        case StepOp::OrderedKeys:
+            return "ordered keys";
+        case StepOp::Elements:
+            return "elements";
+        case StepOp::Tensor:
+            return "tensor";
+        case StepOp::Same:
+            return "same";
+        case StepOp::Different:
+            return "different";
+        case StepOp::AllDistinct:
+            return "all distinct";
+        case StepOp::Done:
+            return "done";
+    }
+    return "?";
+}
+
+bool is_fetch(StepOp op) {
+    return op <= StepOp::MethodFunction;
+}
+
+std::string a_kind_of(PyObject* object) {
+    return object == nullptr ? "nothing" : "of type " + type_name(Py_TYPE(object));
+}
+
+/// Keys or elements that are there now, as a tuple.
+std::string contents(PyObject* container) {
+    Ref<> items = Ref<>::steal(PyDict_CheckExact(container) || PyODict_CheckExact(container) ||
+                                       PySet_CheckExact(container) || PyFrozenSet_CheckExact(container)
+                                   ? PySequence_Tuple(container)
+                                   : nullptr);
+    if (!items) PyErr_Clear();
+    return items ? short_repr(items.get()) : "others";
+}
+
+std::string size_text(PyObject* container) {
+    Py_ssize_t size = PyTuple_Check(container)    ? PyTuple_GET_SIZE(container)
+                      : PyList_Check(container)   ? PyList_GET_SIZE(container)
+                      : PyDict_Check(container)   ? PyDict_GET_SIZE(container)
+                      : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
+                                                  : -1;
+    return size < 0 ? "no length that could be compared" : std::to_string(size) + (size == 1 ? " item" : " items");
+}
+
+std::string explain_function(const std::string& source, PyObject* object, PyObject* code) {
+    std::string was(utf8(reinterpret_cast<PyCodeObject*>(code)->co_qualname));
+    if (!PyFunction_Check(object)) return source + " is " + a_kind_of(object) + ", was the function " + was;
+    auto* now = cpython::code_of(reinterpret_cast<PyFunctionObject*>(object));
+    std::string is(utf8(now->co_qualname));
+    if (reinterpret_cast<PyObject*>(now) == code) return source + " is " + is + " with other globals than before";
+    return is == was ? source + " is " + is + " with other code than before"
+                     : source + " is the function " + is + ", was " + was;
+}
+
+}  // namespace
+
+std::string GuardProgram::State::print_place(std::int32_t place) const {
+    // The printer of sources follows parents, so the chain is put up again for the time of printing.
+    std::vector<std::int32_t> path;
+    for (std::int32_t at = place; at >= 0; at = places[at].parent) path.push_back(at);
+    std::vector<Source> chain(path.size());
+    for (std::size_t i = 0; i < path.size(); ++i) {
+        const Place& copied = places[path[i]];
+        chain[i].access = copied.access;
+        chain[i].number = copied.number;
+        chain[i].key = copied.key;
+        chain[i].object = copied.object;
+        chain[i].parent = i + 1 < path.size() ? &chain[i + 1] : nullptr;
+    }
+    return stator::print(chain.front());
+}
+
+std::string GuardProgram::State::print_fact(const Fact& fact) const {
+    return guard_text(fact.kind, print_place(fact.place), fact.expected, fact.number,
+                      fact.other < 0 ? "" : print_place(fact.other), fact.tensor < 0 ? nullptr : &tensors[fact.tensor]);
+}
+
+std::string GuardProgram::State::print_step(std::size_t index) const {
+    const Step& step = steps[index];
+    std::string text = name_of(step.op);
+    if (is_fetch(step.op))
+        return text + " r" + std::to_string(step.to) + " = " + print_place(step.to) + (step.absent ? " (absent)" : "");
+    if (fact_of_step[index] >= 0)
+        return text + " r" + std::to_string(step.from) + ": " + print_fact(facts[fact_of_step[index]]);
+    std::int32_t about = step.to >= 0 ? step.to : step.from;
+    return about < 0 ? text : text + " r" + std::to_string(about) + ": " + print_place(about);
+}
+
+std::string GuardProgram::State::explain_failure() const {
+    const Step& step = steps[failed];
+    PyObject* object = step.from < 0 ? nullptr : registers[step.from];
+    if (is_fetch(step.op)) {
+        std::string place = print_place(step.to);
+        if (step.absent) return place + " exists, did not before";
+        if (step.from < 0) return place + " is unbound, was not before";
+        return place + " is not there any more: " + print_place(step.from) + " is " +
+               a_kind_of(object == nullptr && step.op == StepOp::StringItem ? registers[step.number] : object);
+    }
+    if (step.op == StepOp::AllDistinct) {
+        auto [first, second] = distinct->clash(registers.data());
+        return print_place(distinct->register_at(second)) + " is " + print_place(distinct->register_at(first)) +
+               ", was another object";
+    }
+    if (fact_of_step[failed] < 0) {
+        std::string place = print_place(step.op == StepOp::MakeInstanceDict ? step.to : step.from);
+        switch (step.op) {
+            case StepOp::SafeKeys:
+                return place + " has keys that can't be compared without running their code";
+            case StepOp::EnterClass:
+                return place + " is " + a_kind_of(object) + ", was a class";
+            case StepOp::MakeInstanceDict:
+                return place + " is not there any more";
+            default:
+                return place + " is " + a_kind_of(object) + ", was a dict";
+        }
+    }
+    const Fact& fact = facts[fact_of_step[failed]];
+    std::string place = print_place(fact.place);
+    switch (fact.kind) {
+        case GuardKind::Type:
+            return "type of " + place + " is " + type_name(Py_TYPE(object)) + ", was " +
+                   type_name(reinterpret_cast<PyTypeObject*>(fact.expected));
+        case GuardKind::Identity:
+            if (Py_TYPE(object) != Py_TYPE(fact.expected))
+                return place + " is " + short_repr(object) + ", was " + short_repr(fact.expected);
+            return place + " is another " + type_name(Py_TYPE(object)) + " than before";
+        case GuardKind::Constant:
+            if (short_repr(object) == short_repr(fact.expected))
+                return place + " is another " + type_name(Py_TYPE(object)) + " than before";
+            return place + " is " + short_repr(object) + ", was " + short_repr(fact.expected);
+        case GuardKind::Function:
+            return explain_function(place, object, fact.expected);
+        case GuardKind::Length:
+            return place + " has " + size_text(object) + ", had " + std::to_string(fact.number);
+        case GuardKind::HasNoKey:
+            return place + " has the key " + short_repr(fact.expected) + ", had not";
+        case GuardKind::Keys:
+            return "keys of " + place + " are " + contents(object) + ", were " + short_repr(fact.expected);
+        case GuardKind::Elements:
+            return "elements of " + place + " are " + contents(object) + ", were " + short_repr(step.object);
+        case GuardKind::Tensor:
+            return place + ": " + torch_room::explain_mismatch(object, tensors[fact.tensor]);
+        case GuardKind::Same:
+            return place + " is not " + print_place(fact.other) + ", was the same object";
+        case GuardKind::Different:
+            return place + " is " + print_place(fact.other) + ", was another object";
+        case GuardKind::Present:
+        case GuardKind::Absent:
+            break;
+    }
+    return print_fact(fact) + ": not any more";
+}
+
+}  // namespace stator

@@ -1,0 +1,383 @@
+#include "guard/program.h"
+
+#include "base/check.h"
+#include "cpython/objects.h"
+#include "cpython/versions.h"
+#include "guard/constants.h"
+#include "guard/set_entries.h"
+#include "guard/steps.h"
+
+namespace stator {
+
+namespace {
+
+/// An allocation may start a collection, and that runs finalizers: while registers hold borrowed objects, it must not.
+class CollectorPaused {
+  public:
+    CollectorPaused() : was_on_(PyGC_Disable()) {}
+    ~CollectorPaused() {
+        if (was_on_) PyGC_Enable();
+    }
+    CollectorPaused(const CollectorPaused&) = delete;
+    CollectorPaused& operator=(const CollectorPaused&) = delete;
+
+  private:
+    bool was_on_;
+};
+
+PyFunctionObject* as_function(PyObject* object) {
+    return PyFunction_Check(object) ? reinterpret_cast<PyFunctionObject*>(object) : nullptr;
+}
+
+/// The item of a tuple that may not be there at all.
+PyObject* item_or_null(PyObject* tuple, Py_ssize_t index) {
+    if (tuple == nullptr || !PyTuple_Check(tuple)) return nullptr;
+    return index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr;
+}
+
+PyObject* look_up(PyObject* dict, PyObject* key) {
+    PyObject* found = PyDict_GetItemWithError(dict, key);
+    if (found == nullptr && PyErr_Occurred()) [[unlikely]]
+        PyErr_Clear();
+    return found;
+}
+
+PyObject* look_up_by_identity(PyObject* dict, PyObject* key) {
+    PyObject *present, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &present, &value);)
+        if (present == key) return value;
+    return nullptr;
+}
+
+/// Of a key that is equal to nothing but itself. A key that may say otherwise is not asked: the answer is then no.
+bool has_no_identical_key(PyObject* dict, PyObject* key) {
+    PyObject *present, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &present, &value);)
+        if (present == key || !is_safe_beside(present)) return false;
+    return true;
+}
+
+bool has_safe_keys(PyObject* dict) {
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);)
+        if (!is_safe_beside(key)) return false;
+    return true;
+}
+
+bool has_keys(PyObject* dict, PyObject* expected) {
+    Py_ssize_t count = PyTuple_GET_SIZE(expected);
+    if (PyDict_GET_SIZE(dict) != count || (count > 1 && PyODict_Check(dict))) return false;
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!PyDict_Next(dict, &position, &key, &value) || !same_constant(key, PyTuple_GET_ITEM(expected, i)))
+            return false;
+    return true;
+}
+
+/// An OrderedDict has an order of its own, which moves without the dict's version changing, and which only its iterator
+/// tells. That iterator looks keys up, so it is asked only where all keys are plain.
+bool has_ordered_keys(PyObject* dict, PyObject* expected) {
+    Py_ssize_t count = PyTuple_GET_SIZE(expected);
+    if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != count || !has_safe_keys(dict)) return false;
+    CollectorPaused paused;
+    Ref<> iterator = Ref<>::steal(PyODict_Type.tp_iter(dict));
+    if (!iterator) return PyErr_Clear(), false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        Ref<> key = Ref<>::steal(Py_TYPE(iterator.get())->tp_iternext(iterator.get()));
+        if (!key) return PyErr_Clear(), false;
+        if (!same_constant(key.get(), PyTuple_GET_ITEM(expected, i))) return false;
+    }
+    return true;
+}
+
+bool has_elements(PyObject* set, PyObject* expected) {
+    if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
+    Py_ssize_t i = 0;
+    for (SetEntries entries(set); entries.next(); ++i)
+        if (!same_constant(entries.key(), PyTuple_GET_ITEM(expected, i))) return false;
+    return true;
+}
+
+Ref<> compute(PyObject* object, PyObject* descriptor) {
+    if (!PyObject_TypeCheck(object, PyDescr_TYPE(descriptor))) return nullptr;
+    CollectorPaused paused;
+    Ref<> found = Ref<>::steal(Py_TYPE(descriptor)->tp_descr_get(descriptor, object, nullptr));
+    if (!found) PyErr_Clear();
+    return found;
+}
+
+PyObject* instance_dict_made(PyObject* object) {
+    if (PyObject* dict = cpython::instance_dict_if_made(object)) return dict;
+    CollectorPaused paused;
+    return cpython::instance_dict(object);
+}
+
+}  // namespace
+
+GuardProgram::GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched,
+                           std::span<Source* const> all_distinct)
+    : state_(std::make_unique<State>()) {
+    state_->build(guards, fetched, all_distinct);
+}
+
+GuardProgram::~GuardProgram() = default;
+GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
+GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
+
+template <bool kCounting>
+bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::size_t* count) {
+    // Dropping an object can run anything, so it is done before the first register is filled.
+    if (!computed.empty()) [[unlikely]] {
+        std::vector<Ref<>> dropped(computed.size());
+        dropped.swap(computed);
+    }
+    PyObject** const values = registers.data();
+    Step* const first = steps.data();
+    for (Step* step = first;; ++step) {
+        if constexpr (kCounting) ++*count;
+        PyObject* const from = step->from < 0 ? nullptr : values[step->from];
+        PyObject* found = nullptr;
+        switch (step->op) {
+            case StepOp::Slot:
+                found = slots[step->number];
+                break;
+            case StepOp::Function:
+                found = function;
+                break;
+            case StepOp::Globals:
+                if (!PyFunction_Check(from)) goto failed;
+                found = cpython::globals_of(as_function(from));
+                break;
+            case StepOp::Builtins:
+                if (!PyFunction_Check(from)) goto failed;
+                found = cpython::builtins_of(as_function(from));
+                break;
+            case StepOp::ClosureCell:
+                if (!PyFunction_Check(from)) goto failed;
+                found = item_or_null(cpython::closure_of(as_function(from)), step->number);
+                break;
+            case StepOp::CellContents:
+                if (!PyCell_Check(from)) goto failed;
+                found = cpython::cell_contents(from);
+                break;
+            case StepOp::Default:
+                if (!PyFunction_Check(from)) goto failed;
+                found = item_or_null(cpython::defaults_of(as_function(from)), step->number);
+                break;
+            case StepOp::KeywordDefault: {
+                if (!PyFunction_Check(from)) goto failed;
+                PyObject* defaults = cpython::keyword_defaults_of(as_function(from));
+                if (defaults != nullptr && PyDict_Check(defaults)) found = look_up(defaults, step->object);
+                break;
+            }
+            case StepOp::TupleItem:
+                if (!PyTuple_Check(from)) goto failed;
+                if (step->number < PyTuple_GET_SIZE(from)) found = PyTuple_GET_ITEM(from, step->number);
+                break;
+            case StepOp::ListItem:
+                if (!PyList_Check(from)) goto failed;
+                if (step->number < PyList_GET_SIZE(from)) found = PyList_GET_ITEM(from, step->number);
+                break;
+            case StepOp::StringItem:
+                found = from != nullptr ? look_up(from, step->object)
+                                        : cpython::instance_attribute(values[step->number], step->object).get();
+                break;
+            case StepOp::ConstantItem:
+                found = look_up(from, step->object);
+                break;
+            case StepOp::IdentityItem:
+                found = look_up_by_identity(from, step->object);
+                break;
+            case StepOp::InstanceDict:
+                found = instance_dict_made(from);
+                break;
+            case StepOp::ModuleDict:
+                if (!PyModule_Check(from)) goto failed;
+                found = PyModule_GetDict(from);
+                break;
+            case StepOp::ClassAttribute:
+                found = cpython::lookup_in_mro(reinterpret_cast<PyTypeObject*>(from), step->object);
+                break;
+            case StepOp::Member:
+                if (!PyObject_TypeCheck(from, reinterpret_cast<PyTypeObject*>(step->object))) goto failed;
+                found = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(from) + step->number);
+                if (found == nullptr) found = step->extra;
+                break;
+            case StepOp::Computed:
+                computed[step->number] = compute(from, step->object);
+                found = computed[step->number].get();
+                break;
+            case StepOp::MethodSelf:
+                if (!PyMethod_Check(from)) goto failed;
+                found = PyMethod_GET_SELF(from);
+                break;
+            case StepOp::MethodFunction:
+                if (!PyMethod_Check(from)) goto failed;
+                found = PyMethod_GET_FUNCTION(from);
+                break;
+
+            case StepOp::EnterInstanceDict:
+            case StepOp::MakeInstanceDict: {
+                PyObject* dict = step->op == StepOp::EnterInstanceDict ? cpython::instance_dict_if_made(from).get()
+                                                                       : instance_dict_made(from);
+                values[step->to] = dict;
+                if (dict != nullptr && dict == step->object && cpython::dict_version(dict) == step->version)
+                    [[likely]] {
+                    step = first + step->number;
+                    continue;
+                }
+                step->object = nullptr;
+                if (dict == nullptr && step->op == StepOp::MakeInstanceDict) goto failed;
+                continue;
+            }
+            case StepOp::EnterDict:
+                if (from == step->object && cpython::dict_version(from) == step->version) [[likely]] {
+                    step = first + step->number;
+                    continue;
+                }
+                step->object = nullptr;
+                if (!PyDict_Check(from)) goto failed;
+                continue;
+            case StepOp::LeaveDict:
+                if (from != nullptr) {
+                    Step& enter = first[step->number];
+                    enter.version = cpython::dict_version(from);
+                    enter.object = enter.version == 0 ? nullptr : from;
+                }
+                continue;
+            case StepOp::EnterClass:
+                if (from == step->object &&
+                    cpython::type_version(reinterpret_cast<PyTypeObject*>(from)) == step->version) [[likely]] {
+                    step = first + step->number;
+                    continue;
+                }
+                step->object = nullptr;
+                if (!PyType_Check(from)) goto failed;
+                continue;
+            case StepOp::LeaveClass: {
+                Step& enter = first[step->number];
+                enter.version = cpython::type_version(reinterpret_cast<PyTypeObject*>(from));
+                enter.object = enter.version == 0 ? nullptr : from;
+                continue;
+            }
+            case StepOp::SafeKeys:
+                if (!has_safe_keys(from)) goto failed;
+                continue;
+
+            case StepOp::Type:
+                if (Py_TYPE(from) != reinterpret_cast<PyTypeObject*>(step->object)) goto failed;
+                continue;
+            case StepOp::Identity:
+                if (from != step->object) goto failed;
+                continue;
+            case StepOp::Constant:
+                if (from != step->object && !same_constant(from, step->object)) goto failed;
+                continue;
+            case StepOp::FunctionCode: {
+                if (!PyFunction_Check(from)) goto failed;
+                auto* code = reinterpret_cast<PyObject*>(cpython::code_of(as_function(from)));
+                if (code != step->object || cpython::globals_of(as_function(from)) != step->extra) goto failed;
+                continue;
+            }
+            case StepOp::TupleLength:
+                if (!PyTuple_Check(from) || PyTuple_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::ListLength:
+                if (!PyList_Check(from) || PyList_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::DictLength:
+                if (PyDict_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::SetLength:
+                if (!PyAnySet_Check(from) || PySet_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::NoStringKey:
+                if (from != nullptr ? look_up(from, step->object) != nullptr
+                                    : cpython::instance_attribute(values[step->number], step->object) != nullptr)
+                    goto failed;
+                continue;
+            case StepOp::NoConstantKey:
+                if (look_up(from, step->object) != nullptr) goto failed;
+                continue;
+            case StepOp::NoIdentityKey:
+                if (!has_no_identical_key(from, step->object)) goto failed;
+                continue;
+            case StepOp::Keys:
+                if (!has_keys(from, step->object)) goto failed;
+                continue;
+            case StepOp::OrderedKeys:
+                if (!has_ordered_keys(from, step->object)) goto failed;
+                continue;
+            case StepOp::Elements:
+                if (!has_elements(from, step->object)) goto failed;
+                continue;
+            case StepOp::Tensor:
+                if (!torch_room::matches(from, tensors[step->number])) goto failed;
+                continue;
+            case StepOp::Same:
+                if (from != values[step->number]) goto failed;
+                continue;
+            case StepOp::Different:
+                if (from == values[step->number]) goto failed;
+                continue;
+            case StepOp::AllDistinct:
+                if (!distinct->check(values)) goto failed;
+                continue;
+            case StepOp::Done:
+                for (std::size_t i = 0; i < fetched_from.size(); ++i) fetched[i] = values[fetched_from[i]];
+                failed = -1;
+                return true;
+        }
+        if ((found == nullptr) == step->absent) [[likely]] {
+            values[step->to] = found;
+            continue;
+        }
+    failed:
+        failed = static_cast<std::int32_t>(step - first);
+        return false;
+    }
+}
+
+bool GuardProgram::check(PyObject* const* slots, PyObject* function) {
+    return state_->run<false>(slots, function, nullptr);
+}
+
+std::size_t GuardProgram::count_steps(PyObject* const* slots, PyObject* function) {
+    std::size_t count = 0;
+    state_->run<true>(slots, function, &count);
+    return count;
+}
+
+std::span<PyObject* const> GuardProgram::fetched() const {
+    STATOR_DCHECK(state_->failed < 0, "what a failed check fetched is not to be used");
+    return state_->fetched;
+}
+
+std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
+    return check(slots, function) ? "" : state_->explain_failure();
+}
+
+std::size_t GuardProgram::size() const {
+    return state_->facts.size();
+}
+
+std::vector<std::string> GuardProgram::print() const {
+    std::vector<std::string> lines;
+    for (const Fact& fact : state_->facts) lines.push_back(state_->print_fact(fact));
+    return lines;
+}
+
+std::vector<std::string> GuardProgram::print_steps() const {
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < state_->steps.size(); ++i) lines.push_back(state_->print_step(i));
+    return lines;
+}
+
+void GuardProgram::visit(const std::function<void(PyObject*)>& visitor) const {
+    for (const Ref<>& object : state_->kept) visitor(object.get());
+    for (const Ref<>& object : state_->computed)
+        if (object) visitor(object.get());
+}
+
+}  // namespace stator

@@ -1,0 +1,273 @@
+/// Guard programs as Python objects, for tests and measurements: sources and guards come as plain tuples.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <new>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "guard/program.h"
+
+namespace stator {
+
+namespace {
+
+// In the order of the enumerations.
+constexpr std::array<std::string_view, 16> kAccessNames = {
+    "Slot",           "Function", "Pinned",         "Globals",       "Builtins", "ClosureCell",
+    "CellContents",   "Default",  "KeywordDefault", "Item",          "DictItem", "InstanceDict",
+    "ClassAttribute", "Member",   "MethodSelf",     "MethodFunction"};
+static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::MethodFunction) + 1);
+constexpr std::array<std::string_view, 13> kGuardNames = {"Type",    "Identity", "Constant", "Function", "Length",
+                                                          "Present", "HasNoKey", "Keys",     "Elements", "Absent",
+                                                          "Tensor",  "Same",     "Different"};
+static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Different) + 1);
+
+template <class Enum, std::size_t size>
+Enum named(const std::array<std::string_view, size>& names, PyObject* name) {
+    auto found = std::find(names.begin(), names.end(), utf8(name));
+    STATOR_CHECK(found != names.end(), "unknown name " + short_repr(name));
+    return static_cast<Enum>(found - names.begin());
+}
+
+/// NotImplemented stands for nothing, since None is something.
+PyObject* object_or_null(PyObject* object) {
+    return object == Py_NotImplemented ? nullptr : object;
+}
+
+struct ProgramObject {
+    PyObject_HEAD GuardProgram* program;
+    double build_nanoseconds;
+};
+
+ProgramObject* as_program(PyObject* self) {
+    return reinterpret_cast<ProgramObject*>(self);
+}
+
+GuardProgram& program_of(PyObject* self) {
+    return *as_program(self)->program;
+}
+
+template <class Body>
+PyObject* guarded(Body body) {
+    try {
+        return body();
+    } catch (const PythonError&) {
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return nullptr;
+}
+
+/// Sources as tuples (access, index of the parent or -1, key, number, object).
+std::vector<Source*> make_sources(Provenance& provenance, PyObject* descriptions) {
+    std::vector<Source*> sources;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(descriptions); ++i) {
+        PyObject *name, *key, *object;
+        int parent, number;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(descriptions, i), "OiOiO", &name, &parent, &key, &number, &object))
+            throw PythonError();
+        auto access = named<Access>(kAccessNames, name);
+        key = object_or_null(key);
+        object = object_or_null(object);
+        if (access == Access::Slot)
+            sources.push_back(provenance.slot(number, key, object));
+        else if (access == Access::Function)
+            sources.push_back(provenance.function(object));
+        else if (access == Access::Pinned)
+            sources.push_back(provenance.pinned(object));
+        else
+            sources.push_back(
+                provenance.child(sources.at(static_cast<std::size_t>(parent)), access, key, number, object));
+    }
+    return sources;
+}
+
+/// Guards as tuples (kind, index of the source, expected, number, index of the other source or -1).
+std::vector<Guard> make_guards(const std::vector<Source*>& sources, PyObject* descriptions) {
+    std::vector<Guard> guards;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(descriptions); ++i) {
+        PyObject *name, *expected;
+        int source, other;
+        long long number;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(descriptions, i), "OiOLi", &name, &source, &expected, &number, &other))
+            throw PythonError();
+        guards.push_back({named<GuardKind>(kGuardNames, name), sources.at(static_cast<std::size_t>(source)),
+                          object_or_null(expected), number,
+                          other < 0 ? nullptr : sources.at(static_cast<std::size_t>(other))});
+    }
+    return guards;
+}
+
+std::vector<Source*> chosen(const std::vector<Source*>& sources, PyObject* indices) {
+    std::vector<Source*> result;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(indices); ++i)
+        result.push_back(sources.at(PyLong_AsSize_t(PyList_GET_ITEM(indices, i))));
+    return result;
+}
+
+PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
+    PyObject *sources, *guards, *fetched, *distinct;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyList_Type, &sources, &PyList_Type, &guards, &PyList_Type, &fetched,
+                          &PyList_Type, &distinct))
+        return nullptr;
+    return guarded([&] {
+        // As after a trace: everything that the program was built from is gone when it is used.
+        Arena arena;
+        Provenance provenance(arena);
+        auto all = make_sources(provenance, sources);
+        auto list = make_guards(all, guards);
+        auto wanted = chosen(all, fetched), different = chosen(all, distinct);
+        auto start = std::chrono::steady_clock::now();
+        auto program = std::make_unique<GuardProgram>(list, wanted, different);
+        std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+        Ref<> self = checked(type->tp_alloc(type, 0));
+        as_program(self.get())->program = program.release();
+        as_program(self.get())->build_nanoseconds = elapsed.count();
+        return self.release();
+    });
+}
+
+int program_clear(PyObject* self) {
+    delete std::exchange(as_program(self)->program, nullptr);
+    return 0;
+}
+
+void program_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    PyTypeObject* type = Py_TYPE(self);
+    program_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+int program_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    int result = 0;
+    if (as_program(self)->program != nullptr)
+        program_of(self).visit([&](PyObject* object) {
+            if (result == 0) result = visit(object, arg);
+        });
+    return result;
+}
+
+/// The frame as tests give it: a list of slots and a function, then perhaps a number of repetitions.
+struct Call {
+    explicit Call(PyObject* args) {
+        PyObject* list;
+        if (!PyArg_ParseTuple(args, "O!O|n", &PyList_Type, &list, &function, &repeat)) throw PythonError();
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+            slots.push_back(object_or_null(PyList_GET_ITEM(list, i)));
+    }
+    std::vector<PyObject*> slots;
+    PyObject* function;
+    Py_ssize_t repeat = 1;
+};
+
+PyObject* program_check(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        Call call(args);
+        return PyBool_FromLong(program_of(self).check(call.slots.data(), call.function));
+    });
+}
+
+PyObject* program_explain(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        Call call(args);
+        return PyUnicode_FromString(program_of(self).explain(call.slots.data(), call.function).c_str());
+    });
+}
+
+PyObject* program_count_steps(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        Call call(args);
+        return PyLong_FromSize_t(program_of(self).count_steps(call.slots.data(), call.function));
+    });
+}
+
+PyObject* program_nanoseconds(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        Call call(args);
+        bool good = true;
+        auto start = std::chrono::steady_clock::now();
+        for (Py_ssize_t i = 0; i < call.repeat; ++i) good &= program_of(self).check(call.slots.data(), call.function);
+        std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+        STATOR_CHECK(good, "only successful checks are measured");
+        return PyFloat_FromDouble(elapsed.count() / static_cast<double>(call.repeat));
+    });
+}
+
+PyObject* list_of_text(const std::vector<std::string>& lines) {
+    Ref<> list = checked(PyList_New(0));
+    for (const std::string& line : lines)
+        checked(PyList_Append(list.get(), checked(PyUnicode_FromString(line.c_str())).get()));
+    return list.release();
+}
+
+PyObject* program_print(PyObject* self, PyObject*) {
+    return guarded([&] { return list_of_text(program_of(self).print()); });
+}
+
+PyObject* program_print_steps(PyObject* self, PyObject*) {
+    return guarded([&] { return list_of_text(program_of(self).print_steps()); });
+}
+
+PyObject* program_fetched(PyObject* self, PyObject*) {
+    return guarded([&] {
+        Ref<> list = checked(PyList_New(0));
+        for (PyObject* object : program_of(self).fetched()) checked(PyList_Append(list.get(), object));
+        return list.release();
+    });
+}
+
+PyObject* program_held(PyObject* self, PyObject*) {
+    return guarded([&] {
+        Ref<> list = checked(PyList_New(0));
+        program_of(self).visit([&](PyObject* object) { checked(PyList_Append(list.get(), object)); });
+        return list.release();
+    });
+}
+
+PyObject* program_build_nanoseconds(PyObject* self, PyObject*) {
+    return PyFloat_FromDouble(as_program(self)->build_nanoseconds);
+}
+
+Py_ssize_t program_size(PyObject* self) {
+    return static_cast<Py_ssize_t>(program_of(self).size());
+}
+
+PyMethodDef kMethods[] = {
+    {"check", program_check, METH_VARARGS, "check(slots, function) -> bool"},
+    {"explain", program_explain, METH_VARARGS, "explain(slots, function) -> str"},
+    {"count_steps", program_count_steps, METH_VARARGS, "count_steps(slots, function) -> int"},
+    {"nanoseconds", program_nanoseconds, METH_VARARGS, "nanoseconds(slots, function, repeat) of a check"},
+    {"print", program_print, METH_NOARGS, "one line a guard"},
+    {"print_steps", program_print_steps, METH_NOARGS, "one line a step"},
+    {"fetched", program_fetched, METH_NOARGS, "what the last check fetched"},
+    {"held", program_held, METH_NOARGS, "every reference that the program owns"},
+    {"build_nanoseconds", program_build_nanoseconds, METH_NOARGS, "how long building took"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(program_new)},
+                        {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
+                        {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
+                        {Py_tp_clear, reinterpret_cast<void*>(program_clear)},
+                        {Py_tp_methods, kMethods},
+                        {Py_sq_length, reinterpret_cast<void*>(program_size)},
+                        {0, nullptr}};
+PyType_Spec kSpec = {"stator._C._GuardProgram", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                     kSlots};
+
+}  // namespace
+
+bool bind_plan(PyObject* module);
+
+/// Binds plans too: they take what guard programs fetch.
+bool bind_guard(PyObject* module) {
+    Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
+    return type && PyModule_AddObjectRef(module, "_GuardProgram", type.get()) == 0 && bind_plan(module);
+}
+
+}  // namespace stator

@@ -1,0 +1,148 @@
+/// From a frame to an entry: trace, graph module, backend.
+#include <chrono>
+#include <utility>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "graph/captured.h"
+#include "run/cache.h"
+#include "run/report.h"
+#include "torch/fake.h"
+#include "trace/interpreter.h"
+
+namespace stator {
+
+namespace {
+
+class Stopwatch {
+  public:
+    /// Seconds since the last lap.
+    double lap() {
+        auto now = std::chrono::steady_clock::now();
+        double seconds = std::chrono::duration<double>(now - last_).count();
+        last_ = now;
+        return seconds;
+    }
+
+  private:
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// A capture makes thousands of objects that live on, and none that only the collector could free.
+class CollectorPaused {
+  public:
+    CollectorPaused() : was_enabled_(PyGC_Disable()) {}
+    ~CollectorPaused() { resume(); }
+    void resume() {
+        if (std::exchange(was_enabled_, 0) != 0) PyGC_Enable();
+    }
+    CollectorPaused(const CollectorPaused&) = delete;
+    CollectorPaused& operator=(const CollectorPaused&) = delete;
+
+  private:
+    int was_enabled_;
+};
+
+PyObject* python_function(const char* module, const char* name) {
+    Ref<> found = checked(PyImport_ImportModule(module));
+    return checked(PyObject_GetAttrString(found.get(), name)).release();
+}
+
+/// A fake tensor in the mode that a cell of stator.fake holds, made when it is first asked for.
+Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
+    Ref<> mode = checked(PyObject_CallMethodNoArgs(cell, interned("get")));
+    return torch_room::make_fake(mode.get(), meta);
+}
+
+struct GraphModule {
+    Ref<> module;
+    std::size_t nodes;
+};
+
+GraphModule make_graph_module(std::unique_ptr<graph::Graph> graph) {
+    static PyObject* graph_module_class = python_function("stator.graph_module", "GraphModule");
+    static PyObject* mode_cell = python_function("stator.fake", "ModeCell");
+    Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
+    std::size_t nodes = graph->size();
+    Ref<> captured = graph::make_captured(std::move(graph), {make_example, cell});
+    Ref<> module = checked(PyObject_CallMethodOneArg(graph_module_class, interned("from_captured"), captured.get()));
+    Ref<> state = checked(PyObject_GetAttr(module.get(), interned("__dict__")));
+    checked(PyDict_SetItem(state.get(), interned("_stator_fake_mode"), cell.get()));
+    return {std::move(module), nodes};
+}
+
+Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs) {
+    Ref<> examples = checked(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), Py_NewRef(inputs[i]));
+    Ref<> compiled = checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
+    if (compiled.get() != module.get()) return compiled;
+    // The graph itself: its forward runs without Python in between, as long as nobody hangs hooks on the module.
+    return checked(PyObject_GetAttr(module, interned("forward")));
+}
+
+bool has_work(const graph::Graph& graph) {
+    for (const graph::Node* node : graph.nodes())
+        if (node->kind != graph::NodeKind::Placeholder && node->kind != graph::NodeKind::Output) return true;
+    return false;
+}
+
+bool has_effects(const graph::Graph& graph) {
+    for (const graph::Node* node : graph.nodes())
+        if (node->has_effect) return true;
+    return false;
+}
+
+}  // namespace
+
+std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
+    Stopwatch watch;
+    CaptureReport report;
+    PyCodeObject* code = cpython::code_of(frame);
+    report.code = Ref<PyCodeObject>::share(code);
+    torch_room::GlobalState state = torch_room::snapshot_global_state();
+    CollectorPaused paused;
+    Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame));
+    bool captured = interpreter.run();
+    report.times.emplace_back("trace", watch.lap());
+    if (!captured) {
+        report.broken = &interpreter.report();
+        if (options_.fullgraph) {
+            publish(report);
+            raise_unsupported(interpreter.report());
+        }
+        Trace partial = interpreter.take_partial_trace();
+        auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(partial.guards, {}));
+        publish(report);
+        return entry;
+    }
+    Trace trace = interpreter.take_trace();
+    std::vector<Source*> fetched = trace.inputs;
+    fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
+    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
+    report.times.emplace_back("guards", watch.lap());
+    entry->is_captured = true;
+    entry->input_count = trace.inputs.size();
+    entry->plan = std::move(trace.plan);
+    entry->has_effects = has_effects(*trace.graph);
+    std::vector<PyObject*> inputs;
+    for (Source* source : trace.inputs) inputs.push_back(source->object);
+    if (report_listener != nullptr) {
+        report.graph_text = graph::print(*trace.graph);
+        report.guards = entry->guards.print();
+        watch.lap();  // printing is no part of a capture
+    }
+    if (has_work(*trace.graph)) {
+        GraphModule module = make_graph_module(std::move(trace.graph));
+        report.nodes = module.nodes;
+        report.times.emplace_back("fx", watch.lap());
+        paused.resume();
+        entry->compiled = call_backend(options_, module.module.get(), inputs);
+        report.times.emplace_back("backend", watch.lap());
+    }
+    publish(report);
+    return entry;
+}
+
+}  // namespace stator

@@ -1,0 +1,43 @@
+/// One captured way through a function: what has to hold for it, and what to do then.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/ref.h"
+#include "cpython/frame.h"
+#include "effect/plan.h"
+#include "guard/program.h"
+#include "torch/global_state.h"
+
+namespace stator {
+
+struct Entry {
+    Entry(PyCodeObject* code, torch_room::GlobalState state, GuardProgram guards)
+        : code(Ref<PyCodeObject>::share(code)), state(std::move(state)), guards(std::move(guards)) {}
+
+    Ref<PyCodeObject> code;  // a function's code can be replaced
+    torch_room::GlobalState state;
+    GuardProgram guards;
+    /// False where the program could not be captured under these guards: such frames run uncompiled, without being
+    /// traced again and again.
+    bool is_captured = false;
+    /// What the backend made of the graph; empty where the graph has nothing to do.
+    Ref<> compiled;
+    std::size_t input_count = 0;
+    /// Running the graph a second time would be noticed: it writes to its inputs or draws random numbers.
+    bool has_effects = false;
+    Plan plan;
+
+    bool matches(cpython::Frame* frame) {
+        return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
+               guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+    }
+    /// Every reference that it owns, for the garbage collector.
+    void visit(const std::function<void(PyObject*)>& visitor) const;
+};
+
+/// Runs an entry whose guards have just held, and leaves the frame.
+PyObject* run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame);
+
+}  // namespace stator

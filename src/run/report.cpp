@@ -1,0 +1,105 @@
+#include "run/report.h"
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "run/cache.h"
+
+namespace stator {
+
+thread_local PyObject* report_listener = nullptr;
+
+namespace {
+
+Ref<> text(std::string_view characters) {
+    return checked(PyUnicode_DecodeUTF8(characters.data(), static_cast<Py_ssize_t>(characters.size()), "replace"));
+}
+
+void set(Borrowed<> dict, const char* key, const Ref<>& value) {
+    checked(PyDict_SetItemString(dict, key, value.get()));
+}
+
+template <class Range, class Make>
+Ref<> list_of(const Range& range, Make make) {
+    Ref<> list = checked(PyList_New(0));
+    for (const auto& item : range) checked(PyList_Append(list.get(), make(item).get()));
+    return list;
+}
+
+Ref<> source_line(const UserLine& at) {
+    Ref<> cache = checked(PyImport_ImportModule("linecache"));
+    return checked(PyObject_CallMethod(cache.get(), "getline", "Oi", at.code->co_filename, at.line));
+}
+
+Ref<> describe(const UserLine& at) {
+    return text(std::string(utf8(at.code->co_qualname)) + " (" + std::string(utf8(at.code->co_filename)) + ":" +
+                std::to_string(at.line) + ")");
+}
+
+Ref<> as_dict(const BreakReport& report) {
+    Ref<> dict = checked(PyDict_New());
+    set(dict.get(), "kind", text(name(report.kind)));
+    set(dict.get(), "reason", text(report.reason));
+    set(dict.get(), "hint", text(hint(report.kind)));
+    std::vector<UserLine> callers;
+    if (!report.stack.empty()) {
+        const UserLine& at = report.stack.front();
+        set(dict.get(), "file", Ref<>::share(at.code->co_filename));
+        set(dict.get(), "line", checked(PyLong_FromLong(at.line)));
+        set(dict.get(), "source", source_line(at));
+        callers.assign(report.stack.begin() + 1, report.stack.end());
+    }
+    set(dict.get(), "stack", list_of(callers, describe));
+    return dict;
+}
+
+Ref<> as_dict(const CaptureReport& report) {
+    Ref<> dict = checked(PyDict_New());
+    set(dict.get(), "code", describe({report.code, report.code->co_firstlineno}));
+    Ref<> entries = checked(PyList_New(0));
+    if (report.broken == nullptr) {
+        Ref<> entry = checked(PyDict_New());
+        set(entry.get(), "graph", text(report.graph_text));
+        set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
+        set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
+        Ref<> times = checked(PyDict_New());
+        for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
+        set(entry.get(), "times", times);
+        checked(PyList_Append(entries.get(), entry.get()));
+    }
+    set(dict.get(), "entries", entries);
+    Ref<> breaks = checked(PyList_New(0));
+    if (report.broken != nullptr) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
+    set(dict.get(), "breaks", breaks);
+    return dict;
+}
+
+}  // namespace
+
+void publish(const CaptureReport& report) {
+    if (report_listener == nullptr) return;
+    ErrorAside aside;
+    Ref<> listener = Ref<>::share(report_listener);
+    try {
+        checked(PyObject_CallOneArg(listener.get(), as_dict(report).get()));
+    } catch (const PythonError&) {
+        PyErr_WriteUnraisable(listener.get());
+    }
+}
+
+void report_internal_error(PyCodeObject* code, const std::string& reason) {
+    BreakReport broken{BreakKind::Internal, reason, {}};
+    broken.stack.push_back({Ref<PyCodeObject>::share(code), code->co_firstlineno});
+    CaptureReport report;
+    report.code = Ref<PyCodeObject>::share(code);
+    report.broken = &broken;
+    publish(report);
+}
+
+void raise_unsupported(const BreakReport& report) {
+    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+    checked(PyObject_CallMethod(errors.get(), "raise_unsupported", "O", as_dict(report).get()));
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_unsupported did not raise");
+    throw PythonError();
+}
+
+}  // namespace stator

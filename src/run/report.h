@@ -1,0 +1,31 @@
+/// What is told to the user about a capture.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ref.h"
+#include "trace/interpreter.h"
+
+namespace stator {
+
+struct CaptureReport {
+    Ref<PyCodeObject> code;
+    std::string graph_text;
+    std::size_t nodes = 0;
+    std::vector<std::string> guards;
+    std::vector<std::pair<const char*, double>> times;  // seconds
+    const BreakReport* broken = nullptr;
+};
+
+/// Hands the report to whoever listens in this thread. Never raises.
+void publish(const CaptureReport& report);
+
+/// The same for an error of Stator's own that left the frame uncompiled.
+void report_internal_error(PyCodeObject* code, const std::string& reason);
+
+/// Raises `stator.Unsupported`. Throws PythonError.
+[[noreturn]] void raise_unsupported(const BreakReport& report);
+
+}  // namespace stator

@@ -1,0 +1,114 @@
+/// Which callables of PyTorch become nodes. torch._dynamo has lists of thousands of names for this; the same answers come
+/// from where a callable lives, and are compared with torch._dynamo's in the tests.
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "torch/known.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+using Callables = std::unordered_set<PyObject*>;
+
+/// All C functions that a module or class of PyTorch's extension offers.
+void add_c_functions(Callables& callables, Borrowed<> holder) {
+    Ref<> names = checked(PyObject_Dir(holder));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
+        Ref<> member = Ref<>::steal(PyObject_GetAttr(holder, PyList_GET_ITEM(names.get(), i)));
+        if (!member) {
+            PyErr_Clear();
+            continue;
+        }
+        if (PyCFunction_Check(member.get())) callables.insert(member.release());
+    }
+}
+
+const Callables& c_operations() {
+    static const Callables* operations = [] {
+        auto* made = new Callables();
+        Ref<> extension = checked(PyImport_ImportModule("torch._C"));
+        for (const char* part : {"_VariableFunctions", "_nn", "_linalg", "_fft", "_special", "_sparse", "_nested"}) {
+            Ref<> holder = Ref<>::steal(PyObject_GetAttrString(extension.get(), part));
+            if (holder)
+                add_c_functions(*made, holder.get());
+            else
+                PyErr_Clear();
+        }
+        return made;
+    }();
+    return *operations;
+}
+
+/// Modules of PyTorch whose public Python functions are operations.
+bool holds_operations(std::string_view module) {
+    return module == "torch.nn.functional" || module == "torch.functional" || module == "torch._lowrank" ||
+           module == "torch.signal.windows.windows" || module == "torch.masked._ops";
+}
+
+/// Public functions of torch.nn.functional that torch._dynamo traces into: what they call becomes the nodes.
+bool is_traced_into(std::string_view name) {
+    static const std::unordered_set<std::string_view> names = {
+        "lp_pool3d", "threshold",  "rms_norm",  "linear_cross_entropy", "pad", "triplet_margin_with_distance_loss",
+        "grouped_mm", "scaled_mm", "scaled_grouped_mm",
+    };
+    return names.contains(name);
+}
+
+Role role_of_function(PyObject* function) {
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+    if (module == nullptr || !PyUnicode_CheckExact(module)) return Role::None;
+    std::string_view module_name = utf8(module);
+    if (!module_name.starts_with("torch.")) return Role::None;
+    std::string_view name = utf8(reinterpret_cast<PyFunctionObject*>(function)->func_name);
+    if (module_name == "torch._tensor") {
+        std::string_view qualified = utf8(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+        return qualified.starts_with("Tensor.") ? Role::TensorMethod : Role::None;
+    }
+    if (module_name.starts_with("torch._dynamo.")) {
+        if (module_name == "torch._dynamo.external_utils" && name == "is_compiling") return Role::IsCompiling;
+        if (module_name == "torch._dynamo.mutation_guard" && name == "tag") return Role::Bookkeeping;
+        return Role::None;
+    }
+    if (!holds_operations(module_name) || name.starts_with("_") || is_traced_into(name)) return Role::None;
+    return Role::InGraph;
+}
+
+/// Whether one of torch._dynamo's sets of ids has the callable: what the user said with `allow_in_graph` and
+/// `disallow_in_graph`. As long as torch._dynamo is not imported, nobody has said anything.
+bool is_in_set(PyObject* callable, const char* set) {
+    static PyObject* key = PyUnicode_InternFromString("torch._dynamo.trace_rules");
+    PyObject* rules = PyDict_GetItemWithError(PyImport_GetModuleDict(), key);
+    if (rules == nullptr) return false;
+    ErrorAside aside;
+    Ref<> ids = Ref<>::steal(PyObject_GetAttrString(rules, set));
+    if (ids) ids = Ref<>::steal(PyObject_GetAttrString(ids.get(), "function_ids"));
+    if (!ids || !PyAnySet_Check(ids.get())) {
+        PyErr_Clear();
+        return false;
+    }
+    Ref<> id = Ref<>::steal(PyLong_FromVoidPtr(callable));
+    int found = PySet_Contains(ids.get(), id.get());
+    PyErr_Clear();
+    return found == 1;
+}
+
+}  // namespace
+
+Role role_of(PyObject* callable) {
+    if (PyFunction_Check(callable)) {
+        Role role = role_of_function(callable);
+        if (role != Role::None) return role;
+        if (is_in_set(callable, "_allowed_callable_ids")) return Role::InGraph;
+        if (is_in_set(callable, "_disallowed_callable_ids")) return Role::Disallowed;
+        return role;
+    }
+    if (PyCFunction_Check(callable) && c_operations().contains(callable)) return Role::InGraph;
+    return Role::None;
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,237 @@
+/// Operations of the program becoming nodes of the graph, and the end of a trace.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "shape/infer.h"
+#include "trace/interpreter.h"
+#include "value/constant.h"
+#include "value/sequence.h"
+#include "value/tensor.h"
+
+namespace stator {
+
+namespace {
+
+PyObject* getitem_function() {
+    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "getitem");
+    return function;
+}
+
+}  // namespace
+
+const graph::Location* Interpreter::current_location() {
+    // A frame that waits stays at its line, and so do all below it: only those above a known one are to be done.
+    std::size_t first = frames_.size();
+    const graph::Location* outer = nullptr;
+    while (first > 0) {
+        if (!frames_[first - 1]->is_task) {
+            auto& frame = static_cast<BytecodeFrame&>(*frames_[first - 1]);
+            if (frame.location != nullptr && frame.location->line == frame.line()) {
+                outer = frame.location;
+                break;
+            }
+            if (frame.location != nullptr) {
+                outer = frame.location->caller;
+                --first;
+                break;
+            }
+        }
+        --first;
+    }
+    for (; first < frames_.size(); ++first) {
+        if (frames_[first]->is_task) continue;
+        auto& frame = static_cast<BytecodeFrame&>(*frames_[first]);
+        if (frame.location != nullptr && frame.location->line == frame.line()) continue;
+        PyCodeObject* code = graph_->arena().keep(Ref<PyCodeObject>::share(frame.function->code));
+        frame.location = graph_->arena().make<graph::Location>(code, frame.line(), outer);
+        outer = frame.location;
+    }
+    return outer;
+}
+
+std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& arguments,
+                                                       std::vector<graph::KeywordArgument>* keywords) {
+    tensor_arguments_.clear();
+    std::vector<graph::Argument> positional;
+    positional.reserve(arguments.positional.size());
+    for (Value* value : arguments.positional) {
+        realize(value);
+        positional.push_back(value->as_argument(*this));
+    }
+    keywords->reserve(arguments.keywords.size());
+    for (const Keyword& keyword : arguments.keywords) {
+        realize(keyword.value);
+        keywords->push_back({keyword.name, keyword.value->as_argument(*this)});
+    }
+    return positional;
+}
+
+Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
+    switch (result.kind) {
+        case graph::Result::Kind::None:
+            return none();
+        case graph::Result::Kind::Constant:
+            return fresh(Ref<>::share(result.constant));
+        case graph::Result::Kind::Tensor: {
+            auto* tensor = make<TensorValue>();
+            tensor->node = node;
+            tensor->meta = result.tensor;
+            return tensor;
+        }
+        case graph::Result::Kind::Tuple:
+        case graph::Result::Kind::List: {
+            std::vector<Value*> items;
+            for (std::size_t i = 0; i < result.items.size(); ++i) {
+                const graph::Result& part = result.items[i];
+                if (part.kind == graph::Result::Kind::Constant || part.kind == graph::Result::Kind::None) {
+                    items.push_back(value_of(node, part));
+                    continue;
+                }
+                PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(i)));
+                graph::Node* item = graph_->add(graph::NodeKind::Function, getitem_function(),
+                                                {graph::Argument::of(node), graph::Argument::of_constant(index)});
+                item->result = part;
+                item->location = node->location;
+                items.push_back(value_of(item, part));
+            }
+            if (result.kind == graph::Result::Kind::List) return make_list(*this, std::move(items));
+            return stator::make_tuple(*this, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
+        }
+    }
+    return none();
+}
+
+Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+    std::vector<graph::KeywordArgument> keywords;
+    std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
+    // Tensors are numbered by first appearance.
+    std::vector<TensorValue*> tensors;
+    for (TensorValue* tensor : tensor_arguments_) {
+        bool seen = false;
+        for (TensorValue* before : tensors) seen = seen || before->node == tensor->node;
+        if (!seen) tensors.push_back(tensor);
+    }
+    std::size_t mark = graph_->size();
+    graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
+    const shape::Answer* answer = nullptr;
+    try {
+        torch_room::WithModes modes(modes_);
+        answer = &shape::infer(graph_->arena(), *node);
+    } catch (const PythonError&) {
+        graph_->truncate(mark);
+        TakenError error = TakenError::take();
+        Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+        PyErr_Clear();
+        // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
+        break_graph(BreakKind::ExceptionLeaves, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
+                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
+    }
+    if (answer->status != shape::Status::Ok) {
+        graph_->truncate(mark);
+        break_graph(answer->status == shape::Status::DataDependent ? BreakKind::DataDependent
+                                                                   : BreakKind::UnsupportedTensor,
+                    answer->reason);
+    }
+    node->result = answer->result;
+    node->has_effect = answer->has_effect();
+    node->location = current_location();
+    for (const shape::MetadataChange& change : answer->changed_metadata) {
+        TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
+        on_undo([changed, before = changed->meta] { changed->meta = before; });
+        changed->meta = change.meta;
+    }
+    if (int same = answer->result.same_as_argument; same >= 0) {
+        // The operation gives back its argument: one object for the program, from now on known by the newer node.
+        TensorValue* tensor = tensors.at(static_cast<std::size_t>(same));
+        on_undo([tensor, node = tensor->node, meta = tensor->meta] {
+            tensor->node = node;
+            tensor->meta = meta;
+        });
+        tensor->node = node;
+        tensor->meta = answer->result.tensor;
+        return tensor;
+    }
+    return value_of(node, node->result);
+}
+
+Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
+    return emit(graph::NodeKind::Function, function, arguments);
+}
+
+Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
+    return emit(graph::NodeKind::Method, name, arguments);
+}
+
+graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
+    std::vector<graph::KeywordArgument> keywords;
+    std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
+    graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
+    node->has_effect = true;
+    node->location = current_location();
+    return node;
+}
+
+void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
+    for (std::size_t i = graph_->size(); i-- > 0;) {
+        graph::Node* last = graph_->at(i);
+        if (last->kind == graph::NodeKind::Placeholder) continue;
+        if (last->target == function.get() && !last->has_effect) continue;  // cancelled before
+        if (last->target != function.get()) break;
+        last->has_effect = false;
+        on_undo([last] { last->has_effect = true; });
+        return;
+    }
+    emit_effect(function, arguments);
+}
+
+graph::Node* Interpreter::input(TensorValue* tensor) {
+    std::string name = identifier(*tensor->source);
+    Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+    graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
+    node->result.kind = graph::Result::Kind::Tensor;
+    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
+    inputs_.push_back(tensor);
+    input_nodes_.push_back(node);
+    on_undo([this] {
+        inputs_.pop_back();
+        input_nodes_.pop_back();
+    });
+    return node;
+}
+
+void Interpreter::build_plan() {
+    PlanBuilder plan;
+    int returned = result_->rebuild(plan);
+    plan.add(PlanOp::Return, {returned});
+    auto* outputs = graph_->arena().make<graph::Argument::Items>();
+    for (const void* node : plan.outputs())
+        outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
+    graph_->add(graph::NodeKind::Output, interned("output"), {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
+    graph_->finish();
+    fetched_ = plan.fetched();
+    plan_ = std::move(plan).finish();
+}
+
+Trace Interpreter::take_partial_trace() {
+    Trace trace;
+    trace.guards = std::move(guards_);
+    return trace;
+}
+
+Trace Interpreter::take_trace() {
+    Trace trace;
+    std::unordered_map<const graph::Node*, Source*> sources;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]->source);
+    for (graph::Node* node : graph_->nodes()) {
+        if (node->kind != graph::NodeKind::Placeholder) break;
+        trace.inputs.push_back(sources.at(node));
+    }
+    trace.graph = std::move(graph_);
+    trace.guards = std::move(guards_);
+    trace.plan = std::move(plan_);
+    trace.fetched = std::move(fetched_);
+    trace.instructions = instructions_;
+    return trace;
+}
+
+}  // namespace stator

@@ -1,0 +1,61 @@
+/// The open activations of a trace: frames of Python functions, and tasks of builtins that wait for one.
+#pragma once
+
+#include <vector>
+
+#include "bytecode/code.h"
+#include "value/function.h"
+#include "value/generator.h"
+#include "value/task.h"
+
+namespace stator {
+
+class Interpreter;
+struct BytecodeFrame;
+
+/// Finishes an instruction with the value it waited for.
+using Completion = void (*)(Interpreter& tracer, BytecodeFrame& frame, const bytecode::Instruction& instruction,
+                            Value* result);
+
+/// Something that stands on the stack of the trace and may be waiting for what is above it.
+struct Activation {
+    explicit Activation(bool is_task) : is_task(is_task) {}
+    virtual ~Activation() = default;
+    const bool is_task;
+};
+
+/// A builtin that runs program code in its middle.
+struct TaskFrame final : Activation {
+    explicit TaskFrame(Task task) : Activation(true), task(std::move(task)) {}
+    Task task;
+};
+
+/// A Python function being interpreted: the state that a real frame would have, in values. Enough to fill a real frame
+/// at any instruction.
+struct BytecodeFrame final : Activation, SuspendedFrame {
+    BytecodeFrame() : Activation(false) {}
+
+    FunctionValue* function = nullptr;
+    const bytecode::Code* code = nullptr;
+    bytecode::Index at;            // the instruction under execution
+    std::vector<Value*> slots;     // locals, cells and free variables; null where unbound
+    std::vector<Value*> stack;     // the top one last
+    GeneratorValue* generator = nullptr;
+    // While an instruction waits: how many operands it takes off the stack in the end, and what it does then.
+    int pops = 0;
+    Completion complete = nullptr;
+    Value* held = nullptr;         // a value that the waiting instruction computed already
+    const graph::Location* location = nullptr;  // of the line last used for a node
+
+    Value* top(std::size_t depth = 0) const { return stack[stack.size() - 1 - depth]; }
+    Value* pop() {
+        Value* value = stack.back();
+        stack.pop_back();
+        return value;
+    }
+    void push(Value* value) { stack.push_back(value); }
+    void drop(std::size_t count) { stack.resize(stack.size() - count); }
+    int line() const { return (*code)[at].line; }
+};
+
+}  // namespace stator

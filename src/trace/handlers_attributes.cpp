@@ -1,0 +1,169 @@
+/// Attributes, items and operators.
+#include "cpython/opcodes.h"
+#include "trace/handlers.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/operations.h"
+#include "value/slice.h"
+
+namespace stator::handlers {
+
+using bytecode::Instruction;
+
+namespace {
+
+/// The result is something to call, and stands where CALL expects a callable without a `self` of its own.
+void push_callable(Interpreter& t, BytecodeFrame& frame, const Instruction&, Value* callable) {
+    if (!cpython::kDialect.null_above_callable) frame.push(t.null());
+    frame.push(callable);
+    if (cpython::kDialect.null_above_callable) frame.push(t.null());
+    next(frame);
+}
+
+}  // namespace
+
+void LoadAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    t.finish(frame, operations::get_attribute(t, frame.top(), frame.code->name(instruction.arg)), 1);
+}
+
+void LoadMethod(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    t.finish(frame, operations::get_attribute(t, frame.top(), frame.code->name(instruction.arg)), 1, push_callable);
+}
+
+namespace {
+
+Task super_attribute(Tracer& tracer, Value* super, Value* type, Value* self, PyObject* name, bool two_arguments) {
+    Arguments arguments;
+    if (two_arguments) arguments.positional = {type, self};
+    Value* proxy = nullptr;
+    tracer.realize(super);
+    if (super->object() == reinterpret_cast<PyObject*>(&PySuper_Type) && type->kind == Kind::Class)
+        proxy = tracer.make<SuperValue>(static_cast<ClassValue*>(type)->held, self);
+    else
+        proxy = co_await operations::call(tracer, super, arguments);
+    co_return co_await operations::get_attribute(tracer, proxy, name);
+}
+
+}  // namespace
+
+void LoadSuperAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    t.realize(frame.top(0));
+    Outcome outcome = t.start(super_attribute(t, frame.top(2), frame.top(1), frame.top(0),
+                                              frame.code->name(instruction.arg), (instruction.extra & 2) != 0));
+    t.finish(frame, outcome, 3, (instruction.extra & 1) != 0 ? push_callable : Interpreter::push_result);
+}
+
+void StoreAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Outcome outcome = operations::set_attribute(t, frame.top(0), frame.code->name(instruction.arg), frame.top(1));
+    t.finish(frame, outcome, 2, Interpreter::drop_result);
+}
+
+void DeleteAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Outcome outcome = operations::delete_attribute(t, frame.top(), frame.code->name(instruction.arg));
+    t.finish(frame, outcome, 1, Interpreter::drop_result);
+}
+
+// --- items -------------------------------------------------------------------------------------------------------------
+
+void BinarySubscr(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::get_item(t, frame.top(1), frame.top(0)), 2);
+}
+
+void StoreSubscr(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Outcome outcome = operations::set_item(t, frame.top(1), frame.top(0), frame.top(2));
+    t.finish(frame, outcome, 3, Interpreter::drop_result);
+}
+
+void DeleteSubscr(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::delete_item(t, frame.top(1), frame.top(0)), 2, Interpreter::drop_result);
+}
+
+void BinarySlice(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    auto* slice = t.make<SliceValue>(frame.top(1), frame.top(0), t.none());
+    t.finish(frame, operations::get_item(t, frame.top(2), slice), 3);
+}
+
+void StoreSlice(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    auto* slice = t.make<SliceValue>(frame.top(1), frame.top(0), t.none());
+    t.finish(frame, operations::set_item(t, frame.top(2), slice, frame.top(3)), 4, Interpreter::drop_result);
+}
+
+void BuildSlice(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    bool has_step = instruction.arg == 3;
+    Value* step = has_step ? frame.pop() : t.none();
+    Value* stop = frame.pop();
+    Value* start = frame.pop();
+    frame.push(t.make<SliceValue>(start, stop, step));
+    next(frame);
+}
+
+// --- operators ---------------------------------------------------------------------------------------------------------
+
+void UnaryPositive(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::unary(t, UnaryOperator::Positive, frame.top()), 1);
+}
+
+void UnaryNegative(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::unary(t, UnaryOperator::Negative, frame.top()), 1);
+}
+
+void UnaryInvert(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::unary(t, UnaryOperator::Invert, frame.top()), 1);
+}
+
+namespace {
+
+void push_negated(Interpreter& t, BytecodeFrame& frame, const Instruction&, Value* truth) {
+    frame.push(t.boolean(truth->object() != Py_True));
+    next(frame);
+}
+
+}  // namespace
+
+void UnaryNot(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::truth(t, frame.top()), 1, push_negated);
+}
+
+void ToBool(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::truth(t, frame.top()), 1);
+}
+
+void BinaryOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    constexpr int kInPlaceFrom = 13;  // NB_INPLACE_ADD: the in-place operators follow the others, in the same order
+    Value *left = frame.top(1), *right = frame.top(0);
+    if (instruction.arg >= kInPlaceFrom)
+        t.finish(frame,
+                 operations::in_place(t, static_cast<BinaryOperator>(instruction.arg - kInPlaceFrom), left, right), 2);
+    else
+        t.finish(frame, operations::binary(t, static_cast<BinaryOperator>(instruction.arg), left, right), 2);
+}
+
+namespace {
+
+Task compare_to_bool(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    Value* answer = co_await operations::compare(tracer, op, left, right);
+    co_return co_await operations::truth(tracer, answer);
+}
+
+}  // namespace
+
+void CompareOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto op = static_cast<Comparison>(instruction.arg);
+    Value *left = frame.top(1), *right = frame.top(0);
+    if (instruction.extra == 1)
+        t.finish(frame, t.start(compare_to_bool(t, op, left, right)), 2);
+    else
+        t.finish(frame, operations::compare(t, op, left, right), 2);
+}
+
+void IsOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    bool same = operations::same_object(t, frame.top(1), frame.top(0));
+    t.finish(frame, t.boolean(same != (instruction.arg == 1)), 2);
+}
+
+void ContainsOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Outcome outcome = operations::contains(t, frame.top(0), frame.top(1));
+    t.finish(frame, outcome, 2, instruction.arg == 1 ? push_negated : Interpreter::push_result);
+}
+
+}  // namespace stator::handlers

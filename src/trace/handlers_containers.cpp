@@ -1,0 +1,289 @@
+/// Building and unpacking containers and strings.
+#include "base/python_error.h"
+#include "base/text.h"
+#include "trace/handlers.h"
+#include "value/builtin.h"
+#include "value/constant.h"
+#include "value/dict.h"
+#include "value/operations.h"
+#include "value/sequence.h"
+#include "value/set.h"
+
+namespace stator::handlers {
+
+using bytecode::Instruction;
+
+namespace {
+
+std::vector<Value*> take(BytecodeFrame& frame, int count) {
+    auto first = frame.stack.end() - count;
+    std::vector<Value*> items(first, frame.stack.end());
+    frame.stack.erase(first, frame.stack.end());
+    return items;
+}
+
+Value* at_depth(BytecodeFrame& frame, const Instruction& instruction) {
+    return frame.top(static_cast<std::size_t>(instruction.arg));
+}
+
+}  // namespace
+
+void BuildTuple(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    frame.push(stator::make_tuple(t, take(frame, instruction.arg)));
+    next(frame);
+}
+
+void BuildList(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    frame.push(make_list(t, take(frame, instruction.arg)));
+    next(frame);
+}
+
+void BuildSet(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* set = t.make<SetValue>();
+    for (int i = instruction.arg; i-- > 0;) {
+        Value* item = frame.top(static_cast<std::size_t>(i));
+        t.realize(item);
+        set->table.insert(t, item, nullptr);
+    }
+    t.finish(frame, set, instruction.arg);
+}
+
+void BuildMap(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* dict = t.make<DictValue>();
+    for (int i = instruction.arg; i-- > 0;) {
+        Value* key = frame.top(static_cast<std::size_t>(2 * i + 1));
+        t.realize(key);
+        dict->table.insert(t, key, frame.top(static_cast<std::size_t>(2 * i)));
+    }
+    t.finish(frame, dict, 2 * instruction.arg);
+}
+
+void BuildConstKeyMap(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* keys = cast<TupleValue>(frame.top());
+    auto* dict = t.make<DictValue>();
+    for (int i = 0; i < instruction.arg; ++i)
+        dict->table.insert(t, keys->item(t, static_cast<std::size_t>(i)),
+                           frame.top(static_cast<std::size_t>(instruction.arg - i)));
+    t.finish(frame, dict, instruction.arg + 1);
+}
+
+void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, stator::make_tuple(t, as_sequence(frame.top())->all(t)), 1);
+}
+
+// --- growing the container of a comprehension or display ---------------------------------------------------------------
+
+void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    static_cast<ListValue*>(at_depth(frame, instruction))->append(t, frame.top());
+    t.finish(frame, t.none(), 1, Interpreter::drop_result);
+}
+
+void SetAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    t.realize(frame.top());
+    static_cast<SetValue*>(at_depth(frame, instruction))->table.insert(t, frame.top(), nullptr);
+    t.finish(frame, t.none(), 1, Interpreter::drop_result);
+}
+
+void MapAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* dict = static_cast<DictValue*>(frame.top(static_cast<std::size_t>(instruction.arg) + 1));
+    t.realize(frame.top(1));
+    dict->table.insert(t, frame.top(1), frame.top(0));
+    t.finish(frame, t.none(), 2, Interpreter::drop_result);
+}
+
+namespace {
+
+Task extend_list(Tracer& tracer, ListValue* list, Value* iterable) {
+    auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, iterable));
+    for (Value* item : items->items) list->append(tracer, item);
+    co_return tracer.none();
+}
+
+Task update_set(Tracer& tracer, SetValue* set, Value* iterable) {
+    tracer.realize(iterable);
+    if (auto* other = cast<SetValue>(iterable);
+        other != nullptr && operations::user_method(tracer, iterable, "__iter__") == nullptr) {
+        set->merge(tracer, other);
+        co_return tracer.none();
+    }
+    auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, iterable));
+    for (Value* item : items->items) {
+        tracer.realize(item);
+        set->table.insert(tracer, item, nullptr);
+    }
+    co_return tracer.none();
+}
+
+/// `{**mapping}` and `f(**mapping)`; in the latter a key that is there already is an error that names the callable.
+Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callable) {
+    tracer.realize(mapping);
+    auto* other = cast<DictValue>(mapping);
+    if (other == nullptr || operations::user_method(tracer, mapping, "keys") != nullptr) {
+        Value* method = co_await operations::get_attribute_or(tracer, mapping, tracer.string("keys")->object(), nullptr);
+        if (method == nullptr) {
+            std::string type = mapping->type()->tp_name;
+            if (callable != nullptr)
+                tracer.raise(PyExc_TypeError, callable->print() + "() argument after ** must be a mapping, not " + type);
+            tracer.raise(PyExc_TypeError, "'" + type + "' object is not a mapping");
+        }
+        Value* keys = co_await operations::call(tracer, method, {});
+        auto* list = static_cast<ListValue*>(co_await operations::collect(tracer, keys));
+        for (std::size_t i = 0; i < list->items.size(); ++i) {
+            Value* key = list->items[i];
+            Value* value = co_await operations::get_item(tracer, mapping, key);
+            dict->insert(tracer, key, value);
+        }
+        co_return tracer.none();
+    }
+    other->complete_now(tracer);
+    for (Table::Entry* entry : other->table.entries()) {
+        if (callable != nullptr && dict->find(tracer, entry->key) != nullptr)
+            tracer.raise(PyExc_TypeError, callable->print() + "() got multiple values for keyword argument '" +
+                                              std::string(utf8(entry->key->object())) + "'");
+        dict->insert(tracer, entry->key, other->find(tracer, entry->key));
+    }
+    co_return tracer.none();
+}
+
+}  // namespace
+
+void ListExtend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* list = static_cast<ListValue*>(at_depth(frame, instruction));
+    t.finish(frame, t.start(extend_list(t, list, frame.top())), 1, Interpreter::drop_result);
+}
+
+void SetUpdate(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* set = static_cast<SetValue*>(at_depth(frame, instruction));
+    t.finish(frame, t.start(update_set(t, set, frame.top())), 1, Interpreter::drop_result);
+}
+
+void DictUpdate(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* dict = static_cast<DictValue*>(at_depth(frame, instruction));
+    t.finish(frame, t.start(update_dict(t, dict, frame.top(), nullptr)), 1, Interpreter::drop_result);
+}
+
+void DictMerge(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto* dict = static_cast<DictValue*>(at_depth(frame, instruction));
+    Value* callable = frame.top(static_cast<std::size_t>(instruction.arg) + 2);
+    t.finish(frame, t.start(update_dict(t, dict, frame.top(), callable)), 1, Interpreter::drop_result);
+}
+
+// --- unpacking ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void push_reversed(BytecodeFrame& frame, const std::vector<Value*>& items, std::size_t first, std::size_t last) {
+    for (std::size_t i = last; i-- > first;) frame.push(items[i]);
+}
+
+void unpack(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction, Value* result) {
+    const auto& items = static_cast<ListValue*>(result)->items;
+    auto expected = static_cast<std::size_t>(instruction.arg);
+    if (items.size() > expected)
+        t.raise(PyExc_ValueError, "too many values to unpack (expected " + std::to_string(expected) + ")");
+    if (items.size() < expected)
+        t.raise(PyExc_ValueError, "not enough values to unpack (expected " + std::to_string(expected) + ", got " +
+                                      std::to_string(items.size()) + ")");
+    push_reversed(frame, items, 0, items.size());
+    next(frame);
+}
+
+void unpack_starred(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction, Value* result) {
+    const auto& items = static_cast<ListValue*>(result)->items;
+    auto before = static_cast<std::size_t>(instruction.arg), after = static_cast<std::size_t>(instruction.extra);
+    if (items.size() < before + after)
+        t.raise(PyExc_ValueError, "not enough values to unpack (expected at least " + std::to_string(before + after) +
+                                      ", got " + std::to_string(items.size()) + ")");
+    std::size_t middle_end = items.size() - after;
+    push_reversed(frame, items, middle_end, items.size());
+    frame.push(make_list(t, {items.begin() + static_cast<std::ptrdiff_t>(before),
+                             items.begin() + static_cast<std::ptrdiff_t>(middle_end)}));
+    push_reversed(frame, items, 0, before);
+    next(frame);
+}
+
+Task collect_to_unpack(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    try {
+        co_return co_await operations::collect(tracer, value);
+    } catch (const Raised& raised) {
+        bool has_iteration = value->type()->tp_iter != nullptr || value->type()->tp_as_sequence != nullptr;
+        if (raised.exception->type() != reinterpret_cast<PyTypeObject*>(PyExc_TypeError) || has_iteration) throw;
+    }
+    tracer.raise(PyExc_TypeError, "cannot unpack non-iterable " + std::string(value->type()->tp_name) + " object");
+}
+
+}  // namespace
+
+void UnpackSequence(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, t.start(collect_to_unpack(t, frame.top())), 1, unpack);
+}
+
+void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, t.start(collect_to_unpack(t, frame.top())), 1, unpack_starred);
+}
+
+// --- strings -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kStr = 1, kRepr = 2, kAscii = 3;
+
+Ref<> known(Tracer& tracer, Value* value, const char* what) {
+    tracer.realize(value);
+    Ref<> object = value->as_constant(tracer);
+    if (!object)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           std::string("a value of type ") + type_name(value->type()) + " is " + what);
+    return object;
+}
+
+/// The value as text by `str`, `repr` or `ascii`: the program's own methods are inlined.
+Task converted(Tracer& tracer, Value* value, int conversion) {
+    tracer.realize(value);
+    static PyObject* str_class = reinterpret_cast<PyObject*>(&PyUnicode_Type);
+    static PyObject* repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
+    static PyObject* ascii = PyDict_GetItemString(PyEval_GetBuiltins(), "ascii");
+    PyObject* function = conversion == kStr ? str_class : conversion == kRepr ? repr : ascii;
+    co_return co_await operations::call(tracer, tracer.constant(function), Arguments::of(value));
+}
+
+Task formatted(Tracer& tracer, Value* value, int conversion, Value* spec) {
+    if (conversion != 0) value = co_await tracer.start(converted(tracer, value, conversion));
+    tracer.realize(value);
+    if (spec == nullptr || PyUnicode_GetLength(known(tracer, spec, "a format specification").get()) == 0) {
+        if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
+            co_return co_await operations::call(tracer, method, Arguments::of(value, tracer.string("")));
+        co_return co_await tracer.start(converted(tracer, value, kStr));
+    }
+    if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
+        co_return co_await operations::call(tracer, method, Arguments::of(value, spec));
+    Ref<> object = known(tracer, value, "formatted");
+    Ref<> text = Ref<>::steal(PyObject_Format(object.get(), known(tracer, spec, "a format specification").get()));
+    if (!text) tracer.raise_from_python();
+    co_return tracer.fresh(std::move(text));
+}
+
+}  // namespace
+
+void ConvertValue(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    t.finish(frame, t.start(converted(t, frame.top(), instruction.arg)), 1);
+}
+
+void FormatValue(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    bool has_spec = instruction.extra == 1;
+    Value* value = frame.top(has_spec ? 1 : 0);
+    t.finish(frame, t.start(formatted(t, value, instruction.arg, has_spec ? frame.top() : nullptr)), has_spec ? 2 : 1);
+}
+
+void BuildString(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Ref<> parts = checked(PyTuple_New(instruction.arg));
+    for (int i = 0; i < instruction.arg; ++i) {
+        Value* part = frame.top(static_cast<std::size_t>(instruction.arg - 1 - i));
+        PyTuple_SET_ITEM(parts.get(), i, known(t, part, "a part of a string").release());
+    }
+    Ref<> empty = checked(PyUnicode_FromStringAndSize("", 0));
+    t.finish(frame, t.fresh(checked(PyUnicode_Join(empty.get(), parts.get()))), instruction.arg);
+}
+
+}  // namespace stator::handlers

@@ -1,0 +1,229 @@
+/// `with`, `try`, `raise`, `match`.
+#include "base/names.h"
+#include "base/text.h"
+#include "trace/handlers.h"
+#include "value/attributes.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/dict.h"
+#include "value/exception.h"
+#include "value/operations.h"
+#include "value/sequence.h"
+
+namespace stator::handlers {
+
+using bytecode::Instruction;
+
+// --- with --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A special method bound to the manager, looked up on its class.
+Value* bound_special(Interpreter& t, Value* manager, const char* name) {
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(t, manager->type(), interned(name), &raw);
+    if (raw == nullptr) {
+        std::string type(utf8(Ref<>::steal(PyType_GetQualName(manager->type())).get()));
+        bool is_exit = std::string_view(name) == "__exit__";
+        t.raise(PyExc_TypeError, "'" + type + "' object does not support the context manager protocol" +
+                                     (is_exit ? " (missed __exit__ method)" : ""));
+    }
+    Outcome bound = bind_attribute(t, attribute, raw, manager, manager->type(), interned(name));
+    if (bound.is_pending()) t.break_graph(BreakKind::UnknownObject, "a context manager's method is a descriptor");
+    return bound.value();
+}
+
+void push_exit_and_result(Interpreter&, BytecodeFrame& frame, const Instruction&, Value* result) {
+    frame.push(frame.held);
+    frame.push(result);
+    next(frame);
+}
+
+}  // namespace
+
+void BeforeWith(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* manager = frame.top();
+    t.realize(manager);
+    Value* enter = bound_special(t, manager, "__enter__");
+    frame.held = bound_special(t, manager, "__exit__");
+    t.finish(frame, operations::call(t, enter, {}), 1, push_exit_and_result);
+}
+
+void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* exception = frame.top();
+    Value* exit = frame.top(3);
+    Value* type = t.constant(reinterpret_cast<PyObject*>(exception->type()));
+    t.finish(frame, operations::call(t, exit, Arguments::of(type, exception, traceback_of(t, exception))), 0);
+}
+
+// --- try ---------------------------------------------------------------------------------------------------------------
+
+void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* exception = frame.pop();
+    frame.push(t.handled_here() == nullptr ? t.none() : t.handled_here());
+    frame.push(exception);
+    t.set_handled_exception(exception);
+    next(frame);
+}
+
+void PopExcept(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* previous = frame.pop();
+    t.set_handled_exception(previous->object() == Py_None ? nullptr : previous);
+    next(frame);
+}
+
+namespace {
+
+bool matches(Interpreter& t, Value* exception, Value* pattern) {
+    t.realize(pattern);
+    if (SequenceValue* tuple = as_sequence(pattern); tuple != nullptr) {
+        for (Value* item : tuple->all(t))
+            if (matches(t, exception, item)) return true;
+        return false;
+    }
+    auto* type = cast<ClassValue>(pattern);
+    if (type == nullptr || !PyExceptionClass_Check(type->object()))
+        t.raise(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+    return PyType_IsSubtype(exception->type(), type->held) != 0;
+}
+
+}  // namespace
+
+void CheckExcMatch(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    bool does = matches(t, frame.top(1), frame.top(0));
+    t.finish(frame, t.boolean(does), 1);
+}
+
+void CheckEgMatch(Interpreter& t, BytecodeFrame&, const Instruction&) {
+    cannot(t, "except* is used");
+}
+
+void PrepReraiseStar(Interpreter& t, BytecodeFrame&, const Instruction&) {
+    cannot(t, "except* is used");
+}
+
+void Reraise(Interpreter&, BytecodeFrame& frame, const Instruction&) {
+    throw Raised{frame.top()};
+}
+
+namespace {
+
+Task raise_value(Interpreter& t, Value* value, Value* cause) {
+    t.realize(value);
+    if (auto* type = cast<ClassValue>(value); type != nullptr && PyExceptionClass_Check(type->object())) {
+        value = co_await operations::call(t, type, {});
+        t.realize(value);
+    }
+    if (!PyType_IsSubtype(value->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+        t.raise(PyExc_TypeError, "exceptions must derive from BaseException");
+    auto* exception = cast<ExceptionValue>(value);
+    if (exception == nullptr) t.break_graph(BreakKind::UnknownObject, "an exception from outside is raised");
+    if (cause != nullptr) {
+        t.realize(cause);
+        if (auto* type = cast<ClassValue>(cause); type != nullptr && PyExceptionClass_Check(type->object())) {
+            cause = co_await operations::call(t, type, {});
+        } else if (cause->object() != Py_None && cause->kind != Kind::Exception) {
+            t.raise(PyExc_TypeError, "exception causes must derive from BaseException");
+        }
+        exception->cause = cause->object() == Py_None ? nullptr : cause;
+        exception->suppress_context = true;
+    }
+    if (exception->context == nullptr && t.handled_exception() != exception) exception->context = t.handled_exception();
+    throw Raised{exception};
+}
+
+}  // namespace
+
+void RaiseVarargs(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    if (instruction.arg == 0) {
+        if (t.handled_exception() == nullptr) t.raise(PyExc_RuntimeError, "No active exception to reraise");
+        throw Raised{t.handled_exception()};
+    }
+    bool has_cause = instruction.arg == 2;
+    Outcome outcome = t.start(raise_value(t, frame.top(has_cause ? 1 : 0), has_cause ? frame.top() : nullptr));
+    t.finish(frame, outcome, 0);
+}
+
+// --- match -------------------------------------------------------------------------------------------------------------
+
+void GetLen(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, operations::length(t, frame.top()), 0);
+}
+
+void MatchMapping(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.realize(frame.top());
+    t.finish(frame, t.boolean((frame.top()->type()->tp_flags & Py_TPFLAGS_MAPPING) != 0), 0);
+}
+
+void MatchSequence(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.realize(frame.top());
+    t.finish(frame, t.boolean((frame.top()->type()->tp_flags & Py_TPFLAGS_SEQUENCE) != 0), 0);
+}
+
+namespace {
+
+Task match_keys(Tracer& tracer, Value* subject, TupleValue* keys) {
+    std::vector<Value*> found;
+    for (std::size_t i = 0; i < keys->items.size(); ++i) {
+        Value* key = keys->item(tracer, i);
+        Value* has = co_await operations::contains(tracer, subject, key);
+        if (has->object() != Py_True) co_return tracer.none();
+        Value* value = co_await operations::get_item(tracer, subject, key);
+        found.push_back(value);
+    }
+    co_return stator::make_tuple(tracer, std::move(found));
+}
+
+/// Classes whose single positional pattern is the subject itself.
+bool matches_itself(PyTypeObject* type) {
+    return (type->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0;
+}
+
+Task match_class(Tracer& tracer, Value* subject, Value* pattern, int positional, TupleValue* names) {
+    tracer.realize(subject);
+    tracer.realize(pattern);
+    auto* type = cast<ClassValue>(pattern);
+    if (type == nullptr) tracer.raise(PyExc_TypeError, "called match pattern must be a class");
+    if (!PyType_IsSubtype(subject->type(), type->held)) co_return tracer.none();
+    std::vector<Value*> found;
+    auto count = static_cast<std::size_t>(positional);
+    if (count > 0) {
+        Value* order = co_await operations::get_attribute_or(tracer, type, interned("__match_args__"), nullptr);
+        if (order == nullptr && matches_itself(type->held) && count == 1) {
+            found.push_back(subject);
+        } else {
+            SequenceValue* attributes = order == nullptr ? nullptr : as_sequence(order);
+            std::size_t allowed = attributes == nullptr ? 0 : attributes->all(tracer).size();
+            if (count > allowed)
+                tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type->held))) + "() accepts " +
+                                                  std::to_string(allowed) + " positional sub-pattern" +
+                                                  (allowed == 1 ? "" : "s") + " (" + std::to_string(count) + " given)");
+            for (std::size_t i = 0; i < count; ++i) {
+                PyObject* name = attributes->item(tracer, i)->object();
+                Value* value = co_await operations::get_attribute_or(tracer, subject, name, nullptr);
+                if (value == nullptr) co_return tracer.none();
+                found.push_back(value);
+            }
+        }
+    }
+    for (std::size_t i = 0; i < names->items.size(); ++i) {
+        PyObject* name = names->item(tracer, i)->object();
+        Value* value = co_await operations::get_attribute_or(tracer, subject, name, nullptr);
+        if (value == nullptr) co_return tracer.none();
+        found.push_back(value);
+    }
+    co_return stator::make_tuple(tracer, std::move(found));
+}
+
+}  // namespace
+
+void MatchKeys(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.finish(frame, t.start(match_keys(t, frame.top(1), cast<TupleValue>(frame.top(0)))), 0);
+}
+
+void MatchClass(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    t.finish(frame,
+             t.start(match_class(t, frame.top(2), frame.top(1), instruction.arg, cast<TupleValue>(frame.top(0)))), 3);
+}
+
+}  // namespace stator::handlers

@@ -1,0 +1,436 @@
+#include "trace/interpreter.h"
+
+#include <exception>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "torch/known.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/exception.h"
+#include "value/sequence.h"
+#include "value/tensor.h"
+
+namespace stator {
+
+namespace {
+
+/// Stands on the stack where CPython keeps a NULL.
+struct NullValue final : Value {
+    NullValue() : Value(Kind::Null) {}
+    PyTypeObject* type() const override { return Py_TYPE(Py_None); }
+    std::string print() const override { return "NULL"; }
+};
+
+}  // namespace
+
+Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots)
+    : modes_(torch_room::current_modes()) {
+    null_ = make<NullValue>();
+    depth_limit_ = static_cast<std::size_t>(Py_GetRecursionLimit());
+    auto* object = reinterpret_cast<PyObject*>(function);
+    auto* value = make<FunctionValue>(code);
+    value->outside = object;
+    value->globals = cpython::globals_of(function);
+    value->builtins = cpython::builtins_of(function);
+    value->source = provenance_.function(object);
+    value->source->value = value;
+    BytecodeFrame* frame = new_frame(value);
+    for (int i = 0; i < frame->code->slot_count(); ++i) {
+        if (slots[i] == nullptr) continue;
+        frame->slots[i] = outside(provenance_.slot(i, frame->code->slot_name(i), slots[i]), slots[i]);
+    }
+    label_arguments(slots);
+    frames_.push_back(frame);
+}
+
+void Interpreter::label_arguments(PyObject* const* slots) {
+    const auto& known = torch_room::known();
+    auto& function = *provenance_.roots().front();
+    if (function.object != known.module_call || slots[0] == nullptr) return;
+    // A module is entered at its __call__, whose arguments are `*args, **kwargs`. To the user they are forward's.
+    PyObject* forward = cpython::lookup_in_mro(Py_TYPE(slots[0]), interned("forward"), nullptr);
+    if (forward == nullptr || !PyFunction_Check(forward)) return;
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(forward)->func_module;
+    auto label = [this](Source* source, const std::string& text) {
+        source->label = keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
+    };
+    if (module != nullptr && PyUnicode_Check(module) && utf8(module).starts_with("torch.nn.")) {
+        // torch._dynamo puts a function `inner(*args)` with `fn` in its closure around such modules.
+        label(provenance_.slot(0, nullptr, slots[0]), "L['fn']");
+        return;
+    }
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
+    Source* positional = provenance_.slot(1, nullptr, slots[1]);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots[1]) && i + 1 < code->co_argcount; ++i) {
+        Source* item = provenance_.child(positional, Access::Item, nullptr, static_cast<int>(i),
+                                         PyTuple_GET_ITEM(slots[1], i));
+        label(item, "L[" + short_repr(cpython::slot_name(code, static_cast<int>(i) + 1)) + "]");
+    }
+    Source* named = provenance_.slot(2, nullptr, slots[2]);
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(slots[2], &position, &key, &value))
+        label(provenance_.child(named, Access::DictItem, key, 0, value), "L[" + short_repr(key) + "]");
+}
+
+Interpreter::~Interpreter() {
+    // Tasks may refer to values of the arena: they go first.
+    while (!frames_.empty()) pop_frame();
+}
+
+// --- the loop ----------------------------------------------------------------------------------------------------------
+
+bool Interpreter::run() {
+    try {
+        interpret();
+        build_plan();
+        return true;
+    } catch (const Break& reason) {
+        record_break(reason);
+    } catch (const PythonError&) {
+        TakenError error = TakenError::take();
+        // The user's Ctrl-C is not ours to keep.
+        if (PyErr_GivenExceptionMatches(error.exception(), PyExc_KeyboardInterrupt)) {
+            std::move(error).restore();
+            throw;
+        }
+        Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+        record_break({BreakKind::Internal, type_name(Py_TYPE(error.exception().get())) + " while tracing: " +
+                                               std::string(text ? utf8(text.get()) : "?")});
+    } catch (const Raised& raised) {
+        record_break({BreakKind::ExceptionLeaves, raised.exception->print()});
+    } catch (const std::exception& error) {
+        record_break({BreakKind::Internal, error.what()});
+    }
+    PyErr_Clear();
+    return false;
+}
+
+void Interpreter::interpret() {
+    while (result_ == nullptr) {
+        Value* exception = nullptr;
+        try {
+            step_until_interrupted();
+        } catch (const Raised& raised) {
+            exception = raised.exception;
+        }
+        while (exception != nullptr) {
+            try {
+                Value* current = std::exchange(exception, nullptr);
+                unwind(current);
+            } catch (const Raised& raised) {
+                exception = raised.exception;
+            }
+        }
+    }
+}
+
+void Interpreter::step_until_interrupted() {
+    while (result_ == nullptr) {
+        auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
+        STATOR_DCHECK(!frame.is_task, "a task can't be stepped");
+        if (open_tasks_ == 0) undo_log_.clear();
+        ++instructions_;
+        const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+        kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+    }
+}
+
+void Interpreter::finish(BytecodeFrame& frame, Outcome outcome, int pops, Completion complete) {
+    if (outcome.is_pending()) {
+        frame.pops = pops;
+        frame.complete = complete;
+        return;
+    }
+    frame.drop(static_cast<std::size_t>(pops));
+    complete(*this, frame, (*frame.code)[frame.at], outcome.value());
+}
+
+void Interpreter::push_result(Interpreter&, BytecodeFrame& frame, const bytecode::Instruction&, Value* result) {
+    frame.push(result);
+    frame.at = frame.at.next();
+}
+
+void Interpreter::drop_result(Interpreter&, BytecodeFrame& frame, const bytecode::Instruction&, Value*) {
+    frame.at = frame.at.next();
+}
+
+void Interpreter::count_loop() {
+    constexpr std::size_t kBetweenChecks = 1024, kMostInstructions = 50'000'000;
+    if (++backward_jumps_ % kBetweenChecks != 0) return;
+    checked(PyErr_CheckSignals());
+    if (instructions_ > kMostInstructions)
+        break_graph(BreakKind::Instruction, "a loop runs for tens of millions of instructions");
+}
+
+// --- frames ------------------------------------------------------------------------------------------------------------
+
+BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
+    BytecodeFrame* frame = nullptr;
+    if (free_frames_.empty()) {
+        frame = make<BytecodeFrame>();
+    } else {
+        frame = free_frames_.back();
+        free_frames_.pop_back();
+    }
+    frame->function = function;
+    frame->code = &bytecode::decode(function->code);
+    frame->at = {0};
+    frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
+    frame->stack.clear();
+    frame->generator = nullptr;
+    frame->location = nullptr;
+    return frame;
+}
+
+void Interpreter::pop_frame() {
+    Activation* top = frames_.back();
+    frames_.pop_back();
+    if (top->is_task) {
+        --open_tasks_;
+        delete static_cast<TaskFrame*>(top);
+        return;
+    }
+    auto* frame = static_cast<BytecodeFrame*>(top);
+    if (frame->generator == nullptr) free_frames_.push_back(frame);
+}
+
+Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
+    if (frames_.size() >= depth_limit_)
+        break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
+    if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
+        break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
+    BytecodeFrame* frame = new_frame(function);
+    bind_arguments(*this, function, arguments, frame->slots);
+    frames_.push_back(frame);
+    return Outcome::pending();
+}
+
+Outcome Interpreter::start(Task task) {
+    auto* frame = new TaskFrame(std::move(task));
+    frames_.push_back(frame);
+    ++open_tasks_;
+    frame->task.resume();
+    if (!frame->task.done()) return Outcome::pending();
+    auto& promise = frame->task.promise();
+    Value* result = promise.result;
+    std::exception_ptr failure = promise.failure;
+    pop_frame();
+    if (failure) std::rethrow_exception(failure);
+    return result;
+}
+
+void Interpreter::deliver(Value* value) {
+    while (true) {
+        if (frames_.empty()) {
+            result_ = value;
+            return;
+        }
+        if (!frames_.back()->is_task) {
+            auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
+            frame.drop(static_cast<std::size_t>(frame.pops));
+            frame.complete(*this, frame, (*frame.code)[frame.at], value);
+            return;
+        }
+        auto& frame = static_cast<TaskFrame&>(*frames_.back());
+        frame.task.promise().delivered = value;
+        frame.task.resume();
+        if (!frame.task.done()) return;
+        std::exception_ptr failure = frame.task.promise().failure;
+        value = frame.task.promise().result;
+        pop_frame();
+        if (failure) std::rethrow_exception(failure);
+    }
+}
+
+void Interpreter::unwind(Value* exception) {
+    while (!frames_.empty()) {
+        if (frames_.back()->is_task) {
+            auto& frame = static_cast<TaskFrame&>(*frames_.back());
+            frame.task.promise().delivered_failure = std::make_exception_ptr(Raised{exception});
+            frame.task.resume();
+            if (!frame.task.done()) return;
+            std::exception_ptr failure = frame.task.promise().failure;
+            Value* result = frame.task.promise().result;
+            pop_frame();
+            if (failure) std::rethrow_exception(failure);
+            deliver(result);
+            return;
+        }
+        auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
+        auto* raised = cast<ExceptionValue>(exception);
+        if (raised != nullptr) raised->was_raised = true;
+        if (const bytecode::Handler* handler = frame.code->handler_for(frame.at); handler != nullptr) {
+            if (raised != nullptr && raised->context == nullptr && handled_exception() != exception)
+                raised->context = handled_exception();
+            const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+            frame.stack.resize(static_cast<std::size_t>(handler->depth));
+            if (handler->push_lasti) frame.push(integer(instruction.offset.unit()));
+            frame.push(exception);
+            frame.at = handler->target;
+            return;
+        }
+        if (frames_.size() == 1)
+            break_graph(BreakKind::ExceptionLeaves, exception->print() + " is raised and leaves the function");
+        GeneratorValue* generator = frame.generator;
+        if (generator != nullptr) {
+            generator->finished = true;
+            leave_generator(generator);
+            if (PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) {
+                ExceptionValue* replaced = make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                                                          {string("generator raised StopIteration")});
+                replaced->cause = replaced->context = exception;
+                exception = replaced;
+            }
+        }
+        pop_frame();
+    }
+}
+
+void Interpreter::return_from_frame(BytecodeFrame& frame, Value* value) {
+    if (GeneratorValue* generator = frame.generator; generator != nullptr) {
+        generator->finished = true;
+        leave_generator(generator);
+        generator->returned = value;
+        value = exhausted();
+    }
+    pop_frame();
+    deliver(value);
+}
+
+void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
+    GeneratorValue* generator = frame.generator;
+    generator->frame = &frame;
+    leave_generator(generator);
+    frames_.pop_back();
+    deliver(value);
+}
+
+void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
+    auto* generator = make<GeneratorValue>(&PyGen_Type);
+    generator->name = frame.function->code->co_qualname;
+    generator->frame = &frame;
+    frame.generator = generator;
+    frame.at = frame.at.next();
+    frames_.pop_back();
+    deliver(generator);
+}
+
+Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
+    if (generator->running) raise(PyExc_ValueError, "generator already executing");
+    if (generator->finished) return exhausted();
+    if (frames_.size() >= depth_limit_)
+        break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
+    auto* frame = static_cast<BytecodeFrame*>(generator->frame);
+    if (!generator->started && sent->object() != Py_None)
+        raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
+    enter_generator(generator);
+    frame->location = nullptr;  // it may be another caller than last time
+    frame->push(sent);
+    frames_.push_back(frame);
+    return Outcome::pending();
+}
+
+void Interpreter::enter_generator(GeneratorValue* generator) {
+    generator->running = true;
+    generator->started = true;
+    generator->frame = nullptr;
+    handled_around_.push_back(handled_exception_);
+    handled_exception_ = generator->handled;
+}
+
+void Interpreter::leave_generator(GeneratorValue* generator) {
+    generator->running = false;
+    generator->handled = handled_exception_;
+    handled_exception_ = handled_around_.back();
+    handled_around_.pop_back();
+}
+
+Value* Interpreter::handled_exception() const {
+    if (handled_exception_ != nullptr) return handled_exception_;
+    for (auto around = handled_around_.rbegin(); around != handled_around_.rend(); ++around)
+        if (*around != nullptr) return *around;
+    return nullptr;
+}
+
+BytecodeFrame* Interpreter::innermost() const {
+    for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame)
+        if (!(*frame)->is_task) return static_cast<BytecodeFrame*>(*frame);
+    return nullptr;
+}
+
+FunctionValue* Interpreter::running_function() {
+    return innermost()->function;
+}
+
+Value* Interpreter::local_of_caller(Borrowed<> name) {
+    BytecodeFrame* frame = innermost();
+    for (int i = 0; i < frame->code->slot_count(); ++i) {
+        if (PyUnicode_Compare(frame->code->slot_name(i), name) != 0) continue;
+        Value* value = frame->slots[i];
+        if (auto* cell = value == nullptr ? nullptr : cast<CellValue>(value)) return cell->get(*this);
+        return value;
+    }
+    return nullptr;
+}
+
+Value* Interpreter::first_argument_of_caller() {
+    BytecodeFrame* frame = innermost();
+    if (frame->function->code->co_argcount == 0) raise(PyExc_RuntimeError, "super(): no arguments");
+    Value* value = frame->slots[0];
+    if (auto* cell = value == nullptr ? nullptr : cast<CellValue>(value)) value = cell->get(*this);
+    if (value == nullptr) raise(PyExc_RuntimeError, "super(): arg[0] deleted");
+    return value;
+}
+
+Value* Interpreter::class_cell_of_caller() {
+    Value* cell = local_of_caller(interned("__class__"));
+    if (cell == nullptr) raise(PyExc_RuntimeError, "super(): __class__ cell not found");
+    return cell;
+}
+
+// --- guards and effects ------------------------------------------------------------------------------------------------
+
+void Interpreter::guard(Guard guard) {
+    // A pinned object is itself: nothing to check.
+    if (guard.source->access == Access::Pinned && guard.kind != GuardKind::Length && guard.kind != GuardKind::Keys &&
+        guard.kind != GuardKind::HasNoKey && guard.kind != GuardKind::Elements)
+        return;
+    if (guard.expected != nullptr) keep(Ref<>::share(guard.expected));
+    guards_.push_back(guard);
+}
+
+void Interpreter::will_mutate(Value* value) {
+    if (value->source == nullptr) return;
+    break_graph(BreakKind::OutsideMutation, print(*value->source) + ", which came from outside, is changed");
+}
+
+void Interpreter::set_modes(const torch_room::Modes& modes) {
+    on_undo([this, before = modes_] { modes_ = before; });
+    modes_ = modes;
+}
+
+void Interpreter::name_after(Value* value, Borrowed<> variable) {
+    auto* tensor = cast<TensorValue>(value);
+    if (tensor != nullptr && tensor->node != nullptr && tensor->node->kind != graph::NodeKind::Placeholder)
+        graph_->name_after(tensor->node, utf8(variable));
+}
+
+// --- reports -----------------------------------------------------------------------------------------------------------
+
+void Interpreter::record_break(const Break& reason) {
+    report_.kind = reason.kind;
+    report_.reason = reason.reason;
+    report_.stack.clear();
+    for (auto activation = frames_.rbegin(); activation != frames_.rend(); ++activation) {
+        if ((*activation)->is_task) continue;
+        auto* frame = static_cast<BytecodeFrame*>(*activation);
+        report_.stack.push_back({Ref<PyCodeObject>::share(frame->function->code), frame->line()});
+    }
+    while (!frames_.empty()) pop_frame();
+}
+
+}  // namespace stator

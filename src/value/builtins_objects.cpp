@@ -1,0 +1,489 @@
+/// Builtins about objects and classes: isinstance, getattr, type, super, object's own methods, partial, generators.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "value/attributes.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/dict.h"
+#include "value/exception.h"
+#include "value/function.h"
+#include "value/generator.h"
+#include "value/operations.h"
+#include "value/partial.h"
+#include "value/registry.h"
+#include "value/sequence.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+Arguments without_first(const Arguments& arguments) {
+    return {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+}
+
+// --- classes -----------------------------------------------------------------------------------------------------------
+
+/// Whether a class's answer to `isinstance` is more than a look at the MRO.
+PyObject* own_check(PyTypeObject* type, const char* name) {
+    if (Py_TYPE(type) == &PyType_Type) return nullptr;
+    PyTypeObject* owner = nullptr;
+    PyObject* raw = cpython::lookup_in_mro(Py_TYPE(type), interned(name), &owner);
+    return owner == &PyType_Type ? nullptr : raw;
+}
+
+/// Metaclasses of the standard library and of PyTorch may be asked for real: they look at classes only.
+bool may_ask_for_real(PyObject* check) {
+    if (!PyFunction_Check(check)) return true;
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(check)->func_module;
+    std::string_view name = module == nullptr ? "" : utf8(module);
+    return name == "abc" || name == "typing" || name == "enum" || name.starts_with("torch.");
+}
+
+/// One class of an `isinstance` or `issubclass`: 1, 0, or -1 if the program's own check has to be called.
+int is_subclass_of(Tracer& tracer, PyTypeObject* type, PyTypeObject* of, const char* check_name) {
+    if (PyType_IsSubtype(type, of)) return 1;
+    PyObject* check = own_check(of, check_name);
+    if (check == nullptr) return 0;
+    if (!may_ask_for_real(check)) return -1;
+    int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), reinterpret_cast<PyObject*>(of));
+    if (answer < 0) tracer.raise_from_python();
+    return answer;
+}
+
+Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instance) {
+    tracer.realize(subject);
+    tracer.realize(classes);
+    const char* function = of_instance ? "isinstance" : "issubclass";
+    const char* check_name = of_instance ? "__instancecheck__" : "__subclasscheck__";
+    if (auto* tuple = cast<TupleValue>(classes)) {
+        for (std::size_t i = 0; i < tuple->items.size(); ++i) {
+            Value* answer = co_await tracer.start(check_class(tracer, subject, tuple->item(tracer, i), of_instance));
+            if (answer->object() == Py_True) co_return answer;
+        }
+        co_return tracer.boolean(false);
+    }
+    auto* subject_class = cast<ClassValue>(subject);
+    if (!of_instance && subject_class == nullptr) tracer.raise(PyExc_TypeError, "issubclass() arg 1 must be a class");
+    PyTypeObject* type = of_instance ? subject->type() : subject_class->held;
+    auto* of = cast<ClassValue>(classes);
+    if (of == nullptr) {
+        // `int | str` and the like: looks at classes only.
+        PyObject* real = classes->object();
+        if (real == nullptr)
+            tracer.raise(PyExc_TypeError, std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+        int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), real);
+        if (answer < 0) {
+            PyErr_Clear();
+            tracer.raise(PyExc_TypeError, std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+        }
+        co_return tracer.boolean(answer == 1);
+    }
+    int answer = is_subclass_of(tracer, type, of->held, check_name);
+    if (answer >= 0) co_return tracer.boolean(answer == 1);
+    Value* check = class_attribute(tracer, Py_TYPE(of->held), interned(check_name));
+    Value* said = co_await operations::call(tracer, check, Arguments::of(of, subject));
+    co_return co_await operations::truth(tracer, said);
+}
+
+Outcome builtin_isinstance(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "isinstance", arguments, {"obj", "class_or_tuple"}, 2, 2);
+    return tracer.start(check_class(tracer, bound[0], bound[1], true));
+}
+
+Outcome builtin_issubclass(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "issubclass", arguments, {"cls", "class_or_tuple"}, 2, 2);
+    return tracer.start(check_class(tracer, bound[0], bound[1], false));
+}
+
+Outcome class_type(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is made by calling type()");
+    tracer.realize(arguments.positional[0]);
+    return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
+}
+
+Outcome type_call(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "type.__call__ is called on something else");
+    return construct_instance(tracer, type, without_first(arguments));
+}
+
+Outcome class_super(Tracer& tracer, const Arguments& arguments) {
+    Value* type = arguments.positional.empty() ? tracer.class_cell_of_caller() : arguments.positional[0];
+    tracer.realize(type);
+    auto* start = cast<ClassValue>(type);
+    if (start == nullptr) tracer.raise(PyExc_TypeError, "super() argument 1 must be a type");
+    Value* self = arguments.positional.size() < 2 ? nullptr : arguments.positional[1];
+    if (arguments.positional.empty()) self = tracer.first_argument_of_caller();
+    if (self == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an unbound super object is made");
+    tracer.realize(self);
+    auto* self_class = cast<ClassValue>(self);
+    if (!PyType_IsSubtype(self->type(), start->held) &&
+        (self_class == nullptr || !PyType_IsSubtype(self_class->held, start->held)))
+        tracer.raise(PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+    return tracer.make<SuperValue>(start->held, self);
+}
+
+// --- attributes by name ------------------------------------------------------------------------------------------------
+
+PyObject* attribute_name(Tracer& tracer, Value* value, const char* function) {
+    Ref<> name = value->as_constant(tracer);
+    if (!name || !PyUnicode_Check(name.get()))
+        tracer.raise(PyExc_TypeError, std::string(function) + "(): attribute name must be string");
+    PyObject* owned = name.release();
+    PyUnicode_InternInPlace(&owned);
+    return tracer.keep(Ref<>::steal(owned));
+}
+
+Outcome builtin_getattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "getattr", arguments, {"object", "name", "default"}, 2, 3);
+    PyObject* name = attribute_name(tracer, bound[1], "getattr");
+    if (bound[2] == nullptr) return operations::get_attribute(tracer, bound[0], name);
+    return operations::get_attribute_or(tracer, bound[0], name, bound[2]);
+}
+
+Task has_attribute(Tracer& tracer, Value* object, PyObject* name) {
+    Value* found = co_await operations::get_attribute_or(tracer, object, name, nullptr);
+    co_return tracer.boolean(found != nullptr);
+}
+
+Outcome builtin_hasattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "hasattr", arguments, {"obj", "name"}, 2, 2);
+    return tracer.start(has_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "hasattr")));
+}
+
+Outcome builtin_setattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "setattr", arguments, {"obj", "name", "value"}, 3, 3);
+    return operations::set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
+}
+
+Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "delattr", arguments, {"obj", "name"}, 2, 2);
+    return operations::delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+}
+
+Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "callable", arguments, {"obj"}, 1, 1);
+    tracer.realize(bound[0]);
+    return tracer.boolean(bound[0]->type()->tp_call != nullptr);
+}
+
+Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "vars() is called without arguments");
+    return operations::get_attribute(tracer, arguments.positional[0], interned("__dict__"));
+}
+
+Outcome builtin_globals(Tracer& tracer, const Arguments&) {
+    PyObject* globals = tracer.running_function()->globals;
+    return tracer.outside(tracer.provenance().pinned(globals), globals);
+}
+
+// --- object's own methods ----------------------------------------------------------------------------------------------
+
+Outcome object_init(Tracer& tracer, const Arguments&) {
+    return tracer.none();
+}
+
+Outcome object_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.raise(PyExc_TypeError, "object.__new__(X): X is not a type object");
+    PyTypeObject* base = type->held;
+    if (base->tp_new != PyBaseObject_Type.tp_new && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a C class");
+    return tracer.make<ObjectValue>(base);
+}
+
+ExceptionValue* exception_of(Tracer& tracer, const Arguments& arguments) {
+    auto* exception = arguments.positional.empty() ? nullptr : cast<ExceptionValue>(arguments.positional[0]);
+    if (exception == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a method of an exception from outside is called");
+    return exception;
+}
+
+Outcome exception_init(Tracer& tracer, const Arguments& arguments) {
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    initialise_exception(tracer, exception, without_first(arguments));
+    return tracer.none();
+}
+
+Outcome exception_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an exception is made of something that is no class");
+    return make_exception(tracer, type->held, {arguments.positional.begin() + 1, arguments.positional.end()});
+}
+
+Outcome exception_to_str(Tracer& tracer, const Arguments& arguments) {
+    return exception_str(tracer, exception_of(tracer, arguments));
+}
+
+Outcome exception_to_repr(Tracer& tracer, const Arguments& arguments) {
+    return exception_repr(tracer, exception_of(tracer, arguments));
+}
+
+Outcome exception_with_traceback(Tracer& tracer, const Arguments& arguments) {
+    return exception_of(tracer, arguments);
+}
+
+Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "add_note", arguments, {"self", "note"}, 2, 2);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == nullptr || !PyUnicode_Check(bound[1]->object()))
+        tracer.raise(PyExc_TypeError, "note must be a str, not '" + std::string(bound[1]->type()->tp_name) + "'");
+    Value* notes = exception->own_attribute(tracer, interned("__notes__"));
+    if (notes == nullptr) {
+        notes = make_list(tracer, {});
+        exception->set_own_attribute(tracer, interned("__notes__"), notes);
+    }
+    auto* list = cast<ListValue>(notes);
+    if (list == nullptr) tracer.raise(PyExc_TypeError, "Cannot add note: __notes__ is not a list");
+    list->append(tracer, bound[1]);
+    return tracer.none();
+}
+
+/// Every class of exceptions written in C has these methods in its own dict or a base's.
+void register_exceptions(Handlers& handlers) {
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(PyEval_GetBuiltins(), &position, &name, &value)) {
+        if (!PyExceptionClass_Check(value)) continue;
+        auto* type = reinterpret_cast<PyTypeObject*>(value);
+        if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup))) continue;
+        handlers.add_method(type, "__init__", exception_init);
+        handlers.add_method(type, "__str__", exception_to_str);
+        handlers.add_method(type, "__repr__", exception_to_repr);
+        handlers.add_method(type, "with_traceback", exception_with_traceback);
+        handlers.add_method(type, "add_note", exception_add_note);
+        // What makes more than an instance with its arguments is left to `type.__call__`.
+        if (type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new)
+            handlers.add_method(type, "__new__", exception_new);
+    }
+}
+
+Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__setattr__", arguments, {"self", "name", "value"}, 3, 3);
+    tracer.realize(bound[0]);
+    return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
+}
+
+Outcome object_delattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__delattr__", arguments, {"self", "name"}, 2, 2);
+    tracer.realize(bound[0]);
+    return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+}
+
+Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__getattribute__", arguments, {"self", "name"}, 2, 2);
+    return operations::get_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "getattr"));
+}
+
+Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
+    if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1))) return tracer.boolean(true);
+    return tracer.constant(Py_NotImplemented);
+}
+
+Outcome object_init_subclass(Tracer& tracer, const Arguments&) {
+    return tracer.none();
+}
+
+// --- functools ---------------------------------------------------------------------------------------------------------
+
+Outcome partial_class_call(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const type = PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial");
+    return make_partial(tracer, reinterpret_cast<PyTypeObject*>(type), arguments);
+}
+
+Outcome partial_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "partial.__new__ is called on something else");
+    return make_partial(tracer, type->held, without_first(arguments));
+}
+
+Outcome partial_call(Tracer& tracer, const Arguments& arguments) {
+    return call_partial(tracer, arguments.positional[0], without_first(arguments));
+}
+
+/// `functools.cached_property`: without its lock, which nobody else can hold here.
+Task read_cached_property(Tracer& tracer, Value* property, Value* instance) {
+    Value* name = co_await operations::get_attribute(tracer, property, interned("attrname"));
+    Value* function = co_await operations::get_attribute(tracer, property, interned("func"));
+    tracer.realize(name);
+    if (name->object() == nullptr || !PyUnicode_Check(name->object()))
+        tracer.raise(PyExc_TypeError, "Cannot use cached_property instance without calling __set_name__ on it.");
+    if (Value* cached = instance->own_attribute(tracer, name->object()); cached != nullptr) co_return cached;
+    Value* value = co_await operations::call(tracer, function, Arguments::of(instance));
+    instance->set_own_attribute(tracer, name->object(), value);
+    co_return value;
+}
+
+Outcome cached_property_get(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == Py_None) return bound[0];
+    return tracer.start(read_cached_property(tracer, bound[0], bound[1]));
+}
+
+// --- functions and methods ---------------------------------------------------------------------------------------------
+
+Outcome function_get(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2, 3);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == Py_None) return bound[0];
+    return tracer.make<MethodValue>(bound[0], bound[1]);
+}
+
+Outcome make_method(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.raise(PyExc_TypeError, "method expected 2 arguments, got " + std::to_string(arguments.count()));
+    Value *function = arguments.positional[0], *self = arguments.positional[1];
+    tracer.realize(function);
+    tracer.realize(self);
+    if (function->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "first argument must be callable");
+    if (self->object() == Py_None) tracer.raise(PyExc_TypeError, "instance must not be None");
+    if (function->kind == Kind::Builtin)
+        tracer.break_graph(BreakKind::UnknownFunction, "a method is made of a C function");
+    return tracer.make<MethodValue>(function, self);
+}
+
+/// A cached function is asked for real: what it has computed before it gives back again, the same object each time.
+Outcome cached_function_call(Tracer& tracer, const Arguments& arguments) {
+    Value* self = arguments.positional[0];
+    Arguments rest = without_first(arguments);
+    if (self->object() != nullptr)
+        if (Value* folded = fold(tracer, self->object(), rest); folded != nullptr) return folded;
+    tracer.break_graph(BreakKind::UnknownFunction, "a function with functools.lru_cache is called on values that are not constants");
+}
+
+// --- generators --------------------------------------------------------------------------------------------------------
+
+GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
+    auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
+    if (generator == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a generator from outside is advanced");
+    return generator;
+}
+
+Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
+    bool was_finished = generator->finished;
+    Value* item = co_await tracer.push_generator(generator, sent);
+    if (item != tracer.exhausted()) co_return item;
+    std::vector<Value*> parts;
+    if (!was_finished && generator->returned != nullptr && generator->returned->object() != Py_None)
+        parts.push_back(generator->returned);
+    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
+}
+
+Outcome generator_send(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "send", arguments, {"self", "value"}, 2, 2);
+    return tracer.start(generator_step(tracer, generator_of(tracer, arguments), bound[1]));
+}
+
+Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
+    return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
+}
+
+Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message) {
+    tracer.realize(exception);
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
+        Arguments arguments;
+        if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
+        exception = co_await operations::call(tracer, type, arguments);
+    }
+    if (exception->kind != Kind::Exception)
+        tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
+                                          std::string(exception->type()->tp_name));
+    Value* item = co_await tracer.throw_into_generator(generator, exception);
+    if (item != tracer.exhausted()) co_return item;
+    std::vector<Value*> parts;
+    if (generator->returned != nullptr && generator->returned->object() != Py_None) parts.push_back(generator->returned);
+    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
+}
+
+Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
+    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2]));
+}
+
+Task close_generator(Tracer& tracer, GeneratorValue* generator) {
+    Value* exception = make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
+    try {
+        Value* item = co_await tracer.throw_into_generator(generator, exception);
+        if (item == tracer.exhausted()) co_return tracer.none();
+    } catch (const Raised& raised) {
+        PyTypeObject* type = raised.exception->type();
+        if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) &&
+            !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+            throw;
+        co_return tracer.none();
+    }
+    tracer.raise(PyExc_RuntimeError, "generator ignored GeneratorExit");
+}
+
+Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
+    GeneratorValue* generator = generator_of(tracer, arguments);
+    if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
+    generator->finished = true;
+    return tracer.none();
+}
+
+Outcome prints(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "print() is called");
+}
+
+Outcome does_io(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a file, the console or the debugger is used");
+}
+
+Outcome warns(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a warning is issued");
+}
+
+}  // namespace
+
+void register_objects(Handlers& handlers) {
+    const char* builtins = "builtins";
+    handlers.add(builtins, "isinstance", builtin_isinstance);
+    handlers.add(builtins, "issubclass", builtin_issubclass);
+    handlers.add(builtins, "type", class_type);
+    handlers.add(builtins, "super", class_super);
+    handlers.add(builtins, "getattr", builtin_getattr);
+    handlers.add(builtins, "hasattr", builtin_hasattr);
+    handlers.add(builtins, "setattr", builtin_setattr);
+    handlers.add(builtins, "delattr", builtin_delattr);
+    handlers.add(builtins, "callable", builtin_callable);
+    handlers.add(builtins, "vars", builtin_vars);
+    handlers.add(builtins, "globals", builtin_globals);
+    handlers.add(builtins, "print", prints);
+    for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
+    handlers.add("warnings", "warn", warns);
+    handlers.add("warnings", "warn_explicit", warns);
+
+    handlers.add_method(&PyType_Type, "__call__", type_call);
+    handlers.add_method(&PyBaseObject_Type, "__init__", object_init);
+    handlers.add_method(&PyBaseObject_Type, "__new__", object_new);
+    handlers.add_method(&PyBaseObject_Type, "__setattr__", object_setattr);
+    handlers.add_method(&PyBaseObject_Type, "__delattr__", object_delattr);
+    handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
+    handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);
+    handlers.add_method(&PyBaseObject_Type, "__init_subclass__", object_init_subclass);
+    register_exceptions(handlers);
+
+    handlers.add("functools", "partial", partial_class_call);
+    if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial) {
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__call__", partial_call);
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__new__", partial_new);
+    }
+    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "cached_property")); cached)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__get__", cached_property_get);
+    handlers.add_method(&PyFunction_Type, "__get__", function_get);
+    handlers.add("types", "MethodType", make_method);
+    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper")); cached)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__call__", cached_function_call);
+
+    handlers.add_method(&PyGen_Type, "send", generator_send);
+    handlers.add_method(&PyGen_Type, "__next__", generator_next);
+    handlers.add_method(&PyGen_Type, "close", generator_close);
+    handlers.add_method(&PyGen_Type, "throw", generator_throw);
+}
+
+}  // namespace stator

@@ -1,0 +1,140 @@
+/// `str`, `bytes` and what makes text of values. Methods of strings are done for real on constants.
+#include "base/python_error.h"
+#include "value/calling.h"
+#include "value/iterator.h"
+#include "value/raising.h"
+#include "value/registry.h"
+#include "value/sequence.h"
+#include "value/text.h"
+
+namespace stator {
+
+namespace {
+
+Outcome make_str(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() == 1 && arguments.keywords.empty()) return str_of(tracer, arguments.positional[0]);
+    if (arguments.positional.empty() && arguments.keywords.size() == 1 && arguments.keyword("object") != nullptr)
+        return str_of(tracer, arguments.keyword("object"));
+    if (Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyUnicode_Type), arguments)) return folded;
+    tracer.break_graph(BreakKind::UnknownObject, "a str is decoded from a value that is not known");
+}
+
+Outcome builtin_repr(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "repr", arguments, 1, 1);
+    return repr_of(tracer, arguments.positional[0]);
+}
+
+Outcome builtin_format(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "format", arguments, 1, 2);
+    return format_of(tracer, arguments.positional[0],
+                     arguments.positional.size() == 2 ? arguments.positional[1] : nullptr);
+}
+
+Task join_items(Tracer& tracer, Value* separator, Value* iterable, PyObject* method) {
+    Value* collected = co_await operations::collect(tracer, iterable);
+    const std::vector<Value*>& items = as_sequence(collected)->items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        tracer.realize(items[i]);
+        if (items[i]->kind != Kind::Constant)
+            tracer.raise(PyExc_TypeError, "sequence item " + std::to_string(i) + ": expected str instance, " +
+                                              items[i]->type()->tp_name + " found");
+    }
+    Arguments arguments;
+    arguments.positional.push_back(separator);
+    arguments.positional.push_back(collected);
+    Value* folded = fold(tracer, method, arguments);
+    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "strings are joined that are not all known");
+    co_return folded;
+}
+
+Outcome str_join(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.raise(PyExc_TypeError,
+                     "str.join() takes exactly one argument (" + std::to_string(arguments.count() - 1) + " given)");
+    tracer.realize(arguments.positional[1]);
+    if (!is_iterable(arguments.positional[1])) tracer.raise(PyExc_TypeError, "can only join an iterable");
+    static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyUnicode_Type), "join");
+    return tracer.start(join_items(tracer, arguments.positional[0], arguments.positional[1], method));
+}
+
+/// An argument of `str.format` that is not constant is given as its text where the format asks for nothing but that.
+Task format_texts(Tracer& tracer, PyObject* method, Arguments arguments) {
+    for (std::size_t i = 1; i < arguments.positional.size(); ++i) {
+        tracer.realize(arguments.positional[i]);
+        Ref<> known = arguments.positional[i]->as_constant(tracer);
+        if (known) continue;
+        arguments.positional[i] = co_await format_of(tracer, arguments.positional[i], nullptr);
+    }
+    for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
+        tracer.realize(arguments.keywords[i].value);
+        Ref<> known = arguments.keywords[i].value->as_constant(tracer);
+        if (known) continue;
+        arguments.keywords[i].value = co_await format_of(tracer, arguments.keywords[i].value, nullptr);
+    }
+    Value* folded = fold(tracer, method, arguments);
+    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with an unknown value");
+    co_return folded;
+}
+
+/// Whether the fields of a format ask only for the text of their argument: no attribute, item, conversion or
+/// specification.
+bool has_plain_fields(PyObject* format) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(format, &size);
+    if (text == nullptr) {
+        PyErr_Clear();
+        return false;
+    }
+    bool inside = false;
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        if (text[i] == '{') inside = true;
+        if (text[i] == '}') inside = false;
+        if (inside && (text[i] == ':' || text[i] == '!' || text[i] == '.' || text[i] == '[')) return false;
+    }
+    return true;
+}
+
+Outcome str_format(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyUnicode_Type), "format");
+    if (Value* folded = fold(tracer, method, arguments)) return folded;
+    Value* format = arguments.positional[0];
+    tracer.realize(format);
+    if (format->kind != Kind::Constant || !has_plain_fields(format->object()))
+        tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a value that is not known");
+    return tracer.start(format_texts(tracer, method, arguments));
+}
+
+Task collect_then_fold(Tracer& tracer, PyObject* callable, Value* iterable) {
+    Value* collected = co_await operations::collect(tracer, iterable);
+    Arguments arguments;
+    arguments.positional.push_back(collected);
+    Value* folded = fold(tracer, callable, arguments);
+    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "bytes are made of values that are not known");
+    co_return folded;
+}
+
+Outcome make_bytes(Tracer& tracer, const Arguments& arguments) {
+    auto* callable = reinterpret_cast<PyObject*>(&PyBytes_Type);
+    if (Value* folded = fold(tracer, callable, arguments)) return folded;
+    if (arguments.count() != 1 || arguments.positional.empty())
+        tracer.break_graph(BreakKind::UnknownObject, "bytes are made of a value that is not known");
+    return tracer.start(collect_then_fold(tracer, callable, arguments.positional[0]));
+}
+
+}  // namespace
+
+void register_text(Handlers& handlers) {
+    handlers.add("builtins", "str", make_str);
+    handlers.add("builtins", "bytes", make_bytes);
+    handlers.add("builtins", "repr", builtin_repr);
+    handlers.add("builtins", "format", builtin_format);
+    handlers.add_method(&PyUnicode_Type, "join", str_join);
+    handlers.add_method(&PyUnicode_Type, "format", str_format);
+    handlers.add_pure_class(&PyUnicode_Type);
+    handlers.add_pure_class(&PyBytes_Type);
+    for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type})
+        handlers.add_pure(Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "maketrans")));
+    for (const char* name : {"ord", "chr", "ascii"}) handlers.add_pure("builtins", name);
+}
+
+}  // namespace stator

@@ -1,0 +1,310 @@
+/// PyTorch's own functions that are no operations: modes, queries, and what the compiler's users call.
+#include <unordered_map>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "torch/global_state.h"
+#include "torch/known.h"
+#include "torch/names.h"
+#include "torch/tensor.h"
+#include "value/class.h"
+#include "value/constant.h"
+#include "value/object.h"
+#include "value/operations.h"
+#include "value/registry.h"
+#include "value/sequence.h"
+#include "value/tensor.h"
+#include "value/tensor_attributes.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+Ref<> find(const char* module, const char* name) {
+    Ref<> found = Ref<>::steal(PyImport_ImportModule(module));
+    if (found) found = Ref<>::steal(PyObject_GetAttrString(found.get(), name));
+    if (!found) PyErr_Clear();
+    return found;
+}
+
+Ref<> constant_argument(Tracer& tracer, Value* value, const char* what) {
+    Ref<> object = value == nullptr ? Ref<>() : value->as_constant(tracer);
+    if (!object) tracer.break_graph(BreakKind::UnknownObject, std::string(what) + " is not a constant");
+    return object;
+}
+
+// --- gradients ---------------------------------------------------------------------------------------------------------
+
+Outcome is_grad_enabled(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(tracer.modes().grad);
+}
+
+Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
+    Ref<> wanted = constant_argument(tracer, arguments.positional.at(0), "the grad mode");
+    bool enabled = PyObject_IsTrue(wanted.get()) == 1;
+    torch_room::Modes modes = tracer.modes();
+    if (modes.grad == enabled) return tracer.none();
+    modes.grad = enabled;
+    static PyObject* function = find("torch._C", "_set_grad_enabled").release();
+    tracer.emit_switch(function, Arguments::of(tracer.boolean(enabled)));
+    tracer.set_modes(modes);
+    return tracer.none();
+}
+
+// --- inference mode ----------------------------------------------------------------------------------------------------
+
+Outcome is_inference_mode_enabled(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(tracer.modes().inference);
+}
+
+/// `torch._C._InferenceMode(mode)`: what `torch.inference_mode` enters and leaves.
+struct InferenceModeValue final : Value {
+    explicit InferenceModeValue(bool mode) : Value(Kind::Context), mode(mode) {}
+
+    bool mode;
+    graph::Node* entered = nullptr;
+    torch_room::Modes before;
+
+    PyTypeObject* type() const override {
+        static auto* held = reinterpret_cast<PyTypeObject*>(find("torch._C", "_InferenceMode").release());
+        return held;
+    }
+    std::string print() const override { return "inference mode"; }
+};
+
+Outcome make_inference_mode(Tracer& tracer, const Arguments& arguments) {
+    Ref<> mode = constant_argument(tracer, arguments.positional.at(0), "the inference mode");
+    return tracer.make<InferenceModeValue>(PyObject_IsTrue(mode.get()) == 1);
+}
+
+Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
+    auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
+    static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
+    context->entered = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
+    context->before = tracer.modes();
+    torch_room::Modes modes = context->before;
+    modes.inference = context->mode;
+    if (context->mode) modes.grad = false;
+    tracer.set_modes(modes);
+    return context;
+}
+
+Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
+    auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
+    static PyObject* function = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
+    auto* token = tracer.make<NodeValue>(context->entered);
+    tracer.emit_effect(function, Arguments::of(token));
+    tracer.set_modes(context->before);
+    return tracer.none();
+}
+
+// --- autocast ----------------------------------------------------------------------------------------------------------
+
+/// The kind of device that autocast's functions name by a string.
+torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
+    Ref<> device = Ref<>::steal(
+        PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
+    if (!device) tracer.raise_from_python();
+    return torch_room::as_device(device.get())->kind;
+}
+
+torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& arguments, const char* otherwise) {
+    Value* argument = !arguments.positional.empty() ? arguments.positional[0] : arguments.keyword("device_type");
+    Ref<> device_type = argument == nullptr ? checked(PyUnicode_FromString(otherwise))
+                                            : constant_argument(tracer, argument, "the device of autocast");
+    torch_room::Modes modes = tracer.modes();
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
+    if (autocast == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
+    return *autocast;
+}
+
+Outcome is_autocast_enabled(Tracer& tracer, const Arguments& arguments) {
+    return tracer.boolean(autocast_of(tracer, arguments, "cuda").enabled);
+}
+
+Outcome get_autocast_dtype(Tracer& tracer, const Arguments& arguments) {
+    return tracer.constant(torch_room::dtype_object(autocast_of(tracer, arguments, "cuda").dtype));
+}
+
+Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(tracer.modes().autocast_cache);
+}
+
+/// What is to be put back when an autocast context that was entered is left, by context.
+struct Entered {
+    graph::Node* node;
+    torch_room::Modes before;
+};
+
+/// Entered contexts, kept with the trace's own values: in the attributes that the program can't see.
+struct EnteredValue final : Value {
+    explicit EnteredValue(Entered entered) : Value(Kind::Context), entered(entered) {}
+    Entered entered;
+    PyTypeObject* type() const override { return Py_TYPE(Py_None); }
+    std::string print() const override { return "entered autocast"; }
+};
+
+Value* own(Tracer& tracer, Value* object, const char* name) {
+    Value* value = object->own_attribute(tracer, interned(name));
+    if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an autocast object is not as expected");
+    return value;
+}
+
+Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
+    Value* self = arguments.positional.at(0);
+    tracer.realize(self);
+    Value *device = own(tracer, self, "device"), *dtype = own(tracer, self, "fast_dtype");
+    Value *enabled = own(tracer, self, "_enabled"), *cache = own(tracer, self, "_cache_enabled");
+    Ref<> device_type = constant_argument(tracer, device, "the device of autocast");
+    Ref<> fast_dtype = constant_argument(tracer, dtype, "the dtype of autocast");
+    Ref<> is_enabled = constant_argument(tracer, enabled, "autocast's switch");
+    Ref<> uses_cache = constant_argument(tracer, cache, "autocast's cache");
+    torch_room::Modes before = tracer.modes(), modes = before;
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
+    auto as_dtype = torch_room::as_dtype(fast_dtype.get());
+    if (autocast == nullptr || !as_dtype)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is entered");
+    autocast->enabled = PyObject_IsTrue(is_enabled.get()) == 1;
+    autocast->dtype = *as_dtype;
+    modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
+    static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
+    graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
+    tracer.set_modes(modes);
+    tracer.push_context(self, tracer.make<EnteredValue>(Entered{node, before}));
+    return self;
+}
+
+Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
+    Value* self = arguments.positional.at(0);
+    auto* entered = static_cast<EnteredValue*>(tracer.pop_context(self));
+    static PyObject* function = find("torch.amp.autocast_mode", "_exit_autocast").release();
+    tracer.emit_effect(function, Arguments::of(tracer.make<NodeValue>(entered->entered.node)));
+    tracer.set_modes(entered->entered.before);
+    return tracer.boolean(false);
+}
+
+// --- queries -----------------------------------------------------------------------------------------------------------
+
+Outcome answers_true(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(true);
+}
+
+Outcome answers_false(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(false);
+}
+
+Outcome answers_none(Tracer& tracer, const Arguments&) {
+    return tracer.none();
+}
+
+/// `has_torch_function`: only tensors without a `__torch_function__` of their own are captured.
+bool may_have_torch_function(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (SequenceValue* sequence = as_sequence(value)) {
+        for (Value* item : sequence->all(tracer))
+            if (may_have_torch_function(tracer, item)) return true;
+        return false;
+    }
+    if (value->kind != Kind::Object) return false;
+    Ref<> found = Ref<>::steal(
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(value->type()), "__torch_function__"));
+    if (!found) PyErr_Clear();
+    return bool(found);
+}
+
+Outcome has_torch_function(Tracer& tracer, const Arguments& arguments) {
+    for (Value* value : arguments.positional)
+        if (may_have_torch_function(tracer, value))
+            tracer.break_graph(BreakKind::UnsupportedTensor, "an object with __torch_function__ takes part in an operation");
+    return tracer.boolean(false);
+}
+
+Outcome is_tensor(Tracer& tracer, const Arguments& arguments) {
+    Value* value = arguments.positional.at(0);
+    tracer.realize(value);
+    return tracer.boolean(value->kind == Kind::Tensor);
+}
+
+Task make_size(Tracer& tracer, Value* items) {
+    auto* list = static_cast<SequenceValue*>(co_await operations::collect(tracer, items));
+    co_return make_tuple(tracer, list->all(tracer), torch_room::size_class());
+}
+
+Outcome size_class(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty()) return make_tuple(tracer, {}, torch_room::size_class());
+    return tracer.start(make_size(tracer, arguments.positional[0]));
+}
+
+Outcome runs_backward(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
+}
+
+Outcome changes_random_state(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::OutsideMutation, "the random state of PyTorch is set");
+}
+
+}  // namespace
+
+void register_torch(Handlers& handlers) {
+    register_tensor_methods(handlers);
+    handlers.add("torch", "is_grad_enabled", is_grad_enabled);
+    handlers.add("torch._C", "_set_grad_enabled", set_grad_enabled);
+    handlers.add("torch", "is_inference_mode_enabled", is_inference_mode_enabled);
+    handlers.add("torch._C", "_InferenceMode", make_inference_mode);
+    if (Ref<> inference = find("torch._C", "_InferenceMode"); inference) {
+        auto* type = reinterpret_cast<PyTypeObject*>(inference.get());
+        handlers.add_method(type, "__enter__", enter_inference_mode);
+        handlers.add_method(type, "__exit__", exit_inference_mode);
+    }
+    handlers.add("torch", "is_autocast_enabled", is_autocast_enabled);
+    handlers.add("torch", "get_autocast_dtype", get_autocast_dtype);
+    handlers.add("torch", "is_autocast_cache_enabled", is_autocast_cache_enabled);
+    for (const char* module : {"torch.amp.autocast_mode", "torch.cpu.amp.autocast_mode", "torch.cuda.amp.autocast_mode"}) {
+        Ref<> autocast = find(module, "autocast");
+        if (!autocast) continue;
+        auto* type = reinterpret_cast<PyTypeObject*>(autocast.get());
+        handlers.add_method(type, "__enter__", enter_autocast);
+        handlers.add_method(type, "__exit__", exit_autocast);
+    }
+    for (const char* module : {"torch.compiler", "torch._utils"}) handlers.add(module, "is_compiling", answers_true);
+    handlers.add("torch.compiler", "is_dynamo_compiling", answers_true);
+    handlers.add("torch.compiler", "is_exporting", answers_false);
+    handlers.add("torch._jit_internal", "is_scripting", answers_false);
+    handlers.add("torch.jit", "is_tracing", answers_false);
+    handlers.add("torch._C", "_is_tracing", answers_false);
+    handlers.add("torch._C", "_get_tracing_state", answers_none);
+    handlers.add("torch._C", "_log_api_usage_once", answers_none);
+    handlers.add("torch.onnx", "is_in_onnx_export", answers_false);
+    for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
+        handlers.add("torch._C", name, has_torch_function);
+    handlers.add("torch", "is_tensor", is_tensor);
+    handlers.add("torch", "Size", size_class);
+    handlers.add("torch.autograd", "grad", runs_backward);
+    handlers.add("torch.autograd", "backward", runs_backward);
+    for (const char* name : {"manual_seed", "seed", "set_rng_state"}) handlers.add("torch", name, changes_random_state);
+
+    // Read for real: what they say is guarded with the global state, or can't change while the process runs.
+    for (const char* name :
+         {"get_default_dtype", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
+          "get_float32_matmul_precision", "promote_types", "can_cast", "result_type", "get_default_device",
+          "is_autocast_cpu_enabled", "is_anomaly_enabled", "is_warn_always_enabled", "is_storage"})
+        handlers.add_pure("torch", name);
+    for (const char* name :
+         {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
+          "_get_cudnn_sdp_enabled", "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
+          "_are_functorch_transforms_active", "_is_any_autocast_enabled", "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
+        handlers.add_pure("torch._C", name);
+    for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
+        handlers.add_pure("torch.cuda", name);
+    for (const char* name : {"is_available", "is_initialized"}) handlers.add_pure("torch.distributed", name);
+    handlers.add_pure("torch.amp.autocast_mode", "is_autocast_available");
+    handlers.add_pure("torch.backends.mha", "get_fastpath_enabled");
+    for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})
+        if (Ref<> type = find("torch", name); type && PyType_Check(type.get()))
+            handlers.add_pure_class(reinterpret_cast<PyTypeObject*>(type.release()));
+}
+
+}  // namespace stator

@@ -1,0 +1,230 @@
+#include "value/deque.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "effect/plan.h"
+#include "value/identity.h"
+#include "value/index.h"
+#include "value/operations.h"
+#include "value/raising.h"
+#include "value/rebuilding.h"
+#include "value/sequence.h"
+#include "value/undoable.h"
+
+namespace stator {
+
+namespace {
+
+PyTypeObject* collections_class(const char* name) {
+    Ref<> module = checked(PyImport_ImportModule("_collections"));
+    return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), name)).release());
+}
+
+Task extend_from(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result) {
+    if (iterable == deque) iterable = make_list(tracer, deque->items);
+    Value* iterator = co_await operations::iterate(tracer, iterable);
+    while (true) {
+        Value* item = co_await operations::next(tracer, iterator);
+        if (item == tracer.exhausted()) co_return result;
+        if (left)
+            deque->append_left(tracer, item);
+        else
+            deque->append(tracer, item);
+    }
+}
+
+Task find_in(Tracer& tracer, DequeValue* deque, Value* wanted) {
+    std::size_t changes = deque->changes;
+    for (std::size_t i = 0; i < deque->items.size(); ++i) {
+        Value* answer = co_await same_or_equal(tracer, deque->items[i], wanted);
+        if (is_true(answer)) co_return answer;
+        if (deque->changes != changes) tracer.raise(PyExc_RuntimeError, "deque mutated during iteration");
+    }
+    co_return tracer.boolean(false);
+}
+
+}  // namespace
+
+PyTypeObject* deque_class() {
+    static PyTypeObject* const type = collections_class("deque");
+    return type;
+}
+
+DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest) {
+    auto* deque = tracer.make<DequeValue>(deque_class());
+    deque->items = std::move(items);
+    deque->longest = longest;
+    return deque;
+}
+
+Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result) {
+    return tracer.start(extend_from(tracer, deque, iterable, left, result));
+}
+
+void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents) {
+    tracer.realize(this);
+    tracer.will_mutate(this);
+    tracer.on_undo([this, before = items, count = changes] {
+        items = before;
+        changes = count;
+    });
+    items = std::move(contents);
+    ++changes;
+}
+
+void DequeValue::append(Tracer& tracer, Value* value) {
+    if (longest < 0 || static_cast<Py_ssize_t>(items.size()) < longest) {
+        tracer.realize(this);
+        tracer.will_mutate(this);
+        tracer.on_undo([this] {
+            items.pop_back();
+            --changes;
+        });
+        items.push_back(value);
+        ++changes;
+        return;
+    }
+    std::vector<Value*> contents = items;
+    contents.push_back(value);
+    contents.erase(contents.begin());
+    assign(tracer, std::move(contents));
+}
+
+void DequeValue::append_left(Tracer& tracer, Value* value) {
+    std::vector<Value*> contents = items;
+    contents.insert(contents.begin(), value);
+    if (longest >= 0 && static_cast<Py_ssize_t>(contents.size()) > longest) contents.pop_back();
+    assign(tracer, std::move(contents));
+}
+
+std::size_t DequeValue::position(Tracer& tracer, Value* index) {
+    auto at = as_index(tracer, index);
+    if (!at) {
+        if (has_index_method(index)) expect_index(tracer, index);
+        raise_type_error(tracer, "sequence index must be integer, not ", index, "");
+    }
+    if (*at < 0) *at += static_cast<Py_ssize_t>(items.size());
+    if (*at < 0 || static_cast<std::size_t>(*at) >= items.size())
+        tracer.raise(PyExc_IndexError, "deque index out of range");
+    return static_cast<std::size_t>(*at);
+}
+
+Outcome DequeValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (name.get() == interned("maxlen")) return longest < 0 ? tracer.none() : tracer.integer(longest);
+    return ObjectValue::get_attribute(tracer, name);
+}
+
+Outcome DequeValue::get_item(Tracer& tracer, Value* key) {
+    return items[position(tracer, key)];
+}
+
+void DequeValue::set_item(Tracer& tracer, Value* key, Value* value) {
+    std::size_t at = position(tracer, key);
+    tracer.will_mutate(this);
+    set_undoably(tracer, items, items);
+    items[at] = value;
+}
+
+void DequeValue::delete_item(Tracer& tracer, Value* key) {
+    std::size_t at = position(tracer, key);
+    std::vector<Value*> contents = items;
+    contents.erase(contents.begin() + static_cast<std::ptrdiff_t>(at));
+    assign(tracer, std::move(contents));
+}
+
+Outcome DequeValue::contains(Tracer& tracer, Value* item) {
+    return tracer.start(find_in(tracer, this, item));
+}
+
+Outcome DequeValue::iterate(Tracer& tracer) {
+    static PyTypeObject* const type = collections_class("_deque_iterator");
+    return tracer.make<DequeIterator>(type, this, false);
+}
+
+Value* DequeValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    tracer.realize(other);
+    if (op == BinaryOperator::Add) {
+        auto* deque = cast<DequeValue>(other);
+        if (deque == nullptr) {
+            if (reflected || other->kind == Kind::Object || other->kind == Kind::Tensor) return nullptr;
+            tracer.raise(PyExc_TypeError,
+                         std::string("can only concatenate deque (not \"") + other->type()->tp_name + "\") to deque");
+        }
+        DequeValue* left = reflected ? deque : this;
+        DequeValue* right = reflected ? this : deque;
+        DequeValue* result = make_deque(tracer, left->items, left->longest);
+        for (Value* item : std::vector<Value*>(right->items)) result->append(tracer, item);
+        return result;
+    }
+    if (op == BinaryOperator::Multiply) {
+        auto times = as_index(tracer, other);
+        if (!times) {
+            if (other->kind == Kind::Object || other->kind == Kind::Tensor) return nullptr;
+            raise_type_error(tracer, "can't multiply sequence by non-int of type ", other, "");
+        }
+        DequeValue* result = make_deque(tracer, {}, longest);
+        for (Py_ssize_t i = 0; i < *times; ++i)
+            for (Value* item : items) result->append(tracer, item);
+        return result;
+    }
+    return nullptr;
+}
+
+Value* DequeValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (op != BinaryOperator::Multiply) return nullptr;
+    Value* product = binary(tracer, op, other, false);
+    if (product == nullptr) return nullptr;
+    assign(tracer, static_cast<DequeValue*>(product)->items);
+    return this;
+}
+
+Outcome DequeValue::update(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (op != BinaryOperator::Add) return in_place(tracer, op, other);
+    return extend_deque(tracer, this, other, false, this);
+}
+
+Outcome DequeValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    auto* deque = cast<DequeValue>(other);
+    if (deque == nullptr) return nullptr;
+    return make_list(tracer, items)->compare(tracer, op, make_list(tracer, deque->items));
+}
+
+Py_hash_t DequeValue::hash(Tracer& tracer) {
+    return Value::hash(tracer);
+}
+
+int DequeValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (class_ != deque_class())
+        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+    int to = plan.reserve(this);
+    std::vector<std::int32_t> from{plan.add(PlanOp::List)};
+    if (longest >= 0) from.push_back(plan.constant(checked(PyLong_FromSsize_t(longest))));
+    plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
+    Ref<> append = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(class_), "append"));
+    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append);
+    return to;
+}
+
+std::string DequeValue::print() const {
+    return "deque([" + joined(items, [](Value* item) { return item->print(); }) + "])";
+}
+
+Outcome DequeIterator::next(Tracer& tracer) {
+    if (taken >= deque->items.size() && deque->changes == changes_) return tracer.exhausted();
+    if (deque->changes != changes_) tracer.raise(PyExc_RuntimeError, "deque mutated during iteration");
+    set_undoably(tracer, taken, taken + 1);
+    return reversed ? deque->items[deque->items.size() - taken] : deque->items[taken - 1];
+}
+
+int DequeIterator::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    int over = deque->rebuild(plan);
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));
+    for (std::size_t i = 0; i < taken; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    return to;
+}
+
+}  // namespace stator

@@ -1,0 +1,63 @@
+/// `collections.deque`, made in the trace.
+#pragma once
+
+#include <vector>
+
+#include "value/iterator.h"
+#include "value/object.h"
+
+namespace stator {
+
+struct DequeValue final : ObjectValue {
+    static constexpr Kind kKind = Kind::Deque;
+    explicit DequeValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
+
+    std::vector<Value*> items;
+    Py_ssize_t longest = -1;  // maxlen; -1: none
+    std::size_t changes = 0;  // how often it grew or shrank, for iterators over it
+
+    /// Changes the contents, undoably; what goes beyond `maxlen` falls off at the other end.
+    void assign(Tracer& tracer, std::vector<Value*> contents);
+    void append(Tracer& tracer, Value* value);
+    void append_left(Tracer& tracer, Value* value);
+    /// A position within the items; raises IndexError.
+    std::size_t position(Tracer& tracer, Value* index);
+
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    Outcome get_item(Tracer& tracer, Value* key) override;
+    void set_item(Tracer& tracer, Value* key, Value* value) override;
+    void delete_item(Tracer& tracer, Value* key) override;
+    Outcome contains(Tracer& tracer, Value* item) override;
+    std::ptrdiff_t length(Tracer& tracer) override { return static_cast<std::ptrdiff_t>(items.size()); }
+    bool truth(Tracer& tracer) override { return !items.empty(); }
+    Outcome iterate(Tracer& tracer) override;
+    Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
+    Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
+    Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
+    Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+    std::string print() const override;
+};
+
+/// Over a deque, from either end, while it does not change.
+struct DequeIterator final : IteratorValue {
+    DequeIterator(PyTypeObject* type, DequeValue* deque, bool reversed)
+        : IteratorValue(type), deque(deque), reversed(reversed), changes_(deque->changes) {}
+    DequeValue* deque;
+    bool reversed;
+    std::size_t taken = 0;
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+
+  private:
+    std::size_t changes_;
+};
+
+/// `collections.deque`; borrowed, never freed.
+PyTypeObject* deque_class();
+DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest);
+/// `deque.extend`; pending where the iterable runs the program's code. Gives `result`.
+Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result);
+
+}  // namespace stator

@@ -1,0 +1,373 @@
+#include "value/dict.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "value/attributes.h"
+#include "value/calling.h"
+#include "value/class.h"
+#include "value/identity.h"
+#include "value/operations.h"
+#include "value/raising.h"
+#include "value/rebuilding.h"
+#include "value/sequence.h"
+
+namespace stator {
+
+namespace {
+
+bool is_ordered(const DictValue* dict) {
+    return PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
+}
+
+bool has_default_factory(const DictValue* dict) {
+    return PyType_IsSubtype(dict->class_, default_dict_class()) != 0;
+}
+
+/// Keys of a real dict in the order in which it gives them.
+Ref<> keys_in_order(PyObject* real) {
+    // The linked list of an OrderedDict, not the table below it, says what the order is.
+    Ref<> iterator = checked(PyODict_Check(real) ? PyODict_Type.tp_iter(real) : PyDict_Type.tp_iter(real));
+    return checked(PySequence_Tuple(iterator.get()));
+}
+
+/// Values of keys that only containers hold: a constant is itself, anything else is pinned by the guard on the keys.
+Value* key_value(Tracer& tracer, PyObject* key) {
+    Value* value = tracer.constant(key);
+    tracer.realize(value);
+    return value;
+}
+
+/// The object to look a key up by in a real dict; empty if the key was made in the trace and so cannot be in it.
+Ref<> lookup_object(Tracer& tracer, Value* key) {
+    if (Ref<> constant = key->as_constant(tracer)) return constant;
+    if (key->kind != Kind::Tensor && !compares_by_identity(key->type())) {
+        key->hash(tracer);
+        tracer.break_graph(BreakKind::UnknownObject, "a dict is asked for a key of class " + type_name(key->type()));
+    }
+    if (key->object() == nullptr) return nullptr;
+    if (key->source != nullptr) tracer.guard({GuardKind::Identity, key->source, key->object()});
+    return Ref<>::share(key->object());
+}
+
+Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
+    Value* made = co_await call_with(tracer, factory);
+    dict->insert(tracer, key, made);
+    co_return made;
+}
+
+Task compare_dicts(Tracer& tracer, DictValue* left, DictValue* right, bool ordered, bool wanted) {
+    std::vector<Table::Entry*> entries = left->entries(tracer);
+    for (Table::Entry* entry : entries) {
+        Value* other = right->find(tracer, entry->key);
+        if (other == nullptr) co_return tracer.boolean(!wanted);
+        Value* equal = co_await same_or_equal(tracer, left->value_of(tracer, entry), other);
+        if (!is_true(equal)) co_return tracer.boolean(!wanted);
+    }
+    if (ordered) {
+        std::vector<Table::Entry*> others = right->entries(tracer);
+        for (std::size_t i = 0; i < entries.size() && i < others.size(); ++i)
+            if (!equal_keys(tracer, entries[i]->key, others[i]->key)) co_return tracer.boolean(!wanted);
+    }
+    co_return tracer.boolean(wanted);
+}
+
+Task update_then_self(Tracer& tracer, DictValue* dict, Value* other) {
+    co_await update_dict(tracer, dict, other);
+    co_return dict;
+}
+
+}  // namespace
+
+PyTypeObject* default_dict_class() {
+    static PyTypeObject* const type = [] {
+        Ref<> module = checked(PyImport_ImportModule("collections"));
+        return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), "defaultdict")).release());
+    }();
+    return type;
+}
+
+void DictValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(class_)});
+}
+
+void DictValue::complete_now(Tracer& tracer) {
+    tracer.realize(this);
+    if (complete) return;
+    PyObject* keys = tracer.keep(keys_in_order(outside));
+    tracer.guard({GuardKind::Keys, source, keys});
+    complete = true;
+    tracer.on_undo([this] { complete = false; });
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
+        table.insert(tracer, key_value(tracer, PyTuple_GET_ITEM(keys, i)), nullptr);
+}
+
+Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
+    tracer.realize(this);
+    if (complete) {
+        Table::Entry* entry = table.find(tracer, tracer.constant(key));
+        return entry == nullptr ? nullptr : value_of(tracer, entry);
+    }
+    PyObject* found = PyDict_GetItemWithError(outside, key);
+    if (found == nullptr && PyErr_Occurred()) tracer.raise_from_python();
+    bool is_new = false;
+    Source* child = tracer.provenance().child(source, Access::DictItem, key, 0, found, &is_new);
+    if (is_new) {
+        tracer.keep(Ref<>::share(key.get()));
+        if (found == nullptr)
+            tracer.guard({GuardKind::HasNoKey, source, key});
+        else
+            tracer.guard({GuardKind::Present, child});
+    }
+    return found == nullptr ? nullptr : tracer.outside(child, found);
+}
+
+Value* DictValue::find(Tracer& tracer, Value* key) {
+    tracer.realize(this);
+    tracer.realize(key);
+    if (complete) {
+        Table::Entry* entry = table.find(tracer, key);
+        return entry == nullptr ? nullptr : value_of(tracer, entry);
+    }
+    Ref<> wanted = lookup_object(tracer, key);
+    if (!wanted) return nullptr;
+    return find(tracer, tracer.keep(std::move(wanted)));
+}
+
+Value* DictValue::value_of(Tracer& tracer, Table::Entry* entry) {
+    if (entry->value != nullptr) return entry->value;
+    Ref<> constant = entry->key->as_constant(tracer);
+    PyObject* key = constant && constant.get() != entry->key->object() ? tracer.keep(constant) : entry->key->object();
+    PyObject* found = PyDict_GetItemWithError(outside, key);
+    STATOR_CHECK(found != nullptr, "a dict lost a key while it was traced");
+    Source* child = tracer.provenance().child(source, Access::DictItem, key, 0, found);
+    entry->value = tracer.outside(child, found);
+    tracer.on_undo([entry] { entry->value = nullptr; });
+    return entry->value;
+}
+
+std::vector<Table::Entry*> DictValue::entries(Tracer& tracer) {
+    complete_now(tracer);
+    std::vector<Table::Entry*> live = table.entries();
+    for (Table::Entry* entry : live) value_of(tracer, entry);
+    return live;
+}
+
+void DictValue::insert(Tracer& tracer, Value* key, Value* value) {
+    tracer.realize(this);
+    tracer.will_mutate(this);
+    complete_now(tracer);
+    table.insert(tracer, key, value);
+}
+
+Value* DictValue::remove(Tracer& tracer, Value* key) {
+    if (find(tracer, key) == nullptr) return nullptr;
+    tracer.will_mutate(this);
+    complete_now(tracer);
+    Table::Entry* entry = table.find(tracer, key);
+    Value* value = value_of(tracer, entry);
+    table.erase(tracer, entry);
+    return value;
+}
+
+void DictValue::clear(Tracer& tracer) {
+    tracer.realize(this);
+    tracer.will_mutate(this);
+    complete_now(tracer);
+    table.clear(tracer);
+}
+
+Ref<> DictValue::as_constant(Tracer& tracer) {
+    if (class_ != &PyDict_Type) return nullptr;
+    Ref<> made = checked(PyDict_New());
+    for (Table::Entry* entry : entries(tracer)) {
+        tracer.realize(entry->value);
+        if (entry->value == this) return nullptr;
+        Ref<> key = entry->key->as_constant(tracer), value = key ? entry->value->as_constant(tracer) : Ref<>();
+        if (!key || !value) return nullptr;
+        checked(PyDict_SetItem(made.get(), key.get(), value.get()));
+    }
+    return made;
+}
+
+Outcome DictValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (source == nullptr && name.get() == interned("default_factory") && has_default_factory(this))
+        return default_factory != nullptr ? default_factory : tracer.none();
+    return ObjectValue::get_attribute(tracer, name);
+}
+
+void DictValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (source == nullptr && name.get() == interned("default_factory") && has_default_factory(this)) {
+        tracer.on_undo([this, before = default_factory] { default_factory = before; });
+        default_factory = value;
+        return;
+    }
+    ObjectValue::set_own_attribute(tracer, name, value);
+}
+
+Outcome DictValue::get_item(Tracer& tracer, Value* key) {
+    if (Value* found = find(tracer, key)) return found;
+    if (class_ != &PyDict_Type) {
+        if (Value* missing = operations::user_method(tracer, this, "__missing__"))
+            return operations::call(tracer, missing, Arguments::of(this, key));
+        if (has_default_factory(this)) {
+            Value* factory = get_attribute(tracer, interned("default_factory")).value();
+            if (factory->object() != Py_None) return tracer.start(make_missing(tracer, this, factory, key));
+        }
+    }
+    raise_key_error(tracer, key);
+}
+
+void DictValue::set_item(Tracer& tracer, Value* key, Value* value) {
+    insert(tracer, key, value);
+}
+
+void DictValue::delete_item(Tracer& tracer, Value* key) {
+    if (remove(tracer, key) == nullptr) raise_key_error(tracer, key);
+}
+
+Outcome DictValue::contains(Tracer& tracer, Value* item) {
+    return tracer.boolean(find(tracer, item) != nullptr);
+}
+
+std::ptrdiff_t DictValue::length(Tracer& tracer) {
+    complete_now(tracer);
+    return static_cast<std::ptrdiff_t>(table.size());
+}
+
+bool DictValue::truth(Tracer& tracer) {
+    return length(tracer) != 0;
+}
+
+Outcome DictValue::iterate(Tracer& tracer) {
+    return tracer.make<DictIterator>(tracer, this, DictViewValue::What::Keys, false);
+}
+
+Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    auto* dict = cast<DictValue>(other);
+    if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
+    DictValue* left = reflected ? dict : this;
+    DictValue* right = reflected ? this : dict;
+    // The C subclasses keep their class, others become a plain dict.
+    PyTypeObject* type = is_ordered(this)            ? &PyODict_Type
+                         : has_default_factory(this) ? default_dict_class()
+                                                     : &PyDict_Type;
+    DictValue* merged = copy_dict(tracer, left, type);
+    if (type == default_dict_class())
+        merged->default_factory = get_attribute(tracer, interned("default_factory")).value();
+    merge_dict(tracer, merged, right);
+    return merged;
+}
+
+Value* DictValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
+    auto* dict = cast<DictValue>(other);
+    if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
+    merge_dict(tracer, this, dict);
+    return this;
+}
+
+Outcome DictValue::update(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (op != BinaryOperator::Or) return nullptr;
+    if (cast<DictValue>(other) != nullptr) return in_place(tracer, op, other);
+    return tracer.start(update_then_self(tracer, this, other));
+}
+
+Outcome DictValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (op != Comparison::Equal && op != Comparison::NotEqual) return nullptr;
+    tracer.realize(other);
+    auto* dict = cast<DictValue>(other);
+    if (dict == nullptr) return nullptr;
+    bool wanted = op == Comparison::Equal;
+    if (length(tracer) != dict->length(tracer)) return tracer.boolean(!wanted);
+    return tracer.start(compare_dicts(tracer, this, dict, is_ordered(this) && is_ordered(dict), wanted));
+}
+
+Py_hash_t DictValue::hash(Tracer& tracer) {
+    if (operations::user_method(tracer, this, "__hash__") != nullptr || class_->tp_hash == PyBaseObject_Type.tp_hash)
+        return ObjectValue::hash(tracer);
+    raise_type_error(tracer, "unhashable type: ", this, "");
+}
+
+graph::Argument DictValue::as_argument(Tracer& tracer) {
+    auto* items = tracer.graph_arena().make<graph::Argument::Items>();
+    for (Table::Entry* entry : entries(tracer)) {
+        Ref<> key = entry->key->as_constant(tracer);
+        if (!key)
+            tracer.break_graph(BreakKind::UnknownObject, "a dict with keys that are not constants is an argument");
+        items->keys.push_back(tracer.keep(std::move(key)));
+        tracer.realize(entry->value);
+        items->values.push_back(entry->value->as_argument(tracer));
+    }
+    if (class_ != &PyDict_Type) items->type = class_;
+    return graph::Argument::of_items(graph::Argument::Kind::Dict, items);
+}
+
+int DictValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return rebuild_outside(plan, this);
+    if (owner != nullptr) {
+        int object = owner->rebuild(plan);
+        return rebuild_own_dict(plan, object, this);
+    }
+    std::vector<Value*> parts;
+    for (Table::Entry* entry : table.entries()) {
+        parts.push_back(entry->key);
+        parts.push_back(entry->value);
+    }
+    if (class_ == &PyDict_Type && all_leaves(parts)) {
+        std::vector<std::int32_t> from;
+        from.reserve(parts.size());
+        for (Value* part : parts) from.push_back(part->rebuild(plan));
+        int to = plan.reserve(this);
+        plan.add_to(to, PlanOp::Dict, std::move(from));
+        return to;
+    }
+    int to = plan.reserve(this);
+    if (class_ == &PyDict_Type) {
+        plan.add_to(to, PlanOp::Dict);
+    } else if (class_ == default_dict_class()) {
+        std::vector<std::int32_t> from;
+        if (default_factory != nullptr) from.push_back(default_factory->rebuild(plan));
+        plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
+    } else {
+        plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+        if (default_factory != nullptr)
+            plan.add(PlanOp::SetAttribute, {to, default_factory->rebuild(plan)}, interned("default_factory"));
+    }
+    for (std::size_t i = 0; i < parts.size(); i += 2) {
+        int key = parts[i]->rebuild(plan), value = parts[i + 1]->rebuild(plan);
+        plan.add(PlanOp::SetItem, {to, key, value});
+    }
+    rebuild_attributes(plan, to, this);
+    return to;
+}
+
+std::string DictValue::print() const {
+    std::string name = class_ == &PyDict_Type ? "" : type_name(class_);
+    if (!complete) return source != nullptr ? stator::print(*source) : name + "{...}";
+    static thread_local int depth = 0;
+    if (depth > 3) return name + "{...}";
+    ++depth;
+    std::string text;
+    for (const Table::Entry& entry : table.all()) {
+        if (!entry.live) continue;
+        if (!text.empty()) text += ", ";
+        text += entry.key->print() + ": " + (entry.value == nullptr ? "?" : entry.value->print());
+    }
+    --depth;
+    return name + "{" + text + "}";
+}
+
+DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type) {
+    auto* copy = tracer.make<DictValue>(type);
+    for (Table::Entry* entry : dict->entries(tracer)) copy->table.insert(tracer, entry->key, entry->value);
+    return copy;
+}
+
+void merge_dict(Tracer& tracer, DictValue* target, DictValue* other) {
+    for (Table::Entry* entry : other->entries(tracer)) target->insert(tracer, entry->key, entry->value);
+}
+
+}  // namespace stator

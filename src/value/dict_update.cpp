@@ -1,0 +1,62 @@
+/// `dict.update` and all that takes the same argument.
+#include "base/names.h"
+#include "value/calling.h"
+#include "value/dict.h"
+#include "value/operations.h"
+#include "value/raising.h"
+#include "value/sequence.h"
+
+namespace stator {
+
+namespace {
+
+Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
+    Value* keys = co_await call_method_with(tracer, other, "keys");
+    Value* iterator = co_await operations::iterate(tracer, keys);
+    while (true) {
+        Value* key = co_await operations::next(tracer, iterator);
+        if (key == tracer.exhausted()) co_return tracer.none();
+        Value* value = co_await operations::get_item(tracer, other, key);
+        target->insert(tracer, key, value);
+    }
+}
+
+Task update_from_pairs(Tracer& tracer, DictValue* target, Value* pairs) {
+    Value* iterator = co_await operations::iterate(tracer, pairs);
+    for (std::size_t position = 0;; ++position) {
+        Value* pair = co_await operations::next(tracer, iterator);
+        if (pair == tracer.exhausted()) co_return tracer.none();
+        tracer.realize(pair);
+        if (!is_iterable(pair))
+            tracer.raise(PyExc_TypeError, "cannot convert dictionary update sequence element #" +
+                                              std::to_string(position) + " to a sequence");
+        Value* collected = co_await operations::collect(tracer, pair);
+        const std::vector<Value*>& parts = as_sequence(collected)->items;
+        if (parts.size() != 2)
+            tracer.raise(PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +
+                                               " has length " + std::to_string(parts.size()) + "; 2 is required");
+        target->insert(tracer, parts[0], parts[1]);
+    }
+}
+
+Task update_by_protocol(Tracer& tracer, DictValue* target, Value* other) {
+    Value* keys = co_await operations::get_attribute_or(tracer, other, interned("keys"), tracer.exhausted());
+    if (keys == tracer.exhausted()) co_return co_await tracer.start(update_from_pairs(tracer, target, other));
+    co_return co_await tracer.start(update_from_mapping(tracer, target, other));
+}
+
+}  // namespace
+
+Outcome update_dict(Tracer& tracer, DictValue* target, Value* other) {
+    tracer.realize(other);
+    if (auto* dict = cast<DictValue>(other);
+        dict != nullptr && operations::user_method(tracer, dict, "__iter__") == nullptr) {
+        merge_dict(tracer, target, dict);
+        return tracer.none();
+    }
+    if (as_sequence(other) != nullptr || other->kind == Kind::Iterator || other->kind == Kind::Generator)
+        return tracer.start(update_from_pairs(tracer, target, other));
+    return tracer.start(update_by_protocol(tracer, target, other));
+}
+
+}  // namespace stator

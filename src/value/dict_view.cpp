@@ -1,0 +1,226 @@
+/// Views of dicts and iteration over them.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "effect/plan.h"
+#include "value/attributes.h"
+#include "value/dict.h"
+#include "value/identity.h"
+#include "value/operations.h"
+#include "value/rebuilding.h"
+#include "value/sequence.h"
+#include "value/set.h"
+
+namespace stator {
+
+namespace {
+
+using What = DictViewValue::What;
+
+PyTypeObject* view_class(const DictValue* dict, What what) {
+    bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
+    switch (what) {
+        case What::Keys:
+            return ordered ? &PyODictKeys_Type : &PyDictKeys_Type;
+        case What::Values:
+            return ordered ? &PyODictValues_Type : &PyDictValues_Type;
+        case What::Items:
+            return ordered ? &PyODictItems_Type : &PyDictItems_Type;
+        case What::Proxy:
+            return &PyDictProxy_Type;
+    }
+    return nullptr;
+}
+
+PyTypeObject* iterator_class(const DictValue* dict, What what, bool reversed) {
+    if (PyType_IsSubtype(dict->class_, &PyODict_Type)) return &PyODictIter_Type;
+    switch (what) {
+        case What::Values:
+            return reversed ? &PyDictRevIterValue_Type : &PyDictIterValue_Type;
+        case What::Items:
+            return reversed ? &PyDictRevIterItem_Type : &PyDictIterItem_Type;
+        default:
+            return reversed ? &PyDictRevIterKey_Type : &PyDictIterKey_Type;
+    }
+}
+
+const char* method_of(What what) {
+    return what == What::Keys ? "keys" : what == What::Values ? "values" : "items";
+}
+
+/// A call of `dict.keys` and its like in a plan.
+int rebuild_view(PlanBuilder& plan, DictValue* dict, What what) {
+    int from = dict->rebuild(plan);
+    if (what == What::Proxy) return plan.add(PlanOp::Call, {from}, reinterpret_cast<PyObject*>(&PyDictProxy_Type));
+    bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
+    PyTypeObject* owner = ordered ? &PyODict_Type : &PyDict_Type;
+    Ref<> method = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(owner), method_of(what)));
+    return plan.add(PlanOp::Call, {from}, method);
+}
+
+Task item_in(Tracer& tracer, DictValue* dict, Value* key, Value* value) {
+    Value* found = dict->find(tracer, key);
+    if (found == nullptr) co_return tracer.boolean(false);
+    co_return co_await same_or_equal(tracer, found, value);
+}
+
+Task value_in(Tracer& tracer, DictValue* dict, Value* wanted) {
+    std::vector<Table::Entry*> entries = dict->entries(tracer);
+    for (Table::Entry* entry : entries) {
+        Value* answer = co_await same_or_equal(tracer, dict->value_of(tracer, entry), wanted);
+        if (is_true(answer)) co_return answer;
+    }
+    co_return tracer.boolean(false);
+}
+
+/// What a view is in operations with sets: a set of its items. Null for other values than sets and views.
+SetValue* as_set(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (auto* set = cast<SetValue>(value)) return set;
+    auto* view = cast<DictViewValue>(value);
+    if (view == nullptr || view->what == What::Values || view->what == What::Proxy) return nullptr;
+    return make_set(tracer, *items_now(tracer, view));
+}
+
+}  // namespace
+
+PyTypeObject* DictViewValue::type() const {
+    return view_class(dict, what);
+}
+
+Outcome DictViewValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (what != What::Proxy && name.get() == interned("mapping")) return tracer.make<DictViewValue>(dict, What::Proxy);
+    return Value::get_attribute(tracer, name);
+}
+
+Outcome DictViewValue::get_item(Tracer& tracer, Value* key) {
+    if (what != What::Proxy) return Value::get_item(tracer, key);
+    return operations::get_item(tracer, dict, key);
+}
+
+Outcome DictViewValue::contains(Tracer& tracer, Value* item) {
+    switch (what) {
+        case What::Keys:
+            return dict->contains(tracer, item);
+        case What::Proxy:
+            return operations::contains(tracer, dict, item);
+        case What::Values:
+            return tracer.start(value_in(tracer, dict, item));
+        case What::Items:
+            break;
+    }
+    tracer.realize(item);
+    auto* pair = cast<TupleValue>(item);
+    if (pair == nullptr || pair->length(tracer) != 2) return tracer.boolean(false);
+    return tracer.start(item_in(tracer, dict, pair->item(tracer, 0), pair->item(tracer, 1)));
+}
+
+std::ptrdiff_t DictViewValue::length(Tracer& tracer) {
+    return dict->length(tracer);
+}
+
+bool DictViewValue::truth(Tracer& tracer) {
+    return dict->length(tracer) != 0;
+}
+
+Outcome DictViewValue::iterate(Tracer& tracer) {
+    if (what == What::Proxy) return operations::iterate(tracer, dict);
+    return tracer.make<DictIterator>(tracer, dict, what, false);
+}
+
+Value* DictViewValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    if (what == What::Values) return nullptr;
+    if (what == What::Proxy) {
+        auto* view = cast<DictViewValue>(other);
+        return dict->binary(tracer, op, view != nullptr && view->what == What::Proxy ? view->dict : other, reflected);
+    }
+    if (op != BinaryOperator::And && op != BinaryOperator::Or && op != BinaryOperator::Subtract &&
+        op != BinaryOperator::Xor)
+        return nullptr;
+    // A view takes any iterable on the other side.
+    auto items = items_now(tracer, other);
+    if (!items) {
+        if (!is_iterable(other)) return nullptr;
+        tracer.break_graph(BreakKind::UnknownObject, "a view of a dict meets an iterator of the program's own");
+    }
+    SetValue* mine = as_set(tracer, this);
+    SetValue* theirs = make_set(tracer, std::move(*items));
+    return reflected ? theirs->binary(tracer, op, mine, false) : mine->binary(tracer, op, theirs, false);
+}
+
+Outcome DictViewValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (what == What::Values) return nullptr;
+    if (what == What::Proxy) {
+        auto* view = cast<DictViewValue>(other);
+        return dict->compare(tracer, op, view != nullptr && view->what == What::Proxy ? view->dict : other);
+    }
+    SetValue* theirs = as_set(tracer, other);
+    if (theirs == nullptr) return nullptr;
+    return as_set(tracer, this)->compare(tracer, op, theirs);
+}
+
+Py_hash_t DictViewValue::hash(Tracer& tracer) {
+    if (what == What::Values) return static_cast<Py_hash_t>(reinterpret_cast<std::size_t>(this) >> 4);
+    return Value::hash(tracer);
+}
+
+int DictViewValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return plan.fetch(source);
+    int view = rebuild_view(plan, dict, what);
+    return view;
+}
+
+std::string DictViewValue::print() const {
+    if (what == What::Proxy) return "mappingproxy(" + dict->print() + ")";
+    return dict->print() + "." + method_of(what) + "()";
+}
+
+DictIterator::DictIterator(Tracer& tracer, DictValue* dict, What what, bool reversed)
+    : IteratorValue(iterator_class(dict, what, reversed)), dict(dict), what(what), reversed(reversed) {
+    dict->complete_now(tracer);
+    size_ = dict->table.size();
+    if (reversed) position = dict->table.all().size();
+}
+
+Outcome DictIterator::next(Tracer& tracer) {
+    if (dict == nullptr) return tracer.exhausted();
+    if (dict->table.size() != size_) {
+        bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
+        tracer.raise(PyExc_RuntimeError,
+                     ordered ? "OrderedDict mutated during iteration" : "dictionary changed size during iteration");
+    }
+    tracer.on_undo([this, at = position, count = taken, over = dict] {
+        position = at;
+        taken = count;
+        dict = over;
+    });
+    std::size_t places = dict->table.all().size();
+    Table::Entry* entry = nullptr;
+    while (entry == nullptr && (reversed ? position > 0 : position < places)) {
+        Table::Entry* at = dict->table.at(reversed ? --position : position++);
+        if (at->live) entry = at;
+    }
+    if (entry == nullptr) {
+        dict = nullptr;
+        return tracer.exhausted();
+    }
+    if (taken == size_) tracer.raise(PyExc_RuntimeError, "dictionary keys changed during iteration");
+    ++taken;
+    if (what == What::Keys) return entry->key;
+    Value* value = dict->value_of(tracer, entry);
+    if (what == What::Values) return value;
+    return make_tuple(tracer, {entry->key, value});
+}
+
+int DictIterator::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (dict == nullptr) return IteratorValue::rebuild(plan);
+    int over = what == What::Keys ? dict->rebuild(plan) : rebuild_view(plan, dict, what);
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));
+    for (std::size_t i = 0; i < taken; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    return to;
+}
+
+}  // namespace stator

@@ -1,0 +1,20 @@
+/// Equality of two items as containers see it: the same object, or equal.
+#pragma once
+
+#include <optional>
+
+#include "value/tracer.h"
+
+namespace stator {
+
+/// The answer where it needs none of the program's code and no tensor; nothing where `==` has to be asked.
+std::optional<bool> equal_at_once(Tracer& tracer, Value* left, Value* right);
+/// Whether the bool that an operation gave is True.
+bool is_true(const Value* boolean);
+/// `left is right or left == right`, as a bool value; pending where `__eq__` is the program's own.
+Outcome same_or_equal(Tracer& tracer, Value* left, Value* right);
+
+/// Whether a class leaves `==` and `hash` at what `object` does: by identity.
+bool compares_by_identity(PyTypeObject* type);
+
+}  // namespace stator

@@ -1,0 +1,24 @@
+#include "value/registry.h"
+
+namespace stator {
+
+void register_all(Handlers& handlers) {
+    register_sequences(handlers);
+    register_dicts(handlers);
+    register_sets(handlers);
+    register_deques(handlers);
+    register_protocols(handlers);
+    register_iteration(handlers);
+    register_itertools(handlers);
+    register_groups(handlers);
+    register_ordering(handlers);
+    register_numbers(handlers);
+    register_text(handlers);
+    register_operators(handlers);
+    register_getters(handlers);
+    register_copying(handlers);
+    register_objects(handlers);
+    register_torch(handlers);
+}
+
+}  // namespace stator

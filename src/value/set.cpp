@@ -1,0 +1,412 @@
+#include "value/set.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "effect/plan.h"
+#include "value/operations.h"
+#include "value/raising.h"
+#include "value/rebuilding.h"
+#include "value/sequence.h"
+
+namespace stator {
+
+namespace {
+
+/// The object by which a value can be an element of a real set while tracing; empty if its hash is not known now.
+Ref<> element_object(Tracer& tracer, Value* value) {
+    switch (value->kind) {
+        case Kind::Constant:
+        case Kind::Class:
+        case Kind::Builtin:
+        case Kind::PythonModule:
+            return Ref<>::share(value->object());
+        case Kind::Tuple:
+        case Kind::Set:
+            return value->as_constant(tracer);
+        default:
+            return nullptr;
+    }
+}
+
+PyTypeObject* base_class(const SetValue* set) {
+    return set->is_frozen() ? &PyFrozenSet_Type : &PySet_Type;
+}
+
+/// What `right` is as an argument of a real set's method; empty if an element is not known.
+Ref<> real_operand(Tracer& tracer, Value* right) {
+    if (auto* set = cast<SetValue>(right)) return Ref<>::share(set->real(tracer));
+    Ref<> list = checked(PyList_New(0));
+    for (Value* value : as_sequence(right)->all(tracer)) {
+        tracer.realize(value);
+        value->hash(tracer);
+        Ref<> object = element_object(tracer, value);
+        if (!object) return nullptr;
+        checked(PyList_Append(list.get(), object.get()));
+    }
+    return list;
+}
+
+std::vector<Value*> elements_of(Tracer& tracer, Value* value) {
+    if (auto* set = cast<SetValue>(value)) return set->in_order(tracer);
+    return as_sequence(value)->all(tracer);
+}
+
+/// The elements of `left.name(right)` in an order that stands for Python's where that depends on addresses.
+std::vector<Value*> combined(Tracer& tracer, std::string_view name, SetValue* left, Value* right) {
+    std::vector<Value*> mine = left->in_order(tracer), theirs = elements_of(tracer, right);
+    SetValue* other = make_set(tracer, theirs);
+    std::vector<Value*> result;
+    for (Value* element : mine) {
+        bool shared = name != "union" && other->table.find(tracer, element) != nullptr;
+        if (name == "union" || shared == (name == "intersection")) result.push_back(element);
+    }
+    if (name == "union" || name == "symmetric_difference")
+        for (Table::Entry* entry : other->table.entries())
+            if (left->table.find(tracer, entry->key) == nullptr) result.push_back(entry->key);
+    return result;
+}
+
+const char* method_of(BinaryOperator op) {
+    switch (op) {
+        case BinaryOperator::And:
+            return "intersection";
+        case BinaryOperator::Or:
+            return "union";
+        case BinaryOperator::Subtract:
+            return "difference";
+        case BinaryOperator::Xor:
+            return "symmetric_difference";
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+
+SetValue* make_set(Tracer& tracer, const std::vector<Value*>& elements, PyTypeObject* type) {
+    auto* set = tracer.make<SetValue>(type);
+    for (Value* element : elements) set->table.insert(tracer, element, nullptr);
+    return set;
+}
+
+void SetValue::realize(Tracer& tracer) {
+    ObjectValue::realize(tracer);
+    Ref<> iterator = checked(PyObject_GetIter(outside));
+    std::vector<Value*> elements;
+    while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
+        Value* element = tracer.constant(object);
+        if (!element_object(tracer, element))
+            tracer.break_graph(BreakKind::UnknownObject, "a set from outside has elements that are not constants");
+        elements.push_back(element);
+    }
+    tracer.guard({GuardKind::Elements, source, tracer.keep(checked(PyFrozenSet_New(outside)))});
+    for (Value* element : elements) table.insert(tracer, element, nullptr);
+    real_ = outside;
+}
+
+PyObject* SetValue::real(Tracer& tracer) {
+    tracer.realize(this);
+    if (real_ != nullptr && static_cast<std::size_t>(PySet_GET_SIZE(real_)) == table.size()) return real_;
+    if (unknown_) return nullptr;
+    // A frozenset that nobody else has seen may still be filled.
+    Ref<> made = checked(is_frozen() ? PyFrozenSet_New(nullptr) : PySet_New(nullptr));
+    for (Table::Entry* entry : table.entries()) {
+        Ref<> object = element_object(tracer, entry->key);
+        if (!object) {
+            unknown_ = true;
+            return nullptr;
+        }
+        checked(PySet_Add(made.get(), object.get()));
+    }
+    real_ = tracer.keep(std::move(made));
+    return real_;
+}
+
+/// The real set to change along with this one: never the program's own.
+PyObject* SetValue::twin(Tracer& tracer) {
+    PyObject* known = real(tracer);
+    if (known == nullptr || known != outside) return known;
+    tracer.on_undo([this] { real_ = outside; });
+    real_ = tracer.keep(checked(PySet_New(outside)));
+    return real_;
+}
+
+void SetValue::take_over(Tracer& tracer, Ref<> real_set, SetValue* left, SetValue* right) {
+    real_ = tracer.keep(std::move(real_set));
+    Ref<> iterator = checked(PyObject_GetIter(real_));
+    while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
+        Value* element = tracer.constant(object);
+        for (SetValue* operand : {left, right})
+            if (Table::Entry* entry = operand == nullptr ? nullptr : operand->table.find(tracer, element)) {
+                element = entry->key;
+                break;
+            }
+        table.insert(tracer, element, nullptr);
+    }
+}
+
+std::vector<Value*> SetValue::in_order(Tracer& tracer) {
+    std::vector<Value*> elements;
+    if (PyObject* known = real(tracer)) {
+        Ref<> iterator = checked(PyObject_GetIter(known));
+        while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
+            Table::Entry* entry = table.find(tracer, tracer.constant(object));
+            STATOR_CHECK(entry != nullptr, "a set and its real twin differ");
+            elements.push_back(entry->key);
+        }
+        return elements;
+    }
+    for (Table::Entry* entry : table.entries()) elements.push_back(entry->key);
+    return elements;
+}
+
+void SetValue::add(Tracer& tracer, Value* element) {
+    tracer.realize(this);
+    if (table.find(tracer, element) != nullptr) return;
+    tracer.will_mutate(this);
+    PyObject* other = twin(tracer);
+    table.insert(tracer, element, nullptr);
+    if (other == nullptr) return;
+    Ref<> object = element_object(tracer, element);
+    if (!object) {
+        tracer.on_undo([this] { unknown_ = false; });
+        unknown_ = true;
+        return;
+    }
+    checked(PySet_Add(other, object.get()));
+    tracer.on_undo([other, kept = tracer.keep(std::move(object))] { PySet_Discard(other, kept); });
+}
+
+/// A set is merged as a whole: its size decides how the table grows, and that decides the order.
+void SetValue::merge(Tracer& tracer, SetValue* other) {
+    tracer.realize(this);
+    tracer.will_mutate(this);
+    PyObject* theirs = other->real(tracer);
+    PyObject* mine = theirs == nullptr ? nullptr : twin(tracer);
+    if (mine == nullptr) {
+        for (Value* element : other->in_order(tracer)) add(tracer, element);
+        return;
+    }
+    tracer.on_undo([this, mine, before = tracer.keep(checked(PySet_New(mine)))] {
+        if (real_ == mine) real_ = before;
+    });
+    for (Value* element : other->in_order(tracer))
+        if (table.find(tracer, element) == nullptr) table.insert(tracer, element, nullptr);
+    checked(PyObject_CallMethod(mine, "update", "O", theirs));
+}
+
+bool SetValue::discard(Tracer& tracer, Value* element) {
+    tracer.realize(this);
+    Table::Entry* entry = table.find(tracer, element);
+    if (entry == nullptr) return false;
+    tracer.will_mutate(this);
+    if (PyObject* other = twin(tracer)) {
+        PyObject* kept = tracer.keep(element_object(tracer, entry->key));
+        checked(PySet_Discard(other, kept));
+        tracer.on_undo([other, kept] { PySet_Add(other, kept); });
+    }
+    table.erase(tracer, entry);
+    return true;
+}
+
+void SetValue::clear(Tracer& tracer) {
+    tracer.realize(this);
+    tracer.will_mutate(this);
+    table.clear(tracer);
+    tracer.on_undo([this, before = real_, unknown = unknown_] {
+        real_ = before;
+        unknown_ = unknown;
+    });
+    real_ = nullptr;
+    unknown_ = false;
+}
+
+Value* SetValue::pop(Tracer& tracer) {
+    tracer.realize(this);
+    if (table.size() == 0) return nullptr;
+    tracer.will_mutate(this);
+    Table::Entry* entry = table.entries().front();
+    if (PyObject* other = twin(tracer)) {
+        // A real pop moves the place from which the next one searches.
+        PyObject* object = tracer.keep(checked(PyObject_CallMethod(other, "pop", nullptr)));
+        tracer.on_undo([other, object] { PySet_Add(other, object); });
+        entry = table.find(tracer, tracer.constant(object));
+    }
+    Value* element = entry->key;
+    table.erase(tracer, entry);
+    return element;
+}
+
+Ref<> SetValue::as_constant(Tracer& tracer) {
+    if (class_ != &PySet_Type && class_ != &PyFrozenSet_Type) return nullptr;
+    PyObject* known = real(tracer);
+    if (known == nullptr) return nullptr;
+    return checked(is_frozen() ? PyFrozenSet_New(known) : PySet_New(known));
+}
+
+Outcome SetValue::contains(Tracer& tracer, Value* item) {
+    tracer.realize(this);
+    tracer.realize(item);
+    // A set is looked for as the frozenset that equals it.
+    if (auto* set = cast<SetValue>(item); set != nullptr && !set->is_frozen())
+        item = make_set(tracer, set->in_order(tracer), &PyFrozenSet_Type);
+    return tracer.boolean(table.find(tracer, item) != nullptr);
+}
+
+std::ptrdiff_t SetValue::length(Tracer& tracer) {
+    tracer.realize(this);
+    return static_cast<std::ptrdiff_t>(table.size());
+}
+
+bool SetValue::truth(Tracer& tracer) {
+    return length(tracer) != 0;
+}
+
+Outcome SetValue::iterate(Tracer& tracer) {
+    return tracer.make<SetIterator>(tracer, this);
+}
+
+SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* right) {
+    PyObject* mine = left->real(tracer);
+    Ref<> theirs = mine != nullptr ? real_operand(tracer, right) : Ref<>();
+    if (!theirs) return make_set(tracer, combined(tracer, name, left, right), base_class(left));
+    Ref<> real = checked(PyObject_CallMethod(mine, name, "O", theirs.get()));
+    auto* result = tracer.make<SetValue>(base_class(left));
+    result->take_over(tracer, std::move(real), left, cast<SetValue>(right));
+    return result;
+}
+
+void update_set(Tracer& tracer, const char* name, SetValue* target, Value* other) {
+    tracer.realize(target);
+    tracer.will_mutate(target);
+    std::string_view which = name;
+    if (which == "union") {
+        if (auto* set = cast<SetValue>(other)) return target->merge(tracer, set);
+        for (Value* element : elements_of(tracer, other)) target->add(tracer, element);
+        return;
+    }
+    if (which == "difference") {
+        for (Value* element : elements_of(tracer, other)) target->discard(tracer, element);
+        return;
+    }
+    SetValue* result = combine_sets(tracer, name, target, other);
+    std::vector<Value*> elements = result->in_order(tracer);
+    target->clear(tracer);
+    for (Value* element : elements) target->add(tracer, element);
+}
+
+Value* SetValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    const char* name = method_of(op);
+    auto* set = cast<SetValue>(other);
+    if (name == nullptr || set == nullptr) return nullptr;
+    tracer.realize(set);
+    return reflected ? combine_sets(tracer, name, set, this) : combine_sets(tracer, name, this, set);
+}
+
+Value* SetValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
+    const char* name = method_of(op);
+    auto* set = cast<SetValue>(other);
+    if (name == nullptr || set == nullptr || is_frozen()) return nullptr;
+    update_set(tracer, name, this, set);
+    return this;
+}
+
+bool is_subset(Tracer& tracer, SetValue* left, SetValue* right) {
+    if (left->length(tracer) > right->length(tracer)) return false;
+    return std::ranges::all_of(left->table.entries(),
+                               [&](Table::Entry* entry) { return right->table.find(tracer, entry->key) != nullptr; });
+}
+
+Outcome SetValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    tracer.realize(this);
+    tracer.realize(other);
+    auto* set = cast<SetValue>(other);
+    if (set == nullptr) return nullptr;
+    std::ptrdiff_t mine = length(tracer), theirs = set->length(tracer);
+    switch (op) {
+        case Comparison::Equal:
+            return tracer.boolean(mine == theirs && is_subset(tracer, this, set));
+        case Comparison::NotEqual:
+            return tracer.boolean(mine != theirs || !is_subset(tracer, this, set));
+        case Comparison::LessEqual:
+            return tracer.boolean(is_subset(tracer, this, set));
+        case Comparison::Less:
+            return tracer.boolean(mine < theirs && is_subset(tracer, this, set));
+        case Comparison::GreaterEqual:
+            return tracer.boolean(is_subset(tracer, set, this));
+        case Comparison::Greater:
+            return tracer.boolean(theirs < mine && is_subset(tracer, set, this));
+    }
+    return nullptr;
+}
+
+Py_hash_t SetValue::hash(Tracer& tracer) {
+    if (!is_frozen()) raise_type_error(tracer, "unhashable type: ", this, "");
+    if (PyObject* known = real(tracer)) {
+        Ref<> frozen = checked(PyFrozenSet_New(known));
+        return PyObject_Hash(frozen.get());
+    }
+    std::size_t mixed = table.size();
+    for (Table::Entry* entry : table.entries()) mixed ^= static_cast<std::size_t>(entry->hash) * 1927868237u;
+    return static_cast<Py_hash_t>(mixed >> 1);
+}
+
+graph::Argument SetValue::as_argument(Tracer& tracer) {
+    Ref<> known = as_constant(tracer);
+    if (!known) return ObjectValue::as_argument(tracer);
+    return graph::Argument::of_constant(tracer.keep(std::move(known)));
+}
+
+int SetValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return rebuild_outside(plan, this);
+    std::vector<std::int32_t> elements;
+    for (Table::Entry* entry : table.entries()) elements.push_back(entry->key->rebuild(plan));
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    if (class_ == &PySet_Type || class_ == &PyFrozenSet_Type) {
+        plan.add_to(to, is_frozen() ? PlanOp::Frozenset : PlanOp::Set, std::move(elements));
+    } else if (!is_frozen()) {
+        plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+        for (std::int32_t element : elements) plan.add(PlanOp::Add, {to, element});
+    } else {
+        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+    }
+    rebuild_attributes(plan, to, this);
+    return to;
+}
+
+std::string SetValue::print() const {
+    if (!realized) return source != nullptr ? stator::print(*source) : "{...}";
+    std::string text;
+    for (const Table::Entry& entry : table.all())
+        if (entry.live) text += (text.empty() ? "" : ", ") + entry.key->print();
+    if (class_ == &PySet_Type && !text.empty()) return "{" + text + "}";
+    return type_name(class_) + "(" + (text.empty() ? "" : "{" + text + "}") + ")";
+}
+
+SetIterator::SetIterator(Tracer& tracer, SetValue* set)
+    : IteratorValue(&PySetIter_Type), set(set), elements(set->in_order(tracer)) {}
+
+Outcome SetIterator::next(Tracer& tracer) {
+    if (set == nullptr) return tracer.exhausted();
+    if (set->table.size() != elements.size()) tracer.raise(PyExc_RuntimeError, "Set changed size during iteration");
+    if (position >= elements.size()) {
+        tracer.on_undo([this, before = set] { set = before; });
+        set = nullptr;
+        return tracer.exhausted();
+    }
+    tracer.on_undo([this] { --position; });
+    return elements[position++];
+}
+
+int SetIterator::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (set == nullptr) return rebuild_iterator(plan, this, plan.add(PlanOp::Set), 0);
+    return rebuild_iterator(plan, this, set->rebuild(plan), position);
+}
+
+}  // namespace stator

@@ -1,0 +1,165 @@
+#include "value/tensor.h"
+
+#include "base/names.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/names.h"
+#include "torch/tensor.h"
+#include "value/attributes.h"
+#include "value/builtin.h"
+#include "value/constant.h"
+#include "value/function.h"
+#include "value/iterator.h"
+#include "value/sequence.h"
+#include "value/tensor_attributes.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+/// What may stand beside a tensor in an operator.
+bool is_operand(Value* value) {
+    if (value->kind == Kind::Tensor) return true;
+    PyObject* object = value->kind == Kind::Constant ? value->object() : nullptr;
+    return object != nullptr && (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object));
+}
+
+/// Whether a class brings its own meaning of operations.
+bool is_plain_class(PyTypeObject* type) {
+    return type == torch_room::tensor_class() || type == torch_room::parameter_class();
+}
+
+}  // namespace
+
+void TensorValue::realize(Tracer& tracer) {
+    if (!is_plain_class(Py_TYPE(outside)))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
+    if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
+    meta = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
+    node = tracer.input(this);
+}
+
+PyTypeObject* TensorValue::type() const {
+    if (outside != nullptr) return Py_TYPE(outside);
+    return meta != nullptr && meta->python_class != nullptr ? meta->python_class : torch_room::tensor_class();
+}
+
+Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (Value* known = tensor_attribute(tracer, this, name); known != nullptr) return known;
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, type(), name, &raw);
+    if (raw != nullptr && (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type ||
+                           Py_TYPE(raw) == &PyWrapperDescr_Type))
+        return tracer.make<MethodValue>(attribute, this);
+    if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
+    if (raw == nullptr && outside != nullptr && source != nullptr) {
+        PyObject* dict = cpython::instance_dict(outside);
+        PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
+        Source* holder = tracer.provenance().child(source, Access::InstanceDict, nullptr, 0, dict);
+        bool is_new = false;
+        Source* place = tracer.provenance().child(holder, Access::DictItem, name, 0, held, &is_new);
+        if (is_new) tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});
+        if (held != nullptr) return tracer.outside(place, held);
+    }
+    if (raw == nullptr) raise_no_attribute(tracer, this, name);
+    tracer.break_graph(BreakKind::UnsupportedTensor, "attribute '" + std::string(utf8(name)) + "' of a tensor is read");
+}
+
+void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
+    tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
+}
+
+Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {
+    return Value::call(tracer, arguments);
+}
+
+namespace {
+
+PyObject* getitem_function() {
+    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "getitem");
+    return function;
+}
+
+PyObject* setitem_function() {
+    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "setitem");
+    return function;
+}
+
+}  // namespace
+
+Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
+    return tracer.emit_function(getitem_function(), Arguments::of(this, key));
+}
+
+void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
+    tracer.emit_function(setitem_function(), Arguments::of(this, key, value));
+}
+
+std::ptrdiff_t TensorValue::length(Tracer& tracer) {
+    if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "len() of a 0-d tensor");
+    return meta->sizes[0].value();
+}
+
+bool TensorValue::truth(Tracer& tracer) {
+    tracer.break_graph(BreakKind::DataDependent, "the truth of a tensor is asked");
+}
+
+Outcome TensorValue::iterate(Tracer& tracer) {
+    if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "iteration over a 0-d tensor");
+    std::vector<Value*> rows;
+    for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
+        rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
+    return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
+}
+
+Outcome TensorValue::contains(Tracer& tracer, Value*) {
+    tracer.break_graph(BreakKind::DataDependent, "a tensor is searched for a value");
+}
+
+Value* TensorValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    if (!is_operand(other)) return nullptr;
+    PyObject* function = operator_function(op, false);
+    return reflected ? tracer.emit_function(function, Arguments::of(other, this))
+                     : tracer.emit_function(function, Arguments::of(this, other));
+}
+
+Value* TensorValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (!is_operand(other)) return nullptr;
+    return tracer.emit_function(operator_function(op, true), Arguments::of(this, other));
+}
+
+Value* TensorValue::unary(Tracer& tracer, UnaryOperator op) {
+    return tracer.emit_function(operator_function(op), Arguments::of(this));
+}
+
+Outcome TensorValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (!is_operand(other)) return nullptr;
+    return tracer.emit_function(operator_function(op), Arguments::of(this, other));
+}
+
+Py_hash_t TensorValue::hash(Tracer&) {
+    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
+}
+
+graph::Argument TensorValue::as_argument(Tracer& tracer) {
+    tracer.realize(this);
+    tracer.note_tensor_argument(this);
+    return graph::Argument::of(node);
+}
+
+int TensorValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source == nullptr) return plan.output(node);
+    // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
+    if (node != nullptr && node->kind != graph::NodeKind::Placeholder) plan.output(node);
+    return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
+}
+
+std::string TensorValue::print() const {
+    if (meta == nullptr) return "tensor " + stator::print(*source);
+    return "tensor " + torch_room::print(*meta);
+}
+
+}  // namespace stator

@@ -1,0 +1,264 @@
+#include "value/tensor_attributes.h"
+
+#include <unordered_map>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "torch/known.h"
+#include "torch/names.h"
+#include "value/builtin.h"
+#include "value/constant.h"
+#include "value/sequence.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+using torch_room::TensorMeta;
+
+Value* sizes_of(Tracer& tracer, const TensorMeta& meta) {
+    std::vector<Value*> items;
+    for (torch_room::Dim size : meta.sizes) items.push_back(tracer.integer(size.value()));
+    return make_tuple(tracer, std::move(items), torch_room::size_class());
+}
+
+std::int64_t element_count(const TensorMeta& meta) {
+    std::int64_t count = 1;
+    for (torch_room::Dim size : meta.sizes) count *= size.value();
+    return count;
+}
+
+bool is_on(const TensorMeta& meta, const char* device) {
+    std::string name = torch_room::device_name(meta.device);
+    return name.substr(0, name.find(':')) == device;
+}
+
+/// `x.T`, `x.real`, ...: operations in the clothes of attributes. torch._dynamo writes them as `getattr(x, "T")`.
+Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
+    static PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+    return tracer.emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
+}
+
+/// `x.data` as torch._dynamo writes it; null where this PyTorch has no such function.
+PyObject* data_function() {
+    static PyObject* function = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._autograd"));
+        PyObject* found = module ? PyObject_GetAttrString(module.get(), "_get_data_attr") : nullptr;
+        PyErr_Clear();
+        return found;
+    }();
+    return function;
+}
+
+/// The gradient that a tensor from outside has: another thing from outside, or None.
+Value* gradient(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->outside == nullptr || tensor->source == nullptr) {
+        if (tensor->meta->is_leaf) return tracer.none();
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
+    }
+    Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
+    return tracer.outside(
+        tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()), held.get());
+}
+
+Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->meta->is_leaf) return tracer.none();
+    tracer.break_graph(BreakKind::UnsupportedTensor, "the grad_fn of a tensor is read");
+}
+
+using Getter = Value* (*)(Tracer&, TensorValue*);
+
+const std::unordered_map<PyObject*, Getter>& getters() {
+    static const auto* table = [] {
+        auto* made = new std::unordered_map<PyObject*, Getter>();
+        auto add = [made](const char* name, Getter getter) { made->emplace(interned(name), getter); };
+        add("shape", [](Tracer& t, TensorValue* x) { return sizes_of(t, *x->meta); });
+        add("dtype", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::dtype_object(x->meta->dtype)); });
+        add("device",
+            [](Tracer& t, TensorValue* x) { return t.fresh(torch_room::device_object(x->meta->device)); });
+        add("layout", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::layout_object(x->meta->layout)); });
+        add("ndim", [](Tracer& t, TensorValue* x) { return t.integer(static_cast<std::int64_t>(x->meta->sizes.size())); });
+        add("requires_grad", [](Tracer& t, TensorValue* x) { return t.boolean(x->meta->requires_grad); });
+        add("is_leaf", [](Tracer& t, TensorValue* x) { return t.boolean(x->meta->is_leaf); });
+        add("is_cuda", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "cuda")); });
+        add("is_cpu", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "cpu")); });
+        add("is_meta", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "meta")); });
+        add("is_mps", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "mps")); });
+        add("is_xpu", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "xpu")); });
+        add("is_quantized", [](Tracer& t, TensorValue*) { return t.boolean(false); });
+        add("is_nested", [](Tracer& t, TensorValue*) { return t.boolean(false); });
+        add("is_sparse", [](Tracer& t, TensorValue*) { return t.boolean(false); });
+        add("is_mkldnn", [](Tracer& t, TensorValue*) { return t.boolean(false); });
+        add("itemsize", [](Tracer& t, TensorValue* x) {
+            return t.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(x->meta->dtype), "itemsize")));
+        });
+        add("grad", gradient);
+        add("grad_fn", gradient_function);
+        add("T", [](Tracer& t, TensorValue* x) { return operation(t, x, "T"); });
+        add("mT", [](Tracer& t, TensorValue* x) { return operation(t, x, "mT"); });
+        add("H", [](Tracer& t, TensorValue* x) { return operation(t, x, "H"); });
+        add("mH", [](Tracer& t, TensorValue* x) { return operation(t, x, "mH"); });
+        add("real", [](Tracer& t, TensorValue* x) { return operation(t, x, "real"); });
+        add("imag", [](Tracer& t, TensorValue* x) { return operation(t, x, "imag"); });
+        add("data", [](Tracer& t, TensorValue* x) {
+            if (PyObject* function = data_function(); function != nullptr) return t.emit_function(function, Arguments::of(x));
+            return t.emit_method(interned("detach"), Arguments::of(x));
+        });
+        return made;
+    }();
+    return *table;
+}
+
+TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
+    auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
+    if (tensor == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "a method of tensors is called on something else");
+    tracer.realize(tensor);
+    return tensor;
+}
+
+/// The dimension that an argument names, checked as PyTorch does.
+std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
+    Ref<> constant = argument->as_constant(tracer);
+    if (!constant || !PyLong_Check(constant.get()))
+        tracer.break_graph(BreakKind::UnknownObject, "a dimension is given that is not an int");
+    std::int64_t wanted = PyLong_AsLongLong(constant.get());
+    auto count = static_cast<std::int64_t>(meta.sizes.size());
+    std::int64_t range = count == 0 ? 1 : count;
+    if (wanted < -range || wanted >= range)
+        tracer.raise(PyExc_IndexError, "Dimension out of range (expected to be in range of [" + std::to_string(-range) +
+                                           ", " + std::to_string(range - 1) + "], but got " + std::to_string(wanted) + ")");
+    return static_cast<std::size_t>(wanted < 0 ? wanted + range : wanted);
+}
+
+Outcome method_size(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
+    if (which == nullptr || which->object() == Py_None) return sizes_of(tracer, *self->meta);
+    return tracer.integer(self->meta->sizes.at(dimension(tracer, *self->meta, which)).value());
+}
+
+Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
+    if (which != nullptr && which->object() != Py_None)
+        return tracer.integer(self->meta->strides.at(dimension(tracer, *self->meta, which)).value());
+    std::vector<Value*> items;
+    for (torch_room::Dim stride : self->meta->strides) items.push_back(tracer.integer(stride.value()));
+    return make_tuple(tracer, std::move(items));
+}
+
+using Question = Value* (*)(Tracer&, const TensorMeta&);
+
+/// A method without arguments that asks for metadata.
+template <Question kQuestion>
+Outcome answer(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    if (arguments.count() != 1) tracer.raise(PyExc_TypeError, "the method takes no arguments");
+    return kQuestion(tracer, *self->meta);
+}
+
+Value* count_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(element_count(meta));
+}
+
+Value* dimensions_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(static_cast<std::int64_t>(meta.sizes.size()));
+}
+
+Value* offset_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(meta.storage_offset.value());
+}
+
+Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
+    return tracer.integer(meta.device.index);
+}
+
+/// A question about a dtype, asked of the dtype itself.
+Value* of_dtype(Tracer& tracer, const TensorMeta& meta, const char* attribute) {
+    return tracer.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(meta.dtype), attribute)));
+}
+
+Value* is_floating(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "is_floating_point");
+}
+
+Value* is_complex(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "is_complex");
+}
+
+Value* is_signed(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "is_signed");
+}
+
+Value* element_size_of(Tracer& tracer, const TensorMeta& meta) {
+    return of_dtype(tracer, meta, "itemsize");
+}
+
+Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
+    // The layout of memory formats is PyTorch's business: asked of it, through the inference of results.
+    return tracer.emit_method(interned("is_contiguous"), arguments);
+}
+
+Outcome method_type(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    if (arguments.count() > 1) return tracer.emit_method(interned("type"), arguments);
+    tracer.break_graph(BreakKind::UnsupportedTensor, "the type name of a tensor is asked: " + self->print());
+}
+
+Outcome reads_data(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::DataDependent, "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
+}
+
+Outcome runs_backward(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "backward is called inside the compiled function");
+}
+
+Outcome touches_autograd(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "a hook is registered or autograd's state is changed");
+}
+
+PyObject* find_method(const char* name) {
+    return PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), name);
+}
+
+}  // namespace
+
+Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name) {
+    auto found = getters().find(name.get());
+    return found == getters().end() ? nullptr : found->second(tracer, tensor);
+}
+
+void register_tensor_methods(Handlers& handlers) {
+    auto add = [&](const char* name, Handler handler) {
+        Ref<> method = Ref<>::steal(find_method(name));
+        handlers.add(method.get(), handler);
+    };
+    add("size", method_size);
+    add("stride", method_stride);
+    add("is_contiguous", method_is_contiguous);
+    add("type", method_type);
+    add("numel", answer<count_of>);
+    add("nelement", answer<count_of>);
+    add("dim", answer<dimensions_of>);
+    add("ndimension", answer<dimensions_of>);
+    add("is_floating_point", answer<is_floating>);
+    add("is_complex", answer<is_complex>);
+    add("is_signed", answer<is_signed>);
+    add("element_size", answer<element_size_of>);
+    add("storage_offset", answer<offset_of>);
+    add("get_device", answer<device_index_of>);
+    handlers.add("torch", "is_floating_point", answer<is_floating>);
+    handlers.add("torch", "is_complex", answer<is_complex>);
+    handlers.add("torch", "numel", answer<count_of>);
+    for (const char* name : {"item", "tolist", "numpy", "__int__", "__float__", "__bool__", "__complex__", "__index__",
+                             "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
+        add(name, reads_data);
+    add("backward", runs_backward);
+    for (const char* name : {"register_hook", "retain_grad", "register_post_accumulate_grad_hook", "share_memory_",
+                             "set_", "_make_subclass", "as_subclass", "_backward_hooks", "requires_grad_"})
+        add(name, touches_autograd);
+}
+
+}  // namespace stator

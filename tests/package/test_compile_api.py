@@ -1,0 +1,130 @@
+"""`stator.compile` on everything it takes, and its words for what it does not take."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import stator
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    """Doubles."""
+    return x + x
+
+
+class Counting:
+    """A backend that counts the graphs it gets."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph_module, example_inputs):
+        self.graphs += 1
+        return graph_module
+
+
+def test_plain_decorator_and_decorator_with_arguments():
+    backend = Counting()
+    plain = stator.compile(double)
+    with_arguments = stator.compile(backend=backend, fullgraph=True)(double)
+    x = torch.randn(3)
+    assert torch.equal(plain(x), x + x)
+    assert torch.equal(with_arguments(x), x + x)
+    assert backend.graphs == 1
+
+
+def test_a_compiled_function_looks_like_its_function():
+    compiled = stator.compile(double)
+    assert compiled.__name__ == "double"
+    assert compiled.__doc__ == "Doubles."
+    assert compiled.__wrapped__ is double
+
+
+def test_methods_bind():
+    class Scaler:
+        def __init__(self, by):
+            self.by = by
+
+        @stator.compile
+        def scale(self, x):
+            return x * self.by
+
+        @stator.compile
+        @staticmethod
+        def negate(x):
+            return -x
+
+        @stator.compile
+        @classmethod
+        def named(cls, x):
+            return x, cls.__name__
+
+    x = torch.randn(3)
+    assert torch.equal(Scaler(2).scale(x), x * 2)
+    assert torch.equal(Scaler(3).scale(x), x * 3)
+    assert torch.equal(Scaler.negate(x), -x)
+    assert Scaler.named(x)[1] == "Scaler"
+
+
+def test_bound_methods_partials_builtins_and_callable_objects():
+    class Adder:
+        def add(self, x):
+            return x + 1
+
+        def __call__(self, x):
+            return x + 2
+
+    x = torch.randn(3)
+    assert torch.equal(stator.compile(Adder().add)(x), x + 1)
+    assert torch.equal(stator.compile(Adder())(x), x + 2)
+    assert torch.equal(stator.compile(functools.partial(torch.add, torch.ones(3)))(x), x + 1)
+    assert torch.equal(stator.compile(torch.sin)(x), x.sin())
+
+
+def test_compiling_what_is_compiled_starts_from_the_original():
+    first, second = Counting(), Counting()
+    compiled = stator.compile(stator.compile(double, backend=first), backend=second)
+    assert compiled.__wrapped__ is double
+    compiled(torch.randn(3))
+    assert (first.graphs, second.graphs) == (0, 1)
+
+
+def test_reset_captures_anew():
+    backend = Counting()
+    compiled = stator.compile(double, backend=backend)
+    compiled(torch.randn(3))
+    compiled(torch.randn(3))
+    assert backend.graphs == 1
+    stator.reset()
+    compiled(torch.randn(3))
+    assert backend.graphs == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [(torch.nn.Linear, "Linear is a class: compile an instance"), (3, "methods and modules, not 3")]
+)
+def test_what_cannot_be_compiled_is_refused_in_words(wrong, words):
+    with pytest.raises(TypeError, match=words):
+        stator.compile(wrong)
+
+
+def test_mode_and_options_exclude_each_other():
+    with pytest.raises(ValueError, match="not both"):
+        stator.compile(double, mode="default", options={"a": 1})
+
+
+def test_options_of_the_process_are_checked():
+    assert stator.config.entry_bound == 8
+    with stator.config.patch(entry_bound=2):
+        assert stator.config.entry_bound == 2
+    assert stator.config.entry_bound == 8
+    with pytest.raises(AttributeError, match="no option 'entry_bond'"):
+        stator.config.entry_bond = 3
+    with pytest.raises(TypeError, match="entry_bound is a int"):
+        stator.config.entry_bound = "3"
+    assert "entry_bound = 8" in repr(stator.config)
