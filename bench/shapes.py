@@ -1,6 +1,6 @@
 """Time for one answer about an operation: rule, cache, FakeTensor and meta tensors, side by side.
 
-    python bench/shapes.py [--json FILE]
+python bench/shapes.py [--json FILE]
 """
 
 from __future__ import annotations

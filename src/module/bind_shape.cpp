@@ -27,7 +27,8 @@ class CallAsQuestion {
     CallAsQuestion(PyObject* target, PyObject* args, PyObject* kwargs) {
         question_.kind = PyUnicode_Check(target) ? graph::NodeKind::Method : graph::NodeKind::Function;
         question_.target = target;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) arguments_.push_back(argument(PyTuple_GET_ITEM(args, i)));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+            arguments_.push_back(argument(PyTuple_GET_ITEM(args, i)));
         PyObject *name, *value;
         for (Py_ssize_t i = 0; kwargs != nullptr && PyDict_Next(kwargs, &i, &name, &value);)
             keywords_.push_back({name, argument(value)});
@@ -123,7 +124,8 @@ Ref<> text(const std::string& string) {
 Ref<> dims_tuple(const torch_room::Dims& dims) {
     Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
     for (std::size_t i = 0; i < dims.size(); ++i)
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), checked(PyLong_FromLongLong(dims[i].value())).release());
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                         checked(PyLong_FromLongLong(dims[i].value())).release());
     return tuple;
 }
 
@@ -132,9 +134,10 @@ Ref<> describe(const TensorMeta& meta) {
     Ref<> device = torch_room::device_object(meta.device);
     return checked(Py_BuildValue(
         "{s:O,s:O,s:L,s:O,s:O,s:O,s:O,s:O,s:K,s:O,s:O}", "size", sizes.get(), "stride", strides.get(), "storage_offset",
-        meta.storage_offset.value(), "dtype", torch_room::dtype_object(meta.dtype).get(), "device", device.get(), "layout",
-        torch_room::layout_object(meta.layout).get(), "requires_grad", meta.requires_grad ? Py_True : Py_False, "is_leaf",
-        meta.is_leaf ? Py_True : Py_False, "traits", static_cast<unsigned long long>(meta.dispatch_keys), "wrapped_number",
+        meta.storage_offset.value(), "dtype", torch_room::dtype_object(meta.dtype).get(), "device", device.get(),
+        "layout", torch_room::layout_object(meta.layout).get(), "requires_grad",
+        meta.requires_grad ? Py_True : Py_False, "is_leaf", meta.is_leaf ? Py_True : Py_False, "traits",
+        static_cast<unsigned long long>(meta.dispatch_keys), "wrapped_number",
         meta.is_wrapped_number ? Py_True : Py_False, "class", reinterpret_cast<PyObject*>(meta.python_class)));
 }
 
@@ -145,7 +148,8 @@ Ref<> describe(const graph::Result& result) {
             Ref<> meta = describe(*result.tensor);
             return checked(Py_BuildValue("(sOi)", "tensor", meta.get(), result.same_as_argument));
         }
-        case Kind::Constant: return checked(Py_BuildValue("(sO)", "constant", result.constant));
+        case Kind::Constant:
+            return checked(Py_BuildValue("(sO)", "constant", result.constant));
         case Kind::Tuple:
         case Kind::List: {
             Ref<> items = checked(PyList_New(0));
@@ -153,7 +157,8 @@ Ref<> describe(const graph::Result& result) {
             auto* type = result.type == nullptr ? Py_None : reinterpret_cast<PyObject*>(result.type);
             return checked(Py_BuildValue("(sOO)", result.kind == Kind::Tuple ? "tuple" : "list", items.get(), type));
         }
-        case Kind::None: break;
+        case Kind::None:
+            break;
     }
     return checked(Py_BuildValue("(s)", "none"));
 }
@@ -165,14 +170,15 @@ Ref<> describe(const shape::Answer& answer) {
     for (int index : answer.written) checked(PyList_Append(written.get(), checked(PyLong_FromLong(index)).get()));
     Ref<> changed = checked(PyDict_New());
     for (const auto& change : answer.changed_metadata)
-        checked(PyDict_SetItem(changed.get(), checked(PyLong_FromLong(change.argument)).get(), describe(*change.meta).get()));
+        checked(PyDict_SetItem(changed.get(), checked(PyLong_FromLong(change.argument)).get(),
+                               describe(*change.meta).get()));
     Ref<> printed = text(shape::print(answer));
     Ref<> reason = text(answer.reason);
-    return checked(Py_BuildValue("{s:s,s:O,s:O,s:O,s:i,s:O,s:O,s:O,s:O}", "status",
-                                 statuses[static_cast<int>(answer.status)], "result", result.get(), "written", written.get(),
-                                 "changed", changed.get(), "view_of", answer.view_of, "random",
-                                 answer.random ? Py_True : Py_False, "side_effect", answer.side_effect ? Py_True : Py_False,
-                                 "reason", reason.get(), "text", printed.get()));
+    return checked(
+        Py_BuildValue("{s:s,s:O,s:O,s:O,s:i,s:O,s:O,s:O,s:O}", "status", statuses[static_cast<int>(answer.status)],
+                      "result", result.get(), "written", written.get(), "changed", changed.get(), "view_of",
+                      answer.view_of, "random", answer.random ? Py_True : Py_False, "side_effect",
+                      answer.side_effect ? Py_True : Py_False, "reason", reason.get(), "text", printed.get()));
 }
 
 shape::Way way_of(const char* name) {
@@ -187,7 +193,8 @@ shape::Way way_of(const char* name) {
 PyObject* shape_infer(PyObject*, PyObject* arguments) {
     PyObject *target, *args, *kwargs = nullptr;
     const char* way = "any";
-    if (!PyArg_ParseTuple(arguments, "OO!|O!s", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &way)) return nullptr;
+    if (!PyArg_ParseTuple(arguments, "OO!|O!s", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &way))
+        return nullptr;
     return at_boundary([&] {
         CallAsQuestion call(target, args, kwargs);
         const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), way_of(way));
@@ -200,7 +207,8 @@ PyObject* shape_time(PyObject*, PyObject* arguments) {
     PyObject *target, *args, *kwargs = nullptr;
     const char* way = "any";
     int repeats = 100, rounds = 5;
-    if (!PyArg_ParseTuple(arguments, "OO!|O!sii", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &way, &repeats, &rounds))
+    if (!PyArg_ParseTuple(arguments, "OO!|O!sii", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &way, &repeats,
+                          &rounds))
         return nullptr;
     return at_boundary([&] {
         CallAsQuestion call(target, args, kwargs);
@@ -257,7 +265,8 @@ constexpr const char* kStateName = "stator.GlobalState";
 
 PyObject* tensor_meta(PyObject*, PyObject* tensor) {
     return at_boundary([&] {
-        return describe(torch_room::is_fake(tensor) ? torch_room::read_fake_meta(tensor) : torch_room::read_meta(tensor));
+        return describe(torch_room::is_fake(tensor) ? torch_room::read_fake_meta(tensor)
+                                                    : torch_room::read_meta(tensor));
     });
 }
 
@@ -296,7 +305,8 @@ PyObject* global_state_matches(PyObject*, PyObject* capsule) {
         for (int i = 0; i < repeats; ++i) matched += torch_room::matches(state);
         std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
         Ref<> why = text(torch_room::explain_mismatch(state));
-        return checked(Py_BuildValue("(OOd)", matched == repeats ? Py_True : Py_False, why.get(), spent.count() / repeats));
+        return checked(
+            Py_BuildValue("(OOd)", matched == repeats ? Py_True : Py_False, why.get(), spent.count() / repeats));
     });
 }
 
@@ -343,14 +353,17 @@ PyObject* time_fake(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef kMethods[] = {
-    {"shape_infer", shape_infer, METH_VARARGS, "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
-    {"shape_time", shape_time, METH_VARARGS, "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
+    {"shape_infer", shape_infer, METH_VARARGS,
+     "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
+    {"shape_time", shape_time, METH_VARARGS,
+     "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
     {"shape_has_rule", shape_has_rule, METH_O, "Whether a callable or a method, by its name, has a rule."},
     {"shape_forget", shape_forget, METH_NOARGS, "Forgets all answers."},
     {"shape_counts", shape_counts, METH_NOARGS, "How questions were answered."},
     {"tensor_meta", tensor_meta, METH_O, "The metadata of a tensor as a dict."},
     {"tensor_check", tensor_check, METH_O, "The guard on a tensor like this one."},
-    {"tensor_matches", tensor_matches, METH_VARARGS, "tensor_matches(check, object): (matches, why not, check as text, ns)."},
+    {"tensor_matches", tensor_matches, METH_VARARGS,
+     "tensor_matches(check, object): (matches, why not, check as text, ns)."},
     {"global_state", global_state, METH_NOARGS, "A snapshot of PyTorch's global state."},
     {"global_state_matches", global_state_matches, METH_O, "(matches, why not, ns)."},
     {"with_modes", with_modes, METH_VARARGS, "with_modes(function, grad, inference, autocast_dtype=None)."},

@@ -152,7 +152,8 @@ bool Call::returns_views(const Operand& base, std::vector<TensorMeta> views, boo
     return true;
 }
 
-bool Call::returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type, bool as_list) {
+bool Call::returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type,
+                           bool as_list) {
     answer_.result.kind = as_list ? graph::Result::Kind::List : graph::Result::Kind::Tuple;
     answer_.result.type = type;
     for (std::size_t i = 0; i < metas.size(); ++i) {

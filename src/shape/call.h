@@ -66,12 +66,13 @@ class Call {
     bool returns_leaf(TensorMeta meta);
     bool returns_view(const Operand& base, TensorMeta meta);
     bool returns_views(const Operand& base, std::vector<TensorMeta> views, bool as_list);
-    bool returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type = nullptr, bool as_list = false);
+    bool returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type = nullptr,
+                         bool as_list = false);
     /// The argument itself, unchanged.
     bool returns_same(const Operand& argument);
     bool returns_constant(Ref<> constant);
-    /// The argument itself after a write to it; false where PyTorch would refuse the write. `recorded` is whether autograd
-    /// records the other inputs.
+    /// The argument itself after a write to it; false where PyTorch would refuse the write. `recorded` is whether
+    /// autograd records the other inputs.
     bool returns_written(const Operand& self, bool recorded);
     /// As `returns_written`, for operations that return nothing.
     bool writes(const Operand& self, bool recorded);

@@ -63,9 +63,11 @@ class FakeCall {
     Ref<> object(const Argument& argument) {
         using Kind = Argument::Kind;
         switch (argument.kind) {
-            case Kind::Constant: return constant(argument.constant);
+            case Kind::Constant:
+                return constant(argument.constant);
             case Kind::Node:
-                if (int index = tensors_.index_of(argument.node); index >= 0) return fakes_[static_cast<std::size_t>(index)];
+                if (int index = tensors_.index_of(argument.node); index >= 0)
+                    return fakes_[static_cast<std::size_t>(index)];
                 return value(argument.node->result);
             case Kind::Tuple: {
                 Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(argument.items->values.size())));
@@ -74,7 +76,8 @@ class FakeCall {
                 if (type == nullptr || type == &PyTuple_Type) return tuple;
                 // A named tuple takes its parts one by one, a `torch.Size` or structseq as one sequence.
                 auto* callable = reinterpret_cast<PyObject*>(type);
-                if (PyObject_HasAttrString(callable, "_make")) return checked(PyObject_CallObject(callable, tuple.get()));
+                if (PyObject_HasAttrString(callable, "_make"))
+                    return checked(PyObject_CallObject(callable, tuple.get()));
                 return checked(PyObject_CallOneArg(callable, tuple.get()));
             }
             case Kind::List: {
@@ -113,10 +116,14 @@ class FakeCall {
 
     Ref<> value(const Result& result) {
         switch (result.kind) {
-            case Result::Kind::None: return Ref<>::share(Py_None);
-            case Result::Kind::Constant: return Ref<>::share(result.constant);
-            case Result::Kind::Tensor: return make(*result.tensor);
-            default: throw GaveUp{Status::Unsupported, "a container that another operation returned, as an argument"};
+            case Result::Kind::None:
+                return Ref<>::share(Py_None);
+            case Result::Kind::Constant:
+                return Ref<>::share(result.constant);
+            case Result::Kind::Tensor:
+                return make(*result.tensor);
+            default:
+                throw GaveUp{Status::Unsupported, "a container that another operation returned, as an argument"};
         }
     }
 
@@ -159,9 +166,9 @@ class Reader {
 
   private:
     static bool is_constant(PyObject* object) {
-        return PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyComplex_CheckExact(object) ||
-               PyUnicode_CheckExact(object) || torch_room::as_dtype(object) || torch_room::as_device(object) ||
-               torch_room::as_layout(object) || torch_room::as_memory_format(object);
+        return PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+               PyComplex_CheckExact(object) || PyUnicode_CheckExact(object) || torch_room::as_dtype(object) ||
+               torch_room::as_device(object) || torch_room::as_layout(object) || torch_room::as_memory_format(object);
     }
 
     void read_tensor(PyObject* object, Result& result) {
@@ -178,7 +185,8 @@ class Reader {
                 result.same_as_argument = static_cast<int>(i);
                 return;
             }
-            if (answer_.view_of < 0 && torch_room::storage_identity(fake) == storage) answer_.view_of = static_cast<int>(i);
+            if (answer_.view_of < 0 && torch_room::storage_identity(fake) == storage)
+                answer_.view_of = static_cast<int>(i);
         }
     }
 
@@ -217,11 +225,15 @@ std::string message_of(PyObject* exception) {
     static PyObject* const unsupported[] = {fake_exception("UnsupportedOperatorException").get(),
                                             fake_exception("UnsupportedFakeTensorException").get(),
                                             fake_exception("UnsupportedMutationAliasingException").get(),
-                                            fake_exception("MetadataMismatchError").get(), PyExc_NotImplementedError,
-                                            PyExc_AssertionError, PyExc_RecursionError, PyExc_MemoryError};
+                                            fake_exception("MetadataMismatchError").get(),
+                                            PyExc_NotImplementedError,
+                                            PyExc_AssertionError,
+                                            PyExc_RecursionError,
+                                            PyExc_MemoryError};
     PyObject* exception = error.exception();
     for (PyObject* type : data_dependent)
-        if (is_exception(exception, type)) throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
+        if (is_exception(exception, type))
+            throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
     for (PyObject* type : unsupported)
         if (is_exception(exception, type)) throw GaveUp{Status::Unsupported, message_of(exception)};
     // How far a storage reaches is not part of metadata, so that an error here may be ours.

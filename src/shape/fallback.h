@@ -7,8 +7,9 @@
 
 namespace stator::shape {
 
-/// Objects that the answer points to are added to `kept`; its metadata is interned in `store`. Throws `PythonError` with
-/// the exception of PyTorch set where it rejects the arguments. Touches no data, no random state and leaves no history.
+/// Objects that the answer points to are added to `kept`; its metadata is interned in `store`. Throws `PythonError`
+/// with the exception of PyTorch set where it rejects the arguments. Touches no data, no random state and leaves no
+/// history.
 Answer ask_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept);
 
 }  // namespace stator::shape

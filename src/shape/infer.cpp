@@ -84,7 +84,8 @@ std::string print(const Answer& answer) {
     if (answer.status == Status::DataDependent) return "data-dependent: " + answer.reason;
     if (answer.status == Status::Unsupported) return "unsupported: " + answer.reason;
     std::string text = graph::print(answer.result);
-    if (answer.result.same_as_argument >= 0) text = "argument " + std::to_string(answer.result.same_as_argument) + ": " + text;
+    if (answer.result.same_as_argument >= 0)
+        text = "argument " + std::to_string(answer.result.same_as_argument) + ": " + text;
     if (answer.view_of >= 0) text = "view of " + std::to_string(answer.view_of) + ": " + text;
     for (int index : answer.written) text += ", writes " + std::to_string(index);
     for (const MetadataChange& change : answer.changed_metadata)

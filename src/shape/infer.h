@@ -1,5 +1,5 @@
-/// What comes out of an operation: metadata in, metadata out. Answered from a cache, else by a rule in C++, else by running
-/// the operation on FakeTensors; each question is answered once.
+/// What comes out of an operation: metadata in, metadata out. Answered from a cache, else by a rule in C++, else by
+/// running the operation on FakeTensors; each question is answered once.
 #pragma once
 
 #include <cstdint>

@@ -49,8 +49,8 @@ bool is_identity(PyObject* object) {
 
 /// Callables that can be told by their address and that nothing is lost by keeping: PyTorch's own and builtins.
 bool is_lasting_callable(PyObject* callable) {
-    if (PyCFunction_Check(callable) || Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type ||
-        PyType_Check(callable))
+    if (PyCFunction_Check(callable) || Py_TYPE(callable) == &PyMethodDescr_Type ||
+        Py_TYPE(callable) == &PyWrapperDescr_Type || PyType_Check(callable))
         return true;
     if (PyFunction_Check(callable)) {
         PyObject* module = reinterpret_cast<PyFunctionObject*>(callable)->func_module;
@@ -122,7 +122,9 @@ void Key::add_target(const Question& question) {
 void Key::add_argument(const graph::Argument& argument) {
     using Kind = graph::Argument::Kind;
     switch (argument.kind) {
-        case Kind::Constant: add_constant(argument.constant); return;
+        case Kind::Constant:
+            add_constant(argument.constant);
+            return;
         case Kind::Node: {
             if (tensor_result(argument) == nullptr) {
                 add_result(argument.node->result);
@@ -137,10 +139,18 @@ void Key::add_argument(const graph::Argument& argument) {
             add_result(argument.node->result);
             return;
         }
-        case Kind::Tuple: add(word_of(kTuple, argument.items->values.size())); break;
-        case Kind::List: add(word_of(kList, argument.items->values.size())); break;
-        case Kind::Dict: add(word_of(kDict, argument.items->values.size())); break;
-        case Kind::Slice: add(word_of(kSlice)); break;
+        case Kind::Tuple:
+            add(word_of(kTuple, argument.items->values.size()));
+            break;
+        case Kind::List:
+            add(word_of(kList, argument.items->values.size()));
+            break;
+        case Kind::Dict:
+            add(word_of(kDict, argument.items->values.size()));
+            break;
+        case Kind::Slice:
+            add(word_of(kSlice));
+            break;
     }
     // A list is never built as another class than `list`; the rest may be.
     if (argument.kind == Kind::Tuple) {
@@ -156,12 +166,16 @@ void Key::add_argument(const graph::Argument& argument) {
 void Key::add_result(const graph::Result& result) {
     using Kind = graph::Result::Kind;
     switch (result.kind) {
-        case Kind::None: add(word_of(kNone)); return;
+        case Kind::None:
+            add(word_of(kNone));
+            return;
         case Kind::Tensor:
             add(word_of(kTensor));
             add(address(store_.intern(*result.tensor)));
             return;
-        case Kind::Constant: add_constant(result.constant); return;
+        case Kind::Constant:
+            add_constant(result.constant);
+            return;
         case Kind::Tuple:
         case Kind::List:
             // A container of tensors as one node: its parts have no identity of their own to be compared by.
@@ -220,7 +234,8 @@ void Key::add_constant(PyObject* constant) {
         return add_constant(slice->step);
     }
     if (auto device = torch_room::as_device(constant))
-        return add(word_of(kDevice, static_cast<std::uint64_t>(device->kind) << 16 | static_cast<std::uint16_t>(device->index)));
+        return add(word_of(kDevice,
+                           static_cast<std::uint64_t>(device->kind) << 16 | static_cast<std::uint16_t>(device->index)));
     if (is_identity(constant)) {
         add(word_of(kObject));
         return add_object(constant);

@@ -1,6 +1,6 @@
-/// A question as a row of words that are equal exactly where the answers have to be. Metadata goes in as the address of the
-/// store's one copy; constants by type and value, so that `1`, `True` and `1.0` differ; objects that can't change by
-/// their address.
+/// A question as a row of words that are equal exactly where the answers have to be. Metadata goes in as the address of
+/// the store's one copy; constants by type and value, so that `1`, `True` and `1.0` differ; objects that can't change
+/// by their address.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-/// An argument as rules read it: each reader answers only for the form that it names, so that a rule which knows no form
-/// of an argument finds nothing, and leaves the question to the fallback.
+/// An argument as rules read it: each reader answers only for the form that it names, so that a rule which knows no
+/// form of an argument finds nothing, and leaves the question to the fallback.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,16 @@ class Operand {
     Operand(const graph::Argument* first, std::size_t count) : first_(first), count_(count) {}
 
     /// Not left to its default.
-    bool is_given() const { return constant_ != nullptr || tensor_ != nullptr || items_ != nullptr || first_ != nullptr; }
+    bool is_given() const {
+        return constant_ != nullptr || tensor_ != nullptr || items_ != nullptr || first_ != nullptr;
+    }
     bool is_none() const { return constant_ == Py_None; }
     /// Left to its default, or `None`.
     bool is_absent() const { return !is_given() || is_none(); }
 
     const TensorMeta* tensor() const { return tensor_; }
+    /// The same tensor with other metadata, as after a conversion that comes before the operation.
+    void see_as(const TensorMeta* meta) { tensor_ = meta; }
     const graph::Node* node() const { return node_; }
     PyObject* constant() const { return constant_; }
 

@@ -90,10 +90,14 @@ std::optional<Dtype> Elementwise::output_type(OutputType output) const {
     auto common = common_type();
     if (!common || tensors_.empty()) return std::nullopt;
     switch (output) {
-        case OutputType::Common: return common;
-        case OutputType::Float: return is_integral(*common) ? call_.state().default_dtype : *common;
-        case OutputType::Bool: return kBool;
-        case OutputType::RealOfComplex: return torch_room::to_real(*common);
+        case OutputType::Common:
+            return common;
+        case OutputType::Float:
+            return is_integral(*common) ? call_.state().default_dtype : *common;
+        case OutputType::Bool:
+            return kBool;
+        case OutputType::RealOfComplex:
+            return torch_room::to_real(*common);
     }
     return std::nullopt;
 }
@@ -107,7 +111,8 @@ bool Elementwise::gives_type(Dtype type, bool differentiable) {
     if (tensors_.empty()) return false;
     // Tensors without dimensions take no part in the layout, except that with one TensorIterator always sorts.
     Dims strides = elementwise_strides(tensors_, sizes_, has_numbers_);
-    return call_.returns(call_.fresh(sizes_, std::move(strides), type, device_), differentiable && call_.records(tensors_));
+    return call_.returns(call_.fresh(sizes_, std::move(strides), type, device_),
+                         differentiable && call_.records(tensors_));
 }
 
 bool Elementwise::writes_to(const Operand& self, OutputType output, bool differentiable) {

@@ -8,7 +8,8 @@
 
 namespace stator::shape {
 
-/// Collects operands of different categories: tensors with dimensions outrank those without, which outrank Python numbers.
+/// Collects operands of different categories: tensors with dimensions outrank those without, which outrank Python
+/// numbers.
 class Promotion {
   public:
     explicit Promotion(Dtype default_dtype) : default_dtype_(default_dtype) {}
@@ -26,7 +27,7 @@ class Promotion {
 /// What becomes of the common type.
 enum class OutputType {
     Common,
-    Float,          // integers become the default float type
+    Float,  // integers become the default float type
     Bool,
     RealOfComplex,  // as common, but real for complex: abs
 };

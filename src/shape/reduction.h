@@ -8,8 +8,8 @@
 
 namespace stator::shape {
 
-/// For each dimension whether it is reduced: all of them if none is named or the list is empty. Empty where PyTorch would
-/// refuse: out of range, or named twice.
+/// For each dimension whether it is reduced: all of them if none is named or the list is empty. Empty where PyTorch
+/// would refuse: out of range, or named twice.
 std::optional<std::vector<bool>> chosen_dimensions(const TensorMeta& self, const Operand& dimensions);
 
 /// The sizes after a reduction.

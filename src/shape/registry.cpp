@@ -12,8 +12,10 @@ namespace {
 /// The object behind a dotted name, or null; kept for ever.
 PyObject* find_object(std::string_view place, const std::string& name) {
     const std::pair<std::string_view, const char*> modules[] = {
-        {"torch", "torch"},           {"F", "torch.nn.functional"}, {"operator", "_operator"}, {"_C._nn", "torch._C._nn"},
-        {"special", "torch.special"}, {"Tensor", "torch"},          {"builtins", "builtins"},  {"math", "math"},
+        {"torch", "torch"},           {"F", "torch.nn.functional"},
+        {"operator", "_operator"},    {"_C._nn", "torch._C._nn"},
+        {"special", "torch.special"}, {"Tensor", "torch"},
+        {"builtins", "builtins"},     {"math", "math"},
     };
     for (auto [prefix, module] : modules) {
         if (prefix != place) continue;
@@ -28,18 +30,14 @@ PyObject* find_object(std::string_view place, const std::string& name) {
 
 }  // namespace
 
-void Registry::add(std::string_view names, std::string_view signature, RuleFunction function, int variant) {
-    rules_.push_back({Signature(signature), function, variant, false});
+void Registry::add(std::string_view names, std::string_view signature, RuleFunction function, int variant,
+                   Autocast autocast) {
+    rules_.push_back({Signature(signature), function, variant, autocast});
     while (!names.empty()) {
         std::size_t end = std::min(names.find(' '), names.size());
         add_name(names.substr(0, end), &rules_.back());
         names.remove_prefix(std::min(end + 1, names.size()));
     }
-}
-
-void Registry::add_neutral(std::string_view names, std::string_view signature, RuleFunction function, int variant) {
-    add(names, signature, function, variant);
-    rules_.back().autocast_neutral = true;
 }
 
 void Registry::add_name(std::string_view name, const Rule* rule) {

@@ -12,12 +12,18 @@ namespace stator::shape {
 /// False where the rule does not know this form of its operation; it has then answered nothing.
 using RuleFunction = bool (*)(Call& call);
 
+/// What autocast does with an operation, on every device that rules know.
+enum class Autocast : std::uint8_t {
+    Unknown,  // no rule while autocast is on
+    Neutral,  // nothing
+    Lower,    // float tensors become the lower type first
+};
+
 struct Rule {
     Signature signature;
     RuleFunction function;
     int variant = 0;
-    /// Holds under autocast too, because autocast leaves the operation alone.
-    bool autocast_neutral = false;
+    Autocast autocast = Autocast::Unknown;
 };
 
 class Registry {
@@ -25,11 +31,17 @@ class Registry {
     /// All rules, found when first asked for.
     static const Registry& get();
 
-    /// Names are separated by spaces and say where the operation is found: `torch.add`, `F.relu`, `Tensor.add` (the method and
-    /// the function on the class), `operator.add`. Names that this PyTorch does not have are left out.
-    void add(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0);
-    /// The same for an operation that autocast leaves alone.
-    void add_neutral(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0);
+    /// Names are separated by spaces and say where the operation is found: `torch.add`, `F.relu`, `Tensor.add` (the
+    /// method and the function on the class), `operator.add`. Names that this PyTorch does not have are left out.
+    void add(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0,
+             Autocast autocast = Autocast::Unknown);
+    /// The same for an operation that autocast leaves alone, and for one that it lowers.
+    void add_neutral(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0) {
+        add(names, signature, function, variant, Autocast::Neutral);
+    }
+    void add_lowered(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0) {
+        add(names, signature, function, variant, Autocast::Lower);
+    }
 
     const Rule* find(const Question& question) const;
 

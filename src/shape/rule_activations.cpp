@@ -85,20 +85,21 @@ bool dropout(Call& call) {
 }  // namespace
 
 void add_activation_rules(Registry& registry) {
-    registry.add("F.relu", "self inplace?", activation, 1);
-    registry.add("F.relu6 F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
-    registry.add("torch.selu", "self", activation, 0);
-    registry.add("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
-    registry.add("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
-    registry.add("F.elu F.celu", "self alpha? inplace?", activation, 2);
-    registry.add("F.hardtanh", "self min_val? max_val? inplace?", hardtanh, 3);
+    registry.add_neutral("F.relu", "self inplace?", activation, 1);
+    registry.add_neutral("F.relu6 F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
+    registry.add_neutral("torch.selu", "self", activation, 0);
+    registry.add_neutral("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
+    registry.add_neutral("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
+    registry.add_neutral("F.elu F.celu", "self alpha? inplace?", activation, 2);
+    registry.add_neutral("F.hardtanh", "self min_val? max_val? inplace?", hardtanh, 3);
     registry.add("F.softplus", "self beta? threshold?", parametrized);
-    registry.add("F.softshrink F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized, kNotNegative);
-    registry.add("F.tanhshrink F.softsign F.logsigmoid", "self", parametrized);
-    registry.add("F.gelu", "self * approximate?", gelu);
-    registry.add("F.glu", "self dim?", glu);
-    registry.add("F.dropout", "self p? training? inplace?", dropout);
-    registry.add("torch.dropout", "self p train", dropout);
+    registry.add_neutral("F.softshrink F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized,
+                         kNotNegative);
+    registry.add_neutral("F.tanhshrink F.softsign F.logsigmoid", "self", parametrized);
+    registry.add_neutral("F.gelu", "self * approximate?", gelu);
+    registry.add_neutral("F.glu", "self dim?", glu);
+    registry.add_neutral("F.dropout", "self p? training? inplace?", dropout);
+    registry.add_neutral("torch.dropout", "self p train", dropout);
 }
 
 }  // namespace stator::shape

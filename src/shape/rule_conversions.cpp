@@ -117,9 +117,10 @@ void add_conversion_rules(Registry& registry) {
     // The first four are positional and mean different things in different forms; keywords have places of their own.
     registry.add_neutral("Tensor.to", "self *1? *2? *3? *4? * device? dtype? non_blocking? copy? memory_format?", to);
     const std::pair<const char*, Dtype> fixed[] = {
-        {"Tensor.float", kFloat}, {"Tensor.double", kDouble}, {"Tensor.half", kHalf},   {"Tensor.bfloat16", kBFloat16},
-        {"Tensor.long", kLong},   {"Tensor.int", kInt},       {"Tensor.short", kShort}, {"Tensor.bool", kBool},
-        {"Tensor.char", kChar},   {"Tensor.byte", kByte},     {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
+        {"Tensor.float", kFloat},       {"Tensor.double", kDouble},       {"Tensor.half", kHalf},
+        {"Tensor.bfloat16", kBFloat16}, {"Tensor.long", kLong},           {"Tensor.int", kInt},
+        {"Tensor.short", kShort},       {"Tensor.bool", kBool},           {"Tensor.char", kChar},
+        {"Tensor.byte", kByte},         {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
     for (auto [name, type] : fixed) registry.add_neutral(name, "self", to_fixed, static_cast<int>(type));
     registry.add_neutral("Tensor.type_as", "self other", type_as);
     registry.add_neutral("Tensor.copy_", "self src non_blocking?", copy_into);

@@ -39,7 +39,8 @@ bool convolution(Call& call) {
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
     if (input == nullptr || !torch_room::is_floating(input->dtype) || !plain(weight, *input)) return false;
     if (!call[2].is_absent() && !plain(bias, *input)) return false;
-    if (weight->dimensions() != spatial + 2 || !is_plainly_contiguous(*input) || !is_plainly_contiguous(*weight)) return false;
+    if (weight->dimensions() != spatial + 2 || !is_plainly_contiguous(*input) || !is_plainly_contiguous(*weight))
+        return false;
     auto image = as_image(*input, spatial);
     auto stride = for_each_dimension(call[3], spatial, 1), dilation = for_each_dimension(call[5], spatial, 1);
     auto groups = call[6].integer_or(1);
@@ -66,7 +67,8 @@ bool convolution(Call& call) {
     Dims result = image->batch;
     result.push_back(weight->sizes[0]);
     result.insert(result.end(), sizes->begin(), sizes->end());
-    return call.returns(call.fresh(std::move(result), input->dtype, input->device), call.records({input, weight, bias}));
+    return call.returns(call.fresh(std::move(result), input->dtype, input->device),
+                        call.records({input, weight, bias}));
 }
 
 /// input, weight, bias, stride, padding, output_padding, groups, dilation.
@@ -75,7 +77,8 @@ bool transposed_convolution(Call& call) {
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
     if (input == nullptr || !torch_room::is_floating(input->dtype) || !plain(weight, *input)) return false;
     if (!call[2].is_absent() && !plain(bias, *input)) return false;
-    if (weight->dimensions() != spatial + 2 || !is_plainly_contiguous(*input) || !is_plainly_contiguous(*weight)) return false;
+    if (weight->dimensions() != spatial + 2 || !is_plainly_contiguous(*input) || !is_plainly_contiguous(*weight))
+        return false;
     auto image = as_image(*input, spatial);
     auto stride = for_each_dimension(call[3], spatial, 1), padding = for_each_dimension(call[4], spatial, 0);
     auto extra = for_each_dimension(call[5], spatial, 0), dilation = for_each_dimension(call[7], spatial, 1);
@@ -90,22 +93,26 @@ bool transposed_convolution(Call& call) {
     for (std::size_t i = 0; i < spatial; ++i) {
         if ((*stride)[i] <= 0 || (*dilation)[i] <= 0 || (*padding)[i] < 0 || (*extra)[i] < 0) return false;
         if ((*extra)[i] >= (*stride)[i] && (*extra)[i] >= (*dilation)[i]) return false;
-        Dim size = (image->spatial[i] - 1) * (*stride)[i] - (*padding)[i] * 2 + (*dilation)[i] * (weight->sizes[i + 2] - 1) + (*extra)[i] + 1;
+        Dim size = (image->spatial[i] - 1) * (*stride)[i] - (*padding)[i] * 2 +
+                   (*dilation)[i] * (weight->sizes[i + 2] - 1) + (*extra)[i] + 1;
         if (size <= 0) return false;
         result.push_back(size);
     }
-    return call.returns(call.fresh(std::move(result), input->dtype, input->device), call.records({input, weight, bias}));
+    return call.returns(call.fresh(std::move(result), input->dtype, input->device),
+                        call.records({input, weight, bias}));
 }
 
 }  // namespace
 
 void add_convolution_rules(Registry& registry) {
     const char* names[] = {"torch.conv1d F.conv1d", "torch.conv2d F.conv2d", "torch.conv3d F.conv3d"};
-    const char* transposed[] = {"torch.conv_transpose1d F.conv_transpose1d", "torch.conv_transpose2d F.conv_transpose2d",
+    const char* transposed[] = {"torch.conv_transpose1d F.conv_transpose1d",
+                                "torch.conv_transpose2d F.conv_transpose2d",
                                 "torch.conv_transpose3d F.conv_transpose3d"};
     for (int i = 0; i < 3; ++i) {
-        registry.add(names[i], "self weight bias? stride? padding? dilation? groups?", convolution, i + 1);
-        registry.add(transposed[i], "self weight bias? stride? padding? output_padding? groups? dilation?", transposed_convolution, i + 1);
+        registry.add_lowered(names[i], "self weight bias? stride? padding? dilation? groups?", convolution, i + 1);
+        registry.add_lowered(transposed[i], "self weight bias? stride? padding? output_padding? groups? dilation?",
+                             transposed_convolution, i + 1);
     }
 }
 

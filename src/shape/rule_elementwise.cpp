@@ -24,6 +24,7 @@ enum Trait : int {
     kNoGrad = 1 << 6,
     kInPlace = 1 << 7,
     kReflected = 1 << 8,
+    kAutocast = 1 << 9,  // computed in float32 or a common type under autocast
 };
 
 constexpr int kCommon = static_cast<int>(OutputType::Common);
@@ -98,7 +99,8 @@ bool divide(Call& call) {
     if (call[0].tensor() == nullptr || !elementwise.add(call[0]) || !elementwise.add(call[1])) return false;
     auto common = elementwise.common_type();
     if (!common || is_complex(*common) || *common == kBool) return false;
-    return (call.variant() & kInPlace) ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+    return (call.variant() & kInPlace) ? elementwise.writes_to(call[0], OutputType::Common)
+                                       : elementwise.gives(OutputType::Common);
 }
 
 bool power(Call& call) {
@@ -124,12 +126,12 @@ struct Named {
 };
 
 constexpr Named kUnary[] = {
-    {"acos", kToFloat},
-    {"arccos", kToFloat},
+    {"acos", kToFloat | kAutocast},
+    {"arccos", kToFloat | kAutocast},
     {"acosh", kToFloat},
     {"arccosh", kToFloat},
-    {"asin", kToFloat},
-    {"arcsin", kToFloat},
+    {"asin", kToFloat | kAutocast},
+    {"arcsin", kToFloat | kAutocast},
     {"asinh", kToFloat},
     {"arcsinh", kToFloat},
     {"atan", kToFloat},
@@ -137,26 +139,26 @@ constexpr Named kUnary[] = {
     {"atanh", kToFloat},
     {"arctanh", kToFloat},
     {"cos", kToFloat},
-    {"cosh", kToFloat},
+    {"cosh", kToFloat | kAutocast},
     {"sin", kToFloat},
-    {"sinh", kToFloat},
-    {"tan", kToFloat},
+    {"sinh", kToFloat | kAutocast},
+    {"tan", kToFloat | kAutocast},
     {"tanh", kToFloat},
     {"sinc", kToFloat},
-    {"exp", kToFloat},
+    {"exp", kToFloat | kAutocast},
     {"exp2", kToFloat},
-    {"expm1", kToFloat},
-    {"log", kToFloat},
-    {"log2", kToFloat},
-    {"log10", kToFloat},
-    {"log1p", kToFloat},
+    {"expm1", kToFloat | kAutocast},
+    {"log", kToFloat | kAutocast},
+    {"log2", kToFloat | kAutocast},
+    {"log10", kToFloat | kAutocast},
+    {"log1p", kToFloat | kAutocast},
     {"sqrt", kToFloat},
-    {"rsqrt", kToFloat},
-    {"reciprocal", kToFloat},
+    {"rsqrt", kToFloat | kAutocast},
+    {"reciprocal", kToFloat | kAutocast},
     {"sigmoid", kToFloat},
     {"erf", kToFloat | kNoComplex},
     {"erfc", kToFloat | kNoComplex},
-    {"erfinv", kToFloat | kNoComplex},
+    {"erfinv", kToFloat | kNoComplex | kAutocast},
     {"lgamma", kToFloat | kNoComplex},
     {"digamma", kToFloat | kNoComplex},
     {"i0", kToFloat | kNoComplex},
@@ -178,9 +180,13 @@ constexpr Named kUnary[] = {
 };
 
 constexpr Named kUnaryFunctional[] = {
-    {"abs", kToReal},       {"absolute", kToReal},
-    {"isnan", kToBool | kNoGrad},   {"isinf", kToBool | kNoGrad},    {"isfinite", kToBool | kNoGrad},
-    {"isposinf", kToBool | kNoGrad | kNoComplex}, {"isneginf", kToBool | kNoGrad | kNoComplex},
+    {"abs", kToReal},
+    {"absolute", kToReal},
+    {"isnan", kToBool | kNoGrad},
+    {"isinf", kToBool | kNoGrad},
+    {"isfinite", kToBool | kNoGrad},
+    {"isposinf", kToBool | kNoGrad | kNoComplex},
+    {"isneginf", kToBool | kNoGrad | kNoComplex},
     {"signbit", kToBool | kNoGrad | kNoComplex},
 };
 
@@ -206,13 +212,23 @@ constexpr Named kBinary[] = {
 
 /// Both sides have to be tensors.
 constexpr Named kBinaryTensors[] = {
-    {"maximum", kCommon | kNoComplex}, {"minimum", kCommon | kNoComplex}, {"fmax", kCommon | kNoComplex},
-    {"fmin", kCommon | kNoComplex},    {"atan2", kToFloat | kNoComplex},   {"arctan2", kToFloat | kNoComplex}, {"logical_and", kToBool | kNoGrad}, {"logical_or", kToBool | kNoGrad},
+    {"maximum", kCommon | kNoComplex},
+    {"minimum", kCommon | kNoComplex},
+    {"fmax", kCommon | kNoComplex},
+    {"fmin", kCommon | kNoComplex},
+    {"atan2", kToFloat | kNoComplex | kAutocast},
+    {"arctan2", kToFloat | kNoComplex | kAutocast},
+    {"logical_and", kToBool | kNoGrad},
+    {"logical_or", kToBool | kNoGrad},
     {"logical_xor", kToBool | kNoGrad},
 };
 
 bool binary_tensors(Call& call) {
     return call[1].tensor() != nullptr && binary(call);
+}
+
+Autocast autocast_of(int traits) {
+    return (traits & kAutocast) ? Autocast::Unknown : Autocast::Neutral;
 }
 
 std::string both(const char* name) {
@@ -223,32 +239,37 @@ std::string both(const char* name) {
 
 void add_elementwise_rules(Registry& registry) {
     for (auto [name, traits] : kUnary) {
-        registry.add(both(name), "self", unary, traits);
-        registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace);
+        registry.add(both(name), "self", unary, traits, autocast_of(traits));
+        registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace, autocast_of(traits));
     }
-    for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits);
-    registry.add("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary, kToReal | kInPlace | kNoComplex);
-    registry.add("operator.neg Tensor.__neg__", "self", unary, kCommon | kNoBool);
-    registry.add("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal);
-    registry.add("operator.invert operator.inv Tensor.__invert__", "self", unary, kCommon | kIntegralOnly);
+    for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits, autocast_of(traits));
+    registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary, kToReal | kInPlace | kNoComplex);
+    registry.add_neutral("operator.neg Tensor.__neg__", "self", unary, kCommon | kNoBool);
+    registry.add_neutral("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal);
+    registry.add_neutral("operator.invert operator.inv Tensor.__invert__", "self", unary, kCommon | kIntegralOnly);
 
     for (auto [name, traits] : kBinary) {
-        registry.add(both(name), "self other", binary, traits);
-        registry.add(both((std::string(name) + "_").c_str()), "self other", binary, traits | kInPlace);
+        registry.add(both(name), "self other", binary, traits, autocast_of(traits));
+        registry.add(both((std::string(name) + "_").c_str()), "self other", binary, traits | kInPlace,
+                     autocast_of(traits));
     }
     for (auto [name, traits] : kBinaryTensors) {
-        registry.add(both(name), "self other", binary_tensors, traits);
-        if (traits & kNoGrad) registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace);
+        registry.add(both(name), "self other", binary_tensors, traits, autocast_of(traits));
+        if (traits & kNoGrad)
+            registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace,
+                         autocast_of(traits));
     }
 
-    registry.add("torch.add Tensor.add", "self other * alpha?", binary_with_alpha, kCommon);
-    registry.add("Tensor.add_", "self other * alpha?", binary_with_alpha, kCommon | kInPlace);
-    registry.add("torch.sub Tensor.sub torch.subtract Tensor.subtract", "self other * alpha?", subtract, kCommon);
-    registry.add("Tensor.sub_ Tensor.subtract_", "self other * alpha?", subtract, kCommon | kInPlace);
-    registry.add("torch.rsub", "self other * alpha?", subtract, kCommon);
-    registry.add("torch.div Tensor.div torch.divide Tensor.divide", "self other * rounding_mode?", divide, kToFloat);
-    registry.add("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
-    registry.add("torch.true_divide Tensor.true_divide", "self other", divide, kToFloat);
+    registry.add_neutral("torch.add Tensor.add", "self other * alpha?", binary_with_alpha, kCommon);
+    registry.add_neutral("Tensor.add_", "self other * alpha?", binary_with_alpha, kCommon | kInPlace);
+    registry.add_neutral("torch.sub Tensor.sub torch.subtract Tensor.subtract", "self other * alpha?", subtract,
+                         kCommon);
+    registry.add_neutral("Tensor.sub_ Tensor.subtract_", "self other * alpha?", subtract, kCommon | kInPlace);
+    registry.add_neutral("torch.rsub", "self other * alpha?", subtract, kCommon);
+    registry.add_neutral("torch.div Tensor.div torch.divide Tensor.divide", "self other * rounding_mode?", divide,
+                         kToFloat);
+    registry.add_neutral("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
+    registry.add_neutral("torch.true_divide Tensor.true_divide", "self other", divide, kToFloat);
     registry.add("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
     registry.add("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
 
@@ -264,7 +285,7 @@ void add_elementwise_rules(Registry& registry) {
         {"truediv", divide, kToFloat},
         {"floordiv", binary, kCommon | kNoComplex | kNoBool},
         {"mod", binary, kCommon | kNoComplex | kNoBool},
-        {"pow", power, kCommon},
+        {"pow", power, kCommon | kAutocast},
         {"and", bitwise, kCommon | kIntegralOnly},
         {"or", bitwise, kCommon | kIntegralOnly},
         {"xor", bitwise, kCommon | kIntegralOnly},
@@ -275,11 +296,11 @@ void add_elementwise_rules(Registry& registry) {
         std::string plain(name);
         // `operator.and_` and `operator.or_` are spelt so because of Python's keywords.
         std::string in_operator = plain == "and" || plain == "or" ? plain + "_" : plain;
-        registry.add("operator." + in_operator, "self other", function, traits | kReflected);
-        registry.add("Tensor.__" + plain + "__", "self other", function, traits);
-        registry.add("operator.i" + plain, "self other", function, traits | kReflected | kInPlace);
-        registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace);
-        registry.add("Tensor.__r" + plain + "__", "self other", function, traits);
+        registry.add("operator." + in_operator, "self other", function, traits | kReflected, autocast_of(traits));
+        registry.add("Tensor.__" + plain + "__", "self other", function, traits, autocast_of(traits));
+        registry.add("operator.i" + plain, "self other", function, traits | kReflected | kInPlace, autocast_of(traits));
+        registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace, autocast_of(traits));
+        registry.add("Tensor.__r" + plain + "__", "self other", function, traits, autocast_of(traits));
     }
     const Operator comparisons[] = {
         {"eq", binary, kToBool | kNoGrad},
@@ -290,8 +311,8 @@ void add_elementwise_rules(Registry& registry) {
         {"ge", binary, kToBool | kNoGrad | kNoComplex},
     };
     for (auto [name, function, traits] : comparisons) {
-        registry.add(std::string("operator.") + name, "self other", function, traits | kReflected);
-        registry.add(std::string("Tensor.__") + name + "__", "self other", function, traits);
+        registry.add(std::string("operator.") + name, "self other", function, traits | kReflected, autocast_of(traits));
+        registry.add(std::string("Tensor.__") + name + "__", "self other", function, traits, autocast_of(traits));
     }
     for (const char* name : {"bitwise_and", "bitwise_or", "bitwise_xor"}) {
         registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
@@ -299,7 +320,8 @@ void add_elementwise_rules(Registry& registry) {
     }
     for (const char* name : {"bitwise_left_shift", "bitwise_right_shift"}) {
         registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
-        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kInPlace);
+        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise,
+                     kCommon | kIntegralOnly | kNoBool | kInPlace);
     }
 }
 

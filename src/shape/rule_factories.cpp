@@ -212,10 +212,14 @@ void add_factory_rules(Registry& registry) {
     registry.add_neutral("torch.full", "size fill_value * dtype? device? requires_grad?", full);
     registry.add_neutral("torch.zeros_like torch.ones_like torch.empty_like",
                          "self * dtype? device? requires_grad? memory_format?", like_tensor);
-    registry.add_neutral("torch.rand_like", "self * dtype? device? requires_grad? memory_format?", like_tensor, kRandomFloat);
-    registry.add_neutral("torch.randn_like", "self * dtype? device? requires_grad? memory_format?", like_tensor, kRandomNormal);
-    registry.add_neutral("torch.full_like", "self fill_value * dtype? device? requires_grad? memory_format?", full_like);
-    registry.add_neutral("Tensor.new_zeros Tensor.new_ones Tensor.new_empty", "self size... * dtype? device? requires_grad?", new_of_size);
+    registry.add_neutral("torch.rand_like", "self * dtype? device? requires_grad? memory_format?", like_tensor,
+                         kRandomFloat);
+    registry.add_neutral("torch.randn_like", "self * dtype? device? requires_grad? memory_format?", like_tensor,
+                         kRandomNormal);
+    registry.add_neutral("torch.full_like", "self fill_value * dtype? device? requires_grad? memory_format?",
+                         full_like);
+    registry.add_neutral("Tensor.new_zeros Tensor.new_ones Tensor.new_empty",
+                         "self size... * dtype? device? requires_grad?", new_of_size);
     registry.add_neutral("Tensor.new_full", "self size fill_value * dtype? device? requires_grad?", new_full);
     registry.add_neutral("torch.arange", "start end? step? * dtype? device? requires_grad?", arange);
     registry.add_neutral("torch.linspace", "start end steps * dtype? device? requires_grad?", linspace);

@@ -1,5 +1,5 @@
 /// Elements chosen by tensors of indices: embedding, gather, index_select; and writing to a part.
-#include "shape/basic_index.h"
+#include "shape/index.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "torch/dtypes.h"
@@ -33,7 +33,8 @@ bool embedding(Call& call) {
 bool gather(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device || !where) return false;
+    if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device || !where)
+        return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension || self->sizes.empty() || index->dimensions() != self->dimensions()) return false;
@@ -45,7 +46,8 @@ bool gather(Call& call) {
 bool index_select(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where || self->sizes.empty()) return false;
+    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where || self->sizes.empty())
+        return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     Dims sizes = self->sizes;
@@ -76,9 +78,10 @@ bool setitem(Call& call) {
 }  // namespace
 
 void add_indexing_rules(Registry& registry) {
-    registry.add("F.embedding", "self weight padding_idx? max_norm? norm_type? scale_grad_by_freq? sparse?", embedding);
-    registry.add("torch.gather Tensor.gather", "self dim index * sparse_grad?", gather);
-    registry.add("torch.index_select Tensor.index_select", "self dim index", index_select);
+    registry.add_neutral("F.embedding", "self weight padding_idx? max_norm? norm_type? scale_grad_by_freq? sparse?",
+                         embedding);
+    registry.add_neutral("torch.gather Tensor.gather", "self dim index * sparse_grad?", gather);
+    registry.add_neutral("torch.index_select Tensor.index_select", "self dim index", index_select);
     registry.add_neutral("operator.setitem Tensor.__setitem__", "self index value", setitem);
 }
 

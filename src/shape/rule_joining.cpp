@@ -69,7 +69,8 @@ bool stack(Call& call) {
     }
     if (!plain) return false;
     Dims sizes = first.sizes;
-    sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(*dimension), Dim(static_cast<std::int64_t>(tensors->size())));
+    sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(*dimension),
+                 Dim(static_cast<std::int64_t>(tensors->size())));
     return call.returns(call.fresh(std::move(sizes), *type, first.device), call.records(*tensors));
 }
 

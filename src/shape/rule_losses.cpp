@@ -20,14 +20,15 @@ bool pointwise_loss(Call& call) {
     if (!call[2].is_absent() || !call[3].is_absent()) return false;
     auto reduction = call[4].is_given() ? call[4].string() : "mean";
     bool recorded = call.records({input, target});
-    if (reduction == "mean" || reduction == "sum") return call.returns(call.fresh({}, input->dtype, input->device), recorded);
+    if (reduction == "mean" || reduction == "sum")
+        return call.returns(call.fresh({}, input->dtype, input->device), recorded);
     if (reduction != "none") return false;
     Elementwise elementwise(call);
     return elementwise.add(call[0]) && elementwise.add(call[1]) && elementwise.gives(OutputType::Common);
 }
 
-/// `F.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)` with classes as
-/// indices.
+/// `F.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)` with
+/// classes as indices.
 bool cross_entropy(Call& call) {
     const TensorMeta *input = call[0].tensor(), *target = call[1].tensor(), *weight = call[2].tensor();
     if (input == nullptr || target == nullptr || !is_floating(input->dtype) || target->dtype != kLong) return false;
@@ -43,8 +44,10 @@ bool cross_entropy(Call& call) {
                                  weight->device != input->device || weight->requires_grad))
         return false;
     auto reduction = call[6].is_given() ? call[6].string() : "mean";
-    if (reduction == "mean" || reduction == "sum") sizes.clear();
-    else if (reduction != "none") return false;
+    if (reduction == "mean" || reduction == "sum")
+        sizes.clear();
+    else if (reduction != "none")
+        return false;
     return call.returns(call.fresh(std::move(sizes), input->dtype, input->device), call.records({input}));
 }
 

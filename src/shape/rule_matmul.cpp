@@ -28,7 +28,8 @@ bool matrix_product(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || left->dimensions() != 2 || right->dimensions() != 2) return false;
     if (left->sizes[1] != right->sizes[0]) return false;
-    return call.returns(call.fresh({left->sizes[0], right->sizes[1]}, left->dtype, left->device), call.records({left, right}));
+    return call.returns(call.fresh({left->sizes[0], right->sizes[1]}, left->dtype, left->device),
+                        call.records({left, right}));
 }
 
 bool batched_product(Call& call) {
@@ -69,7 +70,8 @@ bool add_matrix_product(Call& call) {
     const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
     if (!same_kind(self, left) || !same_kind(left, right)) return false;
     for (std::size_t i = 3; i < 5; ++i)
-        if (call[i].is_given() && !(torch_room::is_integral(self->dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
+        if (call[i].is_given() &&
+            !(torch_room::is_integral(self->dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
             return false;
     auto dimensions = static_cast<std::size_t>(call.variant());
     if (left->dimensions() != dimensions || right->dimensions() != dimensions) return false;
@@ -85,20 +87,21 @@ bool add_matrix_product(Call& call) {
 bool outer(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || left->dimensions() != 1 || right->dimensions() != 1) return false;
-    return call.returns(call.fresh({left->sizes[0], right->sizes[0]}, left->dtype, left->device), call.records({left, right}));
+    return call.returns(call.fresh({left->sizes[0], right->sizes[0]}, left->dtype, left->device),
+                        call.records({left, right}));
 }
 
 }  // namespace
 
 void add_matmul_rules(Registry& registry) {
-    registry.add("F.linear", "self weight bias?", linear);
-    registry.add("torch.mm Tensor.mm", "self mat2", matrix_product);
-    registry.add("torch.bmm Tensor.bmm", "self mat2", batched_product);
+    registry.add_lowered("F.linear", "self weight bias?", linear);
+    registry.add_lowered("torch.mm Tensor.mm", "self mat2", matrix_product);
+    registry.add_lowered("torch.bmm Tensor.bmm", "self mat2", batched_product);
     registry.add("torch.mv Tensor.mv", "self vec", vector_product, 2);
     registry.add("torch.dot Tensor.dot", "self tensor", vector_product, 1);
-    registry.add("torch.matmul Tensor.matmul operator.matmul Tensor.__matmul__", "self other", matmul);
-    registry.add("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
-    registry.add("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
+    registry.add_lowered("torch.matmul Tensor.matmul operator.matmul Tensor.__matmul__", "self other", matmul);
+    registry.add_lowered("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
+    registry.add_lowered("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
     registry.add("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
 }
 

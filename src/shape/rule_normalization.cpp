@@ -14,13 +14,15 @@ using torch_room::is_floating;
 bool fits(const Operand& parameter, const TensorMeta& input, const Dims& sizes) {
     if (parameter.is_absent()) return true;
     const TensorMeta* tensor = parameter.tensor();
-    return tensor != nullptr && tensor->sizes == sizes && tensor->dtype == input.dtype && tensor->device == input.device;
+    return tensor != nullptr && tensor->sizes == sizes && tensor->dtype == input.dtype &&
+           tensor->device == input.device;
 }
 
 bool layer_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto shape = call[1].integers();
-    if (self == nullptr || !is_floating(self->dtype) || !shape || shape->empty() || shape->size() > self->dimensions()) return false;
+    if (self == nullptr || !is_floating(self->dtype) || !shape || shape->empty() || shape->size() > self->dimensions())
+        return false;
     if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
     const Operand &weight = call[2], &bias = call[3];
     if (!fits(weight, *self, *shape) || !fits(bias, *self, *shape)) return false;
@@ -33,7 +35,8 @@ bool layer_norm(Call& call) {
 bool rms_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto shape = call[1].integers();
-    if (self == nullptr || !is_floating(self->dtype) || !shape || shape->empty() || shape->size() > self->dimensions()) return false;
+    if (self == nullptr || !is_floating(self->dtype) || !shape || shape->empty() || shape->size() > self->dimensions())
+        return false;
     if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
     if (!fits(call[2], *self, *shape) || (!call[3].is_absent() && !call[3].real())) return false;
     if (!is_contiguous(self->sizes, self->strides)) return false;
@@ -45,7 +48,9 @@ bool group_norm(Call& call) {
     auto groups = call[1].integer();
     if (self == nullptr || !is_floating(self->dtype) || !groups || self->dimensions() < 2) return false;
     Dim channels = self->sizes[1];
-    if (*groups <= 0 || channels % *groups != 0 || !fits(call[2], *self, {channels}) || !fits(call[3], *self, {channels})) return false;
+    if (*groups <= 0 || channels % *groups != 0 || !fits(call[2], *self, {channels}) ||
+        !fits(call[3], *self, {channels}))
+        return false;
     if (call[4].is_given() && !call[4].real()) return false;
     if (!is_contiguous(self->sizes, self->strides) || element_count(self->sizes) == 0) return false;
     // The function refuses to normalize over a single value.

@@ -15,7 +15,8 @@ bool is_poolable(const TensorMeta* input, std::size_t spatial) {
            element_count(input->sizes) != 0;
 }
 
-bool pool(Call& call, std::size_t spatial, const Operand& stride_operand, const Operand& dilation_operand, std::optional<bool> ceil_mode) {
+bool pool(Call& call, std::size_t spatial, const Operand& stride_operand, const Operand& dilation_operand,
+          std::optional<bool> ceil_mode) {
     const TensorMeta* input = call[0].tensor();
     if (!is_poolable(input, spatial) || !ceil_mode) return false;
     auto kernel = for_each_dimension(call[1], spatial, 1);
@@ -67,15 +68,21 @@ bool adaptive_pool(Call& call) {
 void add_pooling_rules(Registry& registry) {
     const char* max_names[] = {"F.max_pool1d", "F.max_pool2d", "F.max_pool3d"};
     const char* max_functions[] = {"torch.max_pool1d", "torch.max_pool2d", "torch.max_pool3d"};
-    const char* adaptive[] = {"F.adaptive_avg_pool1d torch.adaptive_avg_pool1d", "F.adaptive_avg_pool2d", "F.adaptive_avg_pool3d"};
+    const char* adaptive[] = {"F.adaptive_avg_pool1d torch.adaptive_avg_pool1d", "F.adaptive_avg_pool2d",
+                              "F.adaptive_avg_pool3d"};
     for (int i = 0; i < 3; ++i) {
-        registry.add(max_names[i], "self kernel_size stride? padding? dilation? ceil_mode? return_indices?", max_pool, i + 1);
-        registry.add(max_functions[i], "self kernel_size stride? padding? dilation? ceil_mode?", max_pool, i + 1);
+        registry.add_neutral(max_names[i], "self kernel_size stride? padding? dilation? ceil_mode? return_indices?",
+                             max_pool, i + 1);
+        registry.add_neutral(max_functions[i], "self kernel_size stride? padding? dilation? ceil_mode?", max_pool,
+                             i + 1);
         registry.add(adaptive[i], "self output_size", adaptive_pool, i + 1);
     }
-    registry.add("F.avg_pool1d torch.avg_pool1d", "self kernel_size stride? padding? ceil_mode? count_include_pad?", average_pool, 1);
-    registry.add("F.avg_pool2d", "self kernel_size stride? padding? ceil_mode? count_include_pad? divisor_override?", average_pool, 2);
-    registry.add("F.avg_pool3d", "self kernel_size stride? padding? ceil_mode? count_include_pad? divisor_override?", average_pool, 3);
+    registry.add("F.avg_pool1d torch.avg_pool1d", "self kernel_size stride? padding? ceil_mode? count_include_pad?",
+                 average_pool, 1);
+    registry.add("F.avg_pool2d", "self kernel_size stride? padding? ceil_mode? count_include_pad? divisor_override?",
+                 average_pool, 2);
+    registry.add("F.avg_pool3d", "self kernel_size stride? padding? ceil_mode? count_include_pad? divisor_override?",
+                 average_pool, 3);
 }
 
 }  // namespace stator::shape

@@ -66,7 +66,8 @@ bool roll(Call& call) {
 bool pad(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto amounts = call[1].integers();
-    if (self == nullptr || !amounts || amounts->size() % 2 != 0 || amounts->size() / 2 > self->dimensions()) return false;
+    if (self == nullptr || !amounts || amounts->size() % 2 != 0 || amounts->size() / 2 > self->dimensions())
+        return false;
     if (call[2].is_given() && call[2].string() != "constant") return false;
     if (!call[3].is_absent() && !call[3].real()) return false;
     if (!is_contiguous(self->sizes, self->strides) || is_like_channels_last(self->sizes, self->strides)) return false;

@@ -79,7 +79,8 @@ bool extreme(Call& call) {
 /// `argmax` and `argmin`.
 bool argument_of_extreme(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || is_complex(self->dtype) || self->dtype == kBool || has_empty_dimension(*self, call[1])) return false;
+    if (self == nullptr || is_complex(self->dtype) || self->dtype == kBool || has_empty_dimension(*self, call[1]))
+        return false;
     if (!call[1].is_absent() && !call[1].integer()) return false;
     auto sizes = reduced_sizes(*self, call[1], call[2]);
     return sizes && give(call, std::move(*sizes), kLong, false);
@@ -110,8 +111,9 @@ bool extreme_in_any_form(Call& call) {
     if (!call[1].integer() || has_empty_dimension(*self, call[1])) return false;
     auto sizes = reduced_sizes(*self, call[1], call[2]);
     if (!sizes) return false;
-    return call.returns_several({call.fresh(*sizes, self->dtype, self->device), call.fresh(*sizes, kLong, self->device)},
-                                {call.records({self}), false}, call.variant() == 0 ? max_type() : min_type());
+    return call.returns_several(
+        {call.fresh(*sizes, self->dtype, self->device), call.fresh(*sizes, kLong, self->device)},
+        {call.records({self}), false}, call.variant() == 0 ? max_type() : min_type());
 }
 
 /// `var` and `std`: over all dimensions, or `dim, unbiased, keepdim`, or with `correction`.
@@ -138,13 +140,14 @@ bool log_sum_exp(Call& call) {
 void add_reduction_rules(Registry& registry) {
     registry.add("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
     registry.add("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", mean);
-    registry.add("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
+    registry.add_neutral("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
     registry.add("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
-    registry.add("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
-    registry.add("torch.amax Tensor.amax torch.amin Tensor.amin", "self dim? keepdim?", extreme);
-    registry.add("torch.argmax Tensor.argmax torch.argmin Tensor.argmin", "self dim? keepdim?", argument_of_extreme);
-    registry.add("torch.max Tensor.max", "self dim? keepdim?", extreme_in_any_form, 0);
-    registry.add("torch.min Tensor.min", "self dim? keepdim?", extreme_in_any_form, 1);
+    registry.add_neutral("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
+    registry.add_neutral("torch.amax Tensor.amax torch.amin Tensor.amin", "self dim? keepdim?", extreme);
+    registry.add_neutral("torch.argmax Tensor.argmax torch.argmin Tensor.argmin", "self dim? keepdim?",
+                         argument_of_extreme);
+    registry.add_neutral("torch.max Tensor.max", "self dim? keepdim?", extreme_in_any_form, 0);
+    registry.add_neutral("torch.min Tensor.min", "self dim? keepdim?", extreme_in_any_form, 1);
     registry.add("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?", variance);
     registry.add("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
 }

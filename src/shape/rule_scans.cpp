@@ -60,7 +60,9 @@ bool sort(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto where = call[1].integer_or(-1);
     auto descending = call[2].boolean_or(false);
-    if (self == nullptr || is_complex(self->dtype) || !where || !descending || !wrap_dimension(*where, self->dimensions())) return false;
+    if (self == nullptr || is_complex(self->dtype) || !where || !descending ||
+        !wrap_dimension(*where, self->dimensions()))
+        return false;
     Dims strides = preserved_strides(*self);
     TensorMeta values = call.fresh(self->sizes, strides, self->dtype, self->device);
     TensorMeta indices = call.fresh(self->sizes, std::move(strides), kLong, self->device);
@@ -72,7 +74,8 @@ bool topk(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto count = call[1].integer(), where = call[2].integer_or(-1);
     auto largest = call[3].boolean_or(true), sorted = call[4].boolean_or(true);
-    if (self == nullptr || is_complex(self->dtype) || self->dtype == kBool || !count || !where || !largest || !sorted) return false;
+    if (self == nullptr || is_complex(self->dtype) || self->dtype == kBool || !count || !where || !largest || !sorted)
+        return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     Dims sizes = self->sizes;
@@ -92,9 +95,9 @@ void add_scan_rules(Registry& registry) {
     registry.add("torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax", "self dim dtype?", softmax);
     registry.add("F.softmax F.log_softmax F.softmin", "self dim _stacklevel? dtype?", functional_softmax);
     registry.add("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?", cumulative);
-    registry.add("torch.sort Tensor.sort", "self dim? descending?", sort);
-    registry.add("torch.argsort Tensor.argsort", "self dim? descending?", sort, 1);
-    registry.add("torch.topk Tensor.topk", "self k dim? largest? sorted?", topk);
+    registry.add_neutral("torch.sort Tensor.sort", "self dim? descending?", sort);
+    registry.add_neutral("torch.argsort Tensor.argsort", "self dim? descending?", sort, 1);
+    registry.add_neutral("torch.topk Tensor.topk", "self k dim? largest? sorted?", topk);
 }
 
 }  // namespace stator::shape

@@ -84,7 +84,8 @@ bool lerp(Call& call) {
     Elementwise elementwise(call);
     if (!elementwise.add(call[0]) || !elementwise.add(call[1])) return false;
     if (weight != nullptr && !elementwise.add(call[2])) return false;
-    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common)
+                               : elementwise.gives(OutputType::Common);
 }
 
 /// `self + value * a * b` and `self + value * a / b`.
@@ -95,7 +96,8 @@ bool add_product(Call& call) {
         if (call[i].tensor() == nullptr || !elementwise.add(call[i])) return false;
     auto common = elementwise.common_type();
     if (!common || !is_floating(*common)) return false;
-    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common)
+                               : elementwise.gives(OutputType::Common);
 }
 
 /// `fill_`, `zero_`: the tensor itself with other contents.
@@ -114,22 +116,23 @@ bool fill(Call& call) {
 }  // namespace
 
 void add_selection_rules(Registry& registry) {
-    registry.add("torch.where", "condition self other", where);
-    registry.add("Tensor.where", "self condition other", where_method);
-    registry.add("torch.clamp Tensor.clamp torch.clip Tensor.clip", "self min? max?", clamp);
-    registry.add("torch.clamp_ Tensor.clamp_ Tensor.clip_", "self min? max?", clamp, 1);
-    registry.add("torch.clamp_min Tensor.clamp_min", "self min", clamp_one_side);
-    registry.add("torch.clamp_max Tensor.clamp_max", "self max", clamp_one_side);
-    registry.add("Tensor.clamp_min_ torch.clamp_min_", "self min", clamp_one_side, 1);
-    registry.add("Tensor.clamp_max_ torch.clamp_max_", "self max", clamp_one_side, 1);
-    registry.add("torch.masked_fill Tensor.masked_fill", "self mask value", masked_fill);
-    registry.add("Tensor.masked_fill_", "self mask value", masked_fill, 1);
-    registry.add("torch.lerp Tensor.lerp", "self end weight", lerp);
-    registry.add("Tensor.lerp_", "self end weight", lerp, 1);
-    registry.add("torch.addcmul Tensor.addcmul torch.addcdiv Tensor.addcdiv", "self tensor1 tensor2 * value?", add_product);
+    registry.add_neutral("torch.where", "condition self other", where);
+    registry.add_neutral("Tensor.where", "self condition other", where_method);
+    registry.add_neutral("torch.clamp Tensor.clamp torch.clip Tensor.clip", "self min? max?", clamp);
+    registry.add_neutral("torch.clamp_ Tensor.clamp_ Tensor.clip_", "self min? max?", clamp, 1);
+    registry.add_neutral("torch.clamp_min Tensor.clamp_min", "self min", clamp_one_side);
+    registry.add_neutral("torch.clamp_max Tensor.clamp_max", "self max", clamp_one_side);
+    registry.add_neutral("Tensor.clamp_min_ torch.clamp_min_", "self min", clamp_one_side, 1);
+    registry.add_neutral("Tensor.clamp_max_ torch.clamp_max_", "self max", clamp_one_side, 1);
+    registry.add_neutral("torch.masked_fill Tensor.masked_fill", "self mask value", masked_fill);
+    registry.add_neutral("Tensor.masked_fill_", "self mask value", masked_fill, 1);
+    registry.add_neutral("torch.lerp Tensor.lerp", "self end weight", lerp);
+    registry.add_neutral("Tensor.lerp_", "self end weight", lerp, 1);
+    registry.add("torch.addcmul Tensor.addcmul torch.addcdiv Tensor.addcdiv", "self tensor1 tensor2 * value?",
+                 add_product);
     registry.add("Tensor.addcmul_ Tensor.addcdiv_", "self tensor1 tensor2 * value?", add_product, 1);
-    registry.add("Tensor.fill_ torch.fill_", "self value", fill, 0);
-    registry.add("Tensor.zero_ torch.zero_", "self", fill, 1);
+    registry.add_neutral("Tensor.fill_ torch.fill_", "self value", fill, 0);
+    registry.add_neutral("Tensor.zero_ torch.zero_", "self", fill, 1);
 }
 
 }  // namespace stator::shape

@@ -1,8 +1,8 @@
 /// Views: other sizes and strides over the same memory.
 #include <algorithm>
 
-#include "shape/basic_index.h"
 #include "shape/call.h"
+#include "shape/index.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
 
@@ -18,7 +18,8 @@ bool view(Call& call) {
     if (!sizes) return false;
     auto strides = view_strides(self->sizes, self->strides, *sizes);
     if (!strides) return false;
-    return call.returns_view(call[0], call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
+    return call.returns_view(call[0],
+                             call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
 }
 
 /// A view where that is possible, else a contiguous copy.
@@ -27,7 +28,8 @@ bool reshape_to(Call& call, const Dims& requested) {
     auto sizes = resolve_sizes(requested, element_count(self.sizes));
     if (!sizes) return false;
     if (auto strides = view_strides(self.sizes, self.strides, *sizes))
-        return call.returns_view(call[0], call.view_of(self, std::move(*sizes), std::move(*strides), self.storage_offset));
+        return call.returns_view(call[0],
+                                 call.view_of(self, std::move(*sizes), std::move(*strides), self.storage_offset));
     return call.returns(call.fresh(std::move(*sizes), self.dtype, self.device), call.records({&self}));
 }
 
@@ -43,7 +45,8 @@ bool view_as(Call& call) {
     if (!sizes) return false;
     auto strides = view_strides(self->sizes, self->strides, *sizes);
     if (!strides) return false;
-    return call.returns_view(call[0], call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
+    return call.returns_view(call[0],
+                             call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
 }
 
 bool reshape_as(Call& call) {
@@ -228,7 +231,8 @@ bool expand_to(Call& call, const Dims& requested) {
     if (self.sizes.empty()) {
         for (Dim size : sizes)
             if (size < 0) return false;
-        return call.returns_view(call[0], call.view_of(self, std::move(sizes), std::move(strides), self.storage_offset));
+        return call.returns_view(call[0],
+                                 call.view_of(self, std::move(sizes), std::move(strides), self.storage_offset));
     }
     std::size_t added = requested.size() - self.dimensions();
     for (std::size_t i = requested.size(); i-- > 0;) {
@@ -391,7 +395,8 @@ bool contiguous(Call& call) {
             if (self->dimensions() != needed) return false;
             if (is_channels_last(self->sizes, self->strides)) return call.returns_same(call[0]);
             strides = channels_last_strides(self->sizes);
-            return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device), call.records({self}));
+            return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device),
+                                call.records({self}));
         }
         if (*format != torch_room::MemoryFormat::Contiguous) return false;
     }
@@ -425,9 +430,17 @@ bool unfold(Call& call) {
 bool getitem(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    auto part = apply_basic_index(*self, call[1]);
+    std::vector<const TensorMeta*> choosers;
+    auto part = apply_basic_index(*self, call[1], choosers);
     if (!part) return false;
-    return call.returns_view(call[0], call.view_of(*self, std::move(part->sizes), std::move(part->strides), part->storage_offset));
+    if (std::any_of(choosers.begin(), choosers.end(), [](const TensorMeta* chooser) { return chooser != nullptr; })) {
+        auto chosen = choose_elements(*part, choosers);
+        if (!chosen) return false;
+        return call.returns(call.fresh(std::move(chosen->sizes), std::move(chosen->strides), self->dtype, self->device),
+                            call.records({self}));
+    }
+    return call.returns_view(
+        call[0], call.view_of(*self, std::move(part->sizes), std::move(part->strides), part->storage_offset));
 }
 
 }  // namespace
@@ -440,11 +453,13 @@ void add_view_rules(Registry& registry) {
     registry.add_neutral("torch.flatten Tensor.flatten", "self start_dim? end_dim?", flatten);
     registry.add_neutral("torch.unflatten Tensor.unflatten", "self dim sizes", unflatten);
     registry.add_neutral("torch.permute Tensor.permute", "self dims...", permute);
-    registry.add_neutral("torch.transpose Tensor.transpose torch.swapaxes Tensor.swapaxes torch.swapdims Tensor.swapdims",
-                 "self dim0 dim1", transpose);
+    registry.add_neutral(
+        "torch.transpose Tensor.transpose torch.swapaxes Tensor.swapaxes torch.swapdims Tensor.swapdims",
+        "self dim0 dim1", transpose);
     registry.add_neutral("torch.t Tensor.t", "self", transpose_matrix);
     registry.add_neutral("builtins.getattr", "self name", attribute);
-    registry.add_neutral("torch.movedim Tensor.movedim torch.moveaxis Tensor.moveaxis", "self source destination", movedim);
+    registry.add_neutral("torch.movedim Tensor.movedim torch.moveaxis Tensor.moveaxis", "self source destination",
+                         movedim);
     registry.add_neutral("torch.squeeze Tensor.squeeze", "self dim...?", squeeze);
     registry.add_neutral("torch.unsqueeze Tensor.unsqueeze", "self dim", unsqueeze);
     registry.add_neutral("Tensor.expand", "self size...", expand);

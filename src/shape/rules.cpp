@@ -1,6 +1,7 @@
 #include "shape/rules.h"
 
 #include "shape/registry.h"
+#include "shape/strides.h"
 #include "torch/dtypes.h"
 #include "torch/names.h"
 
@@ -11,12 +12,15 @@ namespace {
 /// Many operations refuse tensors of more than 64.
 constexpr std::size_t kMostDimensions = 32;
 
-/// Rules speak of ordinary tensors: strided, of ordinary dtypes, with known sizes, without conjugate or negative bits, of
-/// no subclass. An inference tensor is ordinary in inference mode.
+/// Rules speak of ordinary tensors: strided, of ordinary dtypes, with known sizes, without conjugate or negative bits,
+/// of no subclass. An inference tensor is ordinary in inference mode.
 bool is_ordinary(const TensorMeta& meta, const torch_room::ResultState& state) {
-    if (meta.layout != torch_room::Layout{} || !torch_room::is_ordinary(meta.dtype) || meta.is_wrapped_number) return false;
-    if (meta.dispatch_keys != 0 && !(state.inference && meta.dispatch_keys == torch_room::trait::kInference)) return false;
-    if (meta.python_class != torch_room::tensor_class() && meta.python_class != torch_room::parameter_class()) return false;
+    if (meta.layout != torch_room::Layout{} || !torch_room::is_ordinary(meta.dtype) || meta.is_wrapped_number)
+        return false;
+    if (meta.dispatch_keys != 0 && !(state.inference && meta.dispatch_keys == torch_room::trait::kInference))
+        return false;
+    if (meta.python_class != torch_room::tensor_class() && meta.python_class != torch_room::parameter_class())
+        return false;
     if (meta.dimensions() > kMostDimensions) return false;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i)
         if (!meta.sizes[i].is_known() || !meta.strides[i].is_known()) return false;
@@ -41,18 +45,35 @@ bool are_ordinary(std::span<const graph::Argument> arguments, const torch_room::
     return true;
 }
 
+/// What autocast does first: float tensors of its device, other than double ones, become its type.
+void lower(Store& store, Call& call) {
+    for (Operand& operand : call.slots()) {
+        const TensorMeta* tensor = operand.tensor();
+        if (tensor == nullptr || !torch_room::is_floating(tensor->dtype) || tensor->dtype == torch_room::dtype::kDouble)
+            continue;
+        auto type = torch_room::autocast_dtype(tensor->device.kind);
+        if (!type || *type == tensor->dtype) continue;
+        TensorMeta cast = *tensor;
+        cast.dtype = *type;
+        cast.strides = preserved_strides(*tensor);
+        cast.storage_offset = 0;
+        operand.see_as(store.intern(cast));
+    }
+}
+
 }  // namespace
 
 bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
                     std::vector<Ref<>>& kept) {
     const Rule* rule = Registry::get().find(question);
     if (rule == nullptr) return false;
-    if (state.autocast && !rule->autocast_neutral) return false;
+    if (state.autocast && rule->autocast == Autocast::Unknown) return false;
     if (!are_ordinary(question.arguments, state)) return false;
     for (const auto& keyword : question.keywords)
         if (!is_ordinary(keyword.value, state)) return false;
     Call call(store, question, state, rule->variant, answer, kept);
     if (!rule->signature.bind(question, call.slots())) return false;
+    if (state.autocast && rule->autocast == Autocast::Lower) lower(store, call);
     if (rule->function(call)) return true;
     answer = Answer();
     kept.clear();

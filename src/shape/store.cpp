@@ -32,7 +32,8 @@ const Answer* Store::find(std::span<const std::uint64_t> key, std::uint64_t hash
     return nullptr;
 }
 
-const Answer* Store::add(std::span<const std::uint64_t> key, std::uint64_t hash, Answer answer, std::vector<Ref<>> kept) {
+const Answer* Store::add(std::span<const std::uint64_t> key, std::uint64_t hash, Answer answer,
+                         std::vector<Ref<>> kept) {
     answers_.push_back({hash, static_cast<std::uint32_t>(keys_.size()), static_cast<std::uint32_t>(key.size()),
                         std::move(answer), std::move(kept)});
     keys_.insert(keys_.end(), key.begin(), key.end());

@@ -1,5 +1,5 @@
-/// The memory of shape inference: metadata, each kept once, and answers by key. A store that is full is replaced by an empty
-/// one; it lives on as long as an arena holds answers from it.
+/// The memory of shape inference: metadata, each kept once, and answers by key. A store that is full is replaced by an
+/// empty one; it lives on as long as an arena holds answers from it.
 #pragma once
 
 #include <cstdint>

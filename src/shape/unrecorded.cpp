@@ -21,20 +21,28 @@ struct Writer {
 const std::vector<Writer>& writers() {
     static const auto* all = [] {
         auto* made = new std::vector<Writer>;
-        auto add = [made](const char* module, const char* name, const char* signature, std::size_t mean, std::size_t flag, bool flag_default) {
+        auto add = [made](const char* module, const char* name, const char* signature, std::size_t mean,
+                          std::size_t flag, bool flag_default) {
             Ref<> found = checked(PyImport_ImportModule(module));
             PyObject* target = PyObject_GetAttrString(found.get(), name);
             if (target == nullptr) return PyErr_Clear();
             made->push_back({target, Signature(signature), mean, mean + 1, flag, flag_default});
         };
         const char* functional = "torch.nn.functional";
-        add(functional, "batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?", 1, 5, false);
-        add(functional, "instance_norm", "self running_mean? running_var? weight? bias? use_input_stats? momentum? eps?", 1, 5, true);
-        add("torch", "batch_norm", "self weight bias running_mean running_var training momentum eps cudnn_enabled", 3, 5, false);
-        add("torch", "instance_norm", "self weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled", 3, 5, true);
-        add("torch", "native_batch_norm", "self weight bias running_mean running_var training momentum eps", 3, 5, false);
-        add("torch", "cudnn_batch_norm", "self weight bias running_mean running_var training exponential_average_factor epsilon", 3, 5, false);
-        add("torch", "miopen_batch_norm", "self weight bias running_mean running_var training exponential_average_factor epsilon", 3, 5, false);
+        add(functional, "batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?", 1, 5,
+            false);
+        add(functional, "instance_norm",
+            "self running_mean? running_var? weight? bias? use_input_stats? momentum? eps?", 1, 5, true);
+        add("torch", "batch_norm", "self weight bias running_mean running_var training momentum eps cudnn_enabled", 3,
+            5, false);
+        add("torch", "instance_norm",
+            "self weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled", 3, 5, true);
+        add("torch", "native_batch_norm", "self weight bias running_mean running_var training momentum eps", 3, 5,
+            false);
+        add("torch", "cudnn_batch_norm",
+            "self weight bias running_mean running_var training exponential_average_factor epsilon", 3, 5, false);
+        add("torch", "miopen_batch_norm",
+            "self weight bias running_mean running_var training exponential_average_factor epsilon", 3, 5, false);
         return made;
     }();
     return *all;

@@ -1,5 +1,5 @@
-/// Writes that PyTorch's schemas don't tell of: running statistics, which are updated by kernels whose schema calls them
-/// inputs.
+/// Writes that PyTorch's schemas don't tell of: running statistics, which are updated by kernels whose schema calls
+/// them inputs.
 #pragma once
 
 #include "shape/infer.h"

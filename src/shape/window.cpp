@@ -11,7 +11,8 @@ std::optional<Dims> for_each_dimension(const Operand& operand, std::size_t spati
     return several->size() == spatial ? several : std::nullopt;
 }
 
-std::optional<Dims> convolved_sizes(const Dims& input, const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation) {
+std::optional<Dims> convolved_sizes(const Dims& input, const Dims& kernel, const Dims& stride, const Dims& padding,
+                                    const Dims& dilation) {
     Dims sizes;
     for (std::size_t i = 0; i < input.size(); ++i) {
         if (stride[i] <= 0 || dilation[i] <= 0 || padding[i] < 0 || kernel[i] <= 0) return std::nullopt;

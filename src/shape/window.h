@@ -11,7 +11,8 @@ namespace stator::shape {
 std::optional<Dims> for_each_dimension(const Operand& operand, std::size_t spatial, Dim missing);
 
 /// The sizes after convolving; empty where a size would be negative or the kernel does not fit.
-std::optional<Dims> convolved_sizes(const Dims& input, const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation);
+std::optional<Dims> convolved_sizes(const Dims& input, const Dims& kernel, const Dims& stride, const Dims& padding,
+                                    const Dims& dilation);
 
 /// One size after pooling, rounded up if `ceil_mode`.
 Dim pooled_size(Dim input, Dim kernel, Dim padding, Dim stride, Dim dilation, bool ceil_mode);

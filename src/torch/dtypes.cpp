@@ -10,7 +10,8 @@ static_assert(static_cast<int>(c10::ScalarType::Byte) == 0 && static_cast<int>(c
               static_cast<int>(c10::ScalarType::BFloat16) == 15);
 
 Dtype promote(Dtype left, Dtype right) {
-    return static_cast<Dtype>(c10::promoteTypes(static_cast<c10::ScalarType>(left), static_cast<c10::ScalarType>(right)));
+    return static_cast<Dtype>(
+        c10::promoteTypes(static_cast<c10::ScalarType>(left), static_cast<c10::ScalarType>(right)));
 }
 
 }  // namespace stator::torch_room

@@ -54,8 +54,8 @@ Borrowed<> attribute_template(Borrowed<> fake_mode) {
     if (made != nullptr) return made;
     Ref<> element = checked(THPVariable_Wrap(at::detail::empty_meta({0}, at::kFloat)));
     Ref<> device = device_object({});
-    Ref<> prototype =
-        checked(PyObject_CallFunctionObjArgs(fake_module().tensor_class, fake_mode.get(), element.get(), device.get(), nullptr));
+    Ref<> prototype = checked(PyObject_CallFunctionObjArgs(fake_module().tensor_class, fake_mode.get(), element.get(),
+                                                           device.get(), nullptr));
     Ref<> attributes = checked(PyObject_GenericGetDict(prototype.get(), nullptr));
     attributes = checked(PyDict_Copy(attributes.get()));
     checked(PyDict_DelItem(attributes.get(), names().fake_mode));
@@ -131,8 +131,8 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
         // What `Tensor._make_subclass` does for `FakeTensor.__new__`.
         impl->set_python_dispatch(true);
         impl->set_python_custom_device(true);
-        impl->_change_backend_component_keys(
-            c10::Device(static_cast<c10::DeviceType>(meta.device.kind), static_cast<c10::DeviceIndex>(meta.device.index)));
+        impl->_change_backend_component_keys(c10::Device(static_cast<c10::DeviceType>(meta.device.kind),
+                                                         static_cast<c10::DeviceIndex>(meta.device.index)));
         impl->unsafe_storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
 
         Ref<> fake = checked(THPVariable_Wrap(tensor, reinterpret_cast<PyTypeObject*>(fake_module().tensor_class)));

@@ -1,10 +1,10 @@
 /// FakeTensors made directly from metadata.
 ///
 /// PyTorch's own way from a real tensor to a fake one (`FakeTensorConverter`) takes 100 us or more: it describes the
-/// tensor in Python, makes a meta tensor through the dispatcher and checks the result. What comes out is a tensor of the
-/// meta device whose class is `FakeTensor`, whose backend keys are those of the pretended device, whose `device` is asked
-/// from Python, and whose `__dict__` holds the mode, the device and a handful of empty memos. That is made here in one
-/// go. The contents of the `__dict__` are copied from a tensor that `FakeTensor`'s own constructor made, so that
+/// tensor in Python, makes a meta tensor through the dispatcher and checks the result. What comes out is a tensor of
+/// the meta device whose class is `FakeTensor`, whose backend keys are those of the pretended device, whose `device` is
+/// asked from Python, and whose `__dict__` holds the mode, the device and a handful of empty memos. That is made here
+/// in one go. The contents of the `__dict__` are copied from a tensor that `FakeTensor`'s own constructor made, so that
 /// attributes a version of PyTorch adds are there too.
 #pragma once
 

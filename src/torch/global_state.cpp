@@ -212,21 +212,28 @@ std::string explain_mismatch(const GlobalState& was) {
         return differs("default dtype", dtype_name(now.default_dtype), dtype_name(was.default_dtype));
     if (!same_function_modes(was)) {
         auto names = [](const GlobalState& state) {
-            return "[" + joined(state.function_modes, [](const GlobalState::FunctionMode& mode) {
-                       return mode.is_device ? "device " + device_name(mode.device) : type_name(Py_TYPE(mode.mode.get()));
-                   }) + "]";
+            return "[" +
+                   joined(state.function_modes,
+                          [](const GlobalState::FunctionMode& mode) {
+                              return mode.is_device ? "device " + device_name(mode.device)
+                                                    : type_name(Py_TYPE(mode.mode.get()));
+                          }) +
+                   "]";
         };
         return differs("stack of torch function modes", names(now), names(was));
     }
     if (now.torch_function != was.torch_function)
         return differs("__torch_function__", yes_no(now.torch_function == 0), yes_no(was.torch_function == 0));
     if (now.dispatch_modes != was.dispatch_modes)
-        return differs("number of torch dispatch modes", std::to_string(now.dispatch_modes), std::to_string(was.dispatch_modes));
+        return differs("number of torch dispatch modes", std::to_string(now.dispatch_modes),
+                       std::to_string(was.dispatch_modes));
     if (now.deterministic != was.deterministic || now.deterministic_warn_only != was.deterministic_warn_only)
-        return differs("deterministic algorithms", yes_no(now.deterministic) + (now.deterministic_warn_only ? " (warn only)" : ""),
+        return differs("deterministic algorithms",
+                       yes_no(now.deterministic) + (now.deterministic_warn_only ? " (warn only)" : ""),
                        yes_no(was.deterministic) + (was.deterministic_warn_only ? " (warn only)" : ""));
     if (now.float32_matmul != was.float32_matmul)
-        return differs("float32 matmul precision", at::precision2str(static_cast<at::Float32Precision>(now.float32_matmul)),
+        return differs("float32 matmul precision",
+                       at::precision2str(static_cast<at::Float32Precision>(now.float32_matmul)),
                        at::precision2str(static_cast<at::Float32Precision>(was.float32_matmul)));
     if (now.fp16_reduction != was.fp16_reduction) return "reduced precision of fp16 sums differs";
     if (now.bf16_reduction != was.bf16_reduction) return "reduced precision of bf16 sums differs";
@@ -234,10 +241,14 @@ std::string explain_mismatch(const GlobalState& was) {
         return differs("number of threads", std::to_string(now.threads), std::to_string(was.threads));
     if (now.forward_grad != was.forward_grad)
         return differs("forward-mode grad", yes_no(now.forward_grad), yes_no(was.forward_grad));
-    auto key_names = [](std::uint64_t keys) { return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys)); };
+    auto key_names = [](std::uint64_t keys) {
+        return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys));
+    };
     if (now.included_keys != was.included_keys)
-        return differs("set of dispatch keys added by this thread", key_names(now.included_keys), key_names(was.included_keys));
-    return differs("set of dispatch keys taken by this thread", key_names(now.excluded_keys), key_names(was.excluded_keys));
+        return differs("set of dispatch keys added by this thread", key_names(now.included_keys),
+                       key_names(was.included_keys));
+    return differs("set of dispatch keys taken by this thread", key_names(now.excluded_keys),
+                   key_names(was.excluded_keys));
 }
 
 bool default_device(Device* device) {
@@ -247,6 +258,13 @@ bool default_device(Device* device) {
     for (std::int64_t i = length; i-- > 0;)
         if (is_device_mode(function_mode_at(i), device)) return true;
     return false;
+}
+
+std::optional<Dtype> autocast_dtype(DeviceKind device) {
+    for (auto supported : kDevices)
+        if (static_cast<DeviceKind>(supported) == device && at::autocast::is_autocast_enabled(supported))
+            return static_cast<Dtype>(at::autocast::get_autocast_dtype(supported));
+    return std::nullopt;
 }
 
 ResultState read_result_state() {

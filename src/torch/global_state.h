@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,9 @@ struct ResultState {
     std::uint64_t key = 0;
 };
 ResultState read_result_state();
+
+/// The dtype that autocast computes in on this device, if it is on there.
+std::optional<Dtype> autocast_dtype(DeviceKind device);
 
 /// The device of `torch.set_default_device` or `with torch.device(...)`, if one is active.
 bool default_device(Device* device);

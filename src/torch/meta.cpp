@@ -47,20 +47,24 @@ std::size_t hash(const TensorMeta& meta) {
 
 std::string print(const TensorMeta& meta) {
     std::string text = short_dtype_name(meta.dtype) + print_dims(meta.sizes);
-    if (meta.strides.size() == meta.sizes.size() && !is_contiguous(meta)) text += " strides " + print_dims(meta.strides);
+    if (meta.strides.size() == meta.sizes.size() && !is_contiguous(meta))
+        text += " strides " + print_dims(meta.strides);
     if (meta.storage_offset != 0) text += " offset " + std::to_string(meta.storage_offset.value());
     if (meta.device.kind != DeviceKind{}) text += " " + device_name(meta.device);
     if (meta.layout != Layout{}) text += " " + layout_name(meta.layout);
     if (meta.requires_grad) text += meta.is_leaf ? " requires_grad" : " grad_fn";
-    const std::pair<std::uint64_t, const char*> traits[] = {
-        {trait::kConjugate, " conjugate"},        {trait::kNegative, " negative"}, {trait::kZero, " zero"},
-        {trait::kInference, " inference"},        {trait::kFunctorch, " functorch"},
-        {trait::kPythonDispatch, " torch_dispatch"}, {trait::kFunctional, " functional"}, {trait::kNested, " nested"}};
+    const std::pair<std::uint64_t, const char*> traits[] = {{trait::kConjugate, " conjugate"},
+                                                            {trait::kNegative, " negative"},
+                                                            {trait::kZero, " zero"},
+                                                            {trait::kInference, " inference"},
+                                                            {trait::kFunctorch, " functorch"},
+                                                            {trait::kPythonDispatch, " torch_dispatch"},
+                                                            {trait::kFunctional, " functional"},
+                                                            {trait::kNested, " nested"}};
     for (auto [bit, name] : traits)
         if (meta.dispatch_keys & bit) text += name;
     if (meta.is_wrapped_number) text += " number";
-    if (meta.python_class != nullptr && meta.python_class != tensor_class())
-        text += " " + type_name(meta.python_class);
+    if (meta.python_class != nullptr && meta.python_class != tensor_class()) text += " " + type_name(meta.python_class);
     return text;
 }
 

@@ -39,7 +39,8 @@ Borrowed<> layout_object(Layout layout) {
 }
 
 Ref<> device_object(Device device) {
-    return checked(THPDevice_New(c10::Device(static_cast<c10::DeviceType>(device.kind), static_cast<c10::DeviceIndex>(device.index))));
+    return checked(THPDevice_New(
+        c10::Device(static_cast<c10::DeviceType>(device.kind), static_cast<c10::DeviceIndex>(device.index))));
 }
 
 std::optional<Dtype> as_dtype(Borrowed<> object) {
@@ -79,26 +80,41 @@ bool is_size(Borrowed<> object) {
 Ref<> size_object(const Dims& sizes) {
     Ref<> values = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
     for (std::size_t i = 0; i < sizes.size(); ++i)
-        PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), checked(PyLong_FromLongLong(sizes[i].value())).release());
+        PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i),
+                         checked(PyLong_FromLongLong(sizes[i].value())).release());
     return checked(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&THPSizeType), values.get()));
 }
 
 std::string short_dtype_name(Dtype dtype) {
     switch (static_cast<c10::ScalarType>(dtype)) {
-        case c10::ScalarType::Bool: return "b8";
-        case c10::ScalarType::Byte: return "u8";
-        case c10::ScalarType::Char: return "i8";
-        case c10::ScalarType::Short: return "i16";
-        case c10::ScalarType::Int: return "i32";
-        case c10::ScalarType::Long: return "i64";
-        case c10::ScalarType::Half: return "f16";
-        case c10::ScalarType::BFloat16: return "bf16";
-        case c10::ScalarType::Float: return "f32";
-        case c10::ScalarType::Double: return "f64";
-        case c10::ScalarType::ComplexHalf: return "c32";
-        case c10::ScalarType::ComplexFloat: return "c64";
-        case c10::ScalarType::ComplexDouble: return "c128";
-        default: return c10::toString(static_cast<c10::ScalarType>(dtype));
+        case c10::ScalarType::Bool:
+            return "b8";
+        case c10::ScalarType::Byte:
+            return "u8";
+        case c10::ScalarType::Char:
+            return "i8";
+        case c10::ScalarType::Short:
+            return "i16";
+        case c10::ScalarType::Int:
+            return "i32";
+        case c10::ScalarType::Long:
+            return "i64";
+        case c10::ScalarType::Half:
+            return "f16";
+        case c10::ScalarType::BFloat16:
+            return "bf16";
+        case c10::ScalarType::Float:
+            return "f32";
+        case c10::ScalarType::Double:
+            return "f64";
+        case c10::ScalarType::ComplexHalf:
+            return "c32";
+        case c10::ScalarType::ComplexFloat:
+            return "c64";
+        case c10::ScalarType::ComplexDouble:
+            return "c128";
+        default:
+            return c10::toString(static_cast<c10::ScalarType>(dtype));
     }
 }
 

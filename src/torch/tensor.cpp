@@ -108,7 +108,8 @@ bool matches(Borrowed<> object, const TensorCheck& check) {
     if (tensor.requires_grad() != check.requires_grad) return false;
     try {
         c10::Device device = tensor.device();
-        if (device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind) return false;
+        if (device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind)
+            return false;
         auto sizes = tensor.sizes();
         if (sizes.size() != check.dimensions) return false;
         const std::int64_t* expected = check.sizes_and_strides.data();
@@ -149,7 +150,8 @@ std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
     for (std::size_t i = 0; i < now.sizes_and_strides.size() && i < check.sizes_and_strides.size(); ++i) {
         if (now.sizes_and_strides[i] == check.sizes_and_strides[i]) continue;
         bool is_size = i < now.dimensions;
-        std::string what = (is_size ? "size of dimension " : "stride of dimension ") + std::to_string(is_size ? i : i - now.dimensions);
+        std::string what = (is_size ? "size of dimension " : "stride of dimension ") +
+                           std::to_string(is_size ? i : i - now.dimensions);
         return differs(what, std::to_string(now.sizes_and_strides[i]), std::to_string(check.sizes_and_strides[i]));
     }
     return differs("dispatch keys", c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, now.dispatch_keys)),
@@ -159,8 +161,9 @@ std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
 std::string print(const TensorCheck& check) {
     std::string text = type_name(check.type) + " " + short_dtype_name(check.dtype);
     auto list = [&](std::size_t start) {
-        std::vector<std::int64_t> part(check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start),
-                                       check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start + check.dimensions));
+        std::vector<std::int64_t> part(
+            check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start),
+            check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start + check.dimensions));
         return "[" + joined(part, [](std::int64_t value) { return std::to_string(value); }) + "]";
     };
     text += list(0);

@@ -24,8 +24,8 @@ const void* storage_identity(Borrowed<> tensor);
 
 /// What a graph input has to be again for an entry to be used again.
 struct TensorCheck {
-    PyTypeObject* type = nullptr;      // borrowed: an entry's guards keep the classes they met
-    std::uint64_t dispatch_keys = 0;   // the whole key set: device type, layout, conjugate, inference, subclass, ...
+    PyTypeObject* type = nullptr;     // borrowed: an entry's guards keep the classes they met
+    std::uint64_t dispatch_keys = 0;  // the whole key set: device type, layout, conjugate, inference, subclass, ...
     Dtype dtype{};
     Device device;
     bool requires_grad = false;

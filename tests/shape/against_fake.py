@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -146,7 +146,9 @@ def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
     real = run_real(target, args, kwargs)
     if real == rule["result"] and all(line.startswith("result") for line in found):
         return Verdict("fake differs from eager", f"rule {rule['text']}, fake {fake['text']}")
-    return Verdict("differs", f"rule {rule['text']} | fake {fake['text']} | eager {short(real)} | in " + found_fields(found))
+    return Verdict(
+        "differs", f"rule {rule['text']} | fake {fake['text']} | eager {short(real)} | in " + found_fields(found)
+    )
 
 
 def show(target: Target, args: tuple, kwargs: dict) -> str:
@@ -161,6 +163,17 @@ def show(target: Target, args: tuple, kwargs: dict) -> str:
     name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
     parts = [text(arg) for arg in args] + [f"{key}={text(value)}" for key, value in kwargs.items()]
     return f"{name}({', '.join(parts)})"
+
+
+def replaced(value: Any, change: Callable[[torch.Tensor], torch.Tensor], seen: dict[int, torch.Tensor]) -> Any:
+    """Arguments with each tensor changed, one that appears twice once."""
+    if isinstance(value, torch.Tensor):
+        if id(value) not in seen:
+            seen[id(value)] = change(value)
+        return seen[id(value)]
+    if type(value) in (tuple, list):
+        return type(value)(replaced(item, change, seen) for item in value)
+    return value
 
 
 def relayouts(args: tuple, kwargs: dict) -> Iterator[tuple[tuple, dict]]:
@@ -187,19 +200,12 @@ def relayouts(args: tuple, kwargs: dict) -> Iterator[tuple[tuple, dict]]:
 
     for change in (transposed, channels_last, with_holes):
         seen: dict[int, torch.Tensor] = {}
-
-        def apply(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                if id(value) not in seen:
-                    seen[id(value)] = change(value)
-                return seen[id(value)]
-            if type(value) in (tuple, list):
-                return type(value)(apply(item) for item in value)
-            return value
-
-        changed = apply(args)
-        keywords = {key: apply(value) for key, value in kwargs.items()}
-        if any(before is not after for before, after in zip(flatten_tensors(args, kwargs), flatten_tensors(changed, keywords))):
+        changed = replaced(args, change, seen)
+        keywords = {key: replaced(value, change, seen) for key, value in kwargs.items()}
+        if any(
+            before is not after
+            for before, after in zip(flatten_tensors(args, kwargs), flatten_tensors(changed, keywords))
+        ):
             yield changed, keywords
         # Only the first tensor: operands then disagree about the layout.
         if args and isinstance(args[0], torch.Tensor) and change(args[0]) is not args[0]:

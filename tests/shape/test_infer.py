@@ -129,7 +129,12 @@ def test_what_an_answer_says() -> None:
 
 
 def test_contents_can_not_be_known() -> None:
-    for target, args in [("item", (X[0, 0],)), (torch.nonzero, (X,)), (operator.getitem, (X, X > 0)), (torch.unique, (X,))]:
+    for target, args in [
+        ("item", (X[0, 0],)),
+        (torch.nonzero, (X,)),
+        (operator.getitem, (X, X > 0)),
+        (torch.unique, (X,)),
+    ]:
         answer = _C.shape_infer(target, args, {})
         assert answer["status"] == "data-dependent", answer
         assert answer["reason"]

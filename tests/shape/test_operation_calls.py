@@ -22,24 +22,24 @@ def tensor(*sizes: int, dtype: torch.dtype = torch.float32, grad: bool = False) 
 X = tensor(4, 6)
 G = tensor(4, 6, grad=True)
 N = tensor(4, 6, grad=True) * 1  # has a grad_fn
-I = tensor(4, 6, dtype=torch.int64)
-B = I > 0
+INTEGERS = tensor(4, 6, dtype=torch.int64)
+B = INTEGERS > 0
 IMAGE = tensor(2, 3, 8, 8)
 INDEX = torch.tensor([0, 2, 1])
 
 AGREE: list[tuple[Any, tuple, dict]] = [
     (operator.add, (X, 1), {}),
     (operator.add, (1, X), {}),
-    (operator.add, (I, 1.5), {}),
-    (operator.add, (I, True), {}),
+    (operator.add, (INTEGERS, 1.5), {}),
+    (operator.add, (INTEGERS, True), {}),
     (operator.add, (B, 1), {}),
     (operator.add, (B, True), {}),
-    (operator.add, (I, 1j), {}),
+    (operator.add, (INTEGERS, 1j), {}),
     (operator.sub, (2, G), {}),
-    (operator.truediv, (1, I), {}),
-    (operator.pow, (2, I), {}),
+    (operator.truediv, (1, INTEGERS), {}),
+    (operator.pow, (2, INTEGERS), {}),
     (operator.pow, (X, 2), {}),
-    (operator.mod, (I, 3), {}),
+    (operator.mod, (INTEGERS, 3), {}),
     (operator.and_, (B, B), {}),
     (operator.invert, (B,), {}),
     (operator.lt, (X, 0), {}),
@@ -49,7 +49,7 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     (operator.imul, (X, X), {}),
     ("__radd__", (X, 1), {}),
     ("__rsub__", (X, 1), {}),
-    ("__rtruediv__", (I, 1), {}),
+    ("__rtruediv__", (INTEGERS, 1), {}),
     ("add_", (tensor(4, 6), N), {"alpha": 2}),
     ("mul_", (N, 2), {}),
     (torch.add, (), {"input": X, "other": 2}),
@@ -58,7 +58,7 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     (torch.add, (torch.tensor(1, dtype=torch.int32), torch.tensor(2, dtype=torch.int64)), {}),
     (torch.mul, (tensor(4, 1), tensor(1, 6, grad=True)), {}),
     (torch.where, (B, X, 0.0), {}),
-    (torch.where, (B, X, I), {}),
+    (torch.where, (B, X, INTEGERS), {}),
     ("where", (X, B, G), {}),
     ("view", (X, 2, 12), {}),
     ("view", (X, -1), {}),
@@ -95,7 +95,7 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     (F.dropout, (G,), {"p": 0.0}),
     (F.dropout, (X.t(), 0.3), {}),
     (F.embedding, (INDEX, tensor(5, 7, grad=True)), {}),
-    (F.embedding, (I, tensor(5, 7), 1), {}),
+    (F.embedding, (INTEGERS, tensor(5, 7), 1), {}),
     (F.softmax, (X,), {"dim": -1}),
     (F.log_softmax, (G, 1), {"dtype": torch.float64}),
     (F.linear, (tensor(2, 3, 6), tensor(5, 6, grad=True), tensor(5)), {}),
@@ -120,13 +120,13 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     (torch.matmul, (tensor(4), tensor(5, 4, 6)), {}),
     (torch.matmul, (tensor(3, 4), tensor(5, 4, 6)), {}),
     (torch.cat, ([X, G],), {}),
-    (torch.cat, ((X, I), -1), {}),
+    (torch.cat, ((X, INTEGERS), -1), {}),
     (torch.cat, ([IMAGE.contiguous(memory_format=torch.channels_last)] * 2, 1), {}),
     (torch.stack, ([X, X], 1), {}),
     (torch.max, (X,), {}),
     (torch.max, (X, 1), {}),
     (torch.max, (X, G), {}),
-    (torch.sum, (I,), {}),
+    (torch.sum, (INTEGERS,), {}),
     ("sum", (G, -1, True), {}),
     ("mean", (G,), {"dim": (0, 1)}),
     ("var", (X,), {"dim": -1, "correction": 0}),
@@ -143,7 +143,7 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     (torch.zeros_like, (X.t(),), {}),
     (torch.empty_like, (G,), {"dtype": torch.float64}),
     ("new_zeros", (G, 3, 4), {}),
-    ("new_full", (I, (2,), 3), {}),
+    ("new_full", (INTEGERS, (2,), 3), {}),
     (torch.tensor, ([[1, 2], [3, 4]],), {}),
     (torch.tensor, ([1, 2.5],), {}),
     (torch.tensor, (True,), {}),
@@ -153,11 +153,11 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     ("to", (X, "cpu"), {}),
     ("to", (X, "cpu", torch.float16), {}),
     ("to", (X, torch.device("cpu")), {"dtype": torch.bfloat16, "non_blocking": True}),
-    ("to", (X, I), {}),
+    ("to", (X, INTEGERS), {}),
     ("to", (X,), {"dtype": torch.float32, "copy": True}),
-    ("float", (I,), {}),
+    ("float", (INTEGERS,), {}),
     ("float", (X,), {}),
-    ("type_as", (X, I), {}),
+    ("type_as", (X, INTEGERS), {}),
     ("clone", (G.t(),), {}),
     ("contiguous", (X.t(),), {}),
     ("contiguous", (G,), {}),
@@ -195,7 +195,7 @@ REFUSED: list[tuple[Any, tuple, dict]] = [
     (torch.cat, ([X, tensor(4, 5)],), {}),
     (F.conv2d, (IMAGE, tensor(4, 2, 3, 3)), {}),
     (F.layer_norm, (X, (5,)), {}),
-    (torch.pow, (I, -1), {}),
+    (torch.pow, (INTEGERS, -1), {}),
 ]
 
 
@@ -256,7 +256,10 @@ def test_chains_of_ten(seed: int) -> None:
     while length < 10:
         target, args, kwargs = random_step(draw, values)
         verdict = against_fake.compare(target, args, kwargs)
-        assert verdict.kind in ("agrees", "no rule", "fake differs from eager"), (against_fake.show(target, args, kwargs), verdict)
+        assert verdict.kind in ("agrees", "no rule", "fake differs from eager"), (
+            against_fake.show(target, args, kwargs),
+            verdict,
+        )
         if verdict.kind == "fake differs from eager":
             continue
         try:

@@ -41,28 +41,143 @@ FAKE_DIFFERS = {
     "randn_like": "as empty_like",
 }
 # In inference mode FakeTensor makes views through operations that forget that their base requires grad.
-FAKE_DIFFERS_IN_INFERENCE = {
-    name: "a view of a tensor that requires grad, in inference mode"
-    for name in "broadcast_to expand_as reshape reshape_as view_as flatten unflatten movedim ravel".split()
-}
+FAKE_DIFFERS_IN_INFERENCE = dict.fromkeys(
+    ["broadcast_to", "expand_as", "reshape", "reshape_as", "view_as", "flatten", "unflatten", "movedim", "ravel"],
+    "a view of a tensor that requires grad, in inference mode",
+)
 
 # Operations that have to have a rule for at least one of their samples.
-COVERED = set(
-    """
-    add sub mul div floor_divide remainder fmod pow eq ne lt le gt ge neg abs sqrt rsqrt exp log sin cos tanh sigmoid bitwise_not
-    bitwise_and bitwise_or logical_and logical_not clamp masked_fill maximum minimum isnan lerp addcmul addcdiv
-    nn.functional.relu nn.functional.leaky_relu nn.functional.silu nn.functional.gelu nn.functional.softplus
-    nn.functional.hardtanh nn.functional.linear matmul bmm mm addmm baddbmm mv dot
-    nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose2d
-    nn.functional.batch_norm nn.functional.layer_norm nn.functional.group_norm nn.functional.rms_norm
-    nn.functional.max_pool2d nn.functional.avg_pool2d nn.functional.adaptive_avg_pool2d nn.functional.pad
-    nn.functional.cross_entropy nn.functional.mse_loss softmax log_softmax
-    view reshape flatten transpose permute movedim squeeze unsqueeze expand expand_as repeat contiguous chunk split unbind
-    narrow select diagonal roll flip tril triu __getitem__ cat stack index_select gather topk sort argmax cumsum
-    sum mean var std amax amin any all prod logsumexp argmin arange zeros ones full empty eye linspace
-    zeros_like ones_like empty_like full_like new_zeros new_ones new_full to clone float long bool half
-    """.split()
-)
+COVERED = {
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "pow",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "neg",
+    "abs",
+    "sqrt",
+    "rsqrt",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "bitwise_not",
+    "bitwise_and",
+    "bitwise_or",
+    "logical_and",
+    "logical_not",
+    "clamp",
+    "masked_fill",
+    "maximum",
+    "minimum",
+    "isnan",
+    "lerp",
+    "addcmul",
+    "addcdiv",
+    "nn.functional.relu",
+    "nn.functional.leaky_relu",
+    "nn.functional.silu",
+    "nn.functional.gelu",
+    "nn.functional.softplus",
+    "nn.functional.hardtanh",
+    "nn.functional.linear",
+    "matmul",
+    "bmm",
+    "mm",
+    "addmm",
+    "baddbmm",
+    "mv",
+    "dot",
+    "nn.functional.conv1d",
+    "nn.functional.conv2d",
+    "nn.functional.conv3d",
+    "nn.functional.conv_transpose2d",
+    "nn.functional.batch_norm",
+    "nn.functional.layer_norm",
+    "nn.functional.group_norm",
+    "nn.functional.rms_norm",
+    "nn.functional.max_pool2d",
+    "nn.functional.avg_pool2d",
+    "nn.functional.adaptive_avg_pool2d",
+    "nn.functional.pad",
+    "nn.functional.cross_entropy",
+    "nn.functional.mse_loss",
+    "softmax",
+    "log_softmax",
+    "view",
+    "reshape",
+    "flatten",
+    "transpose",
+    "permute",
+    "movedim",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "expand_as",
+    "repeat",
+    "contiguous",
+    "chunk",
+    "split",
+    "unbind",
+    "narrow",
+    "select",
+    "diagonal",
+    "roll",
+    "flip",
+    "tril",
+    "triu",
+    "__getitem__",
+    "cat",
+    "stack",
+    "index_select",
+    "gather",
+    "topk",
+    "sort",
+    "argmax",
+    "cumsum",
+    "sum",
+    "mean",
+    "var",
+    "std",
+    "amax",
+    "amin",
+    "any",
+    "all",
+    "prod",
+    "logsumexp",
+    "argmin",
+    "arange",
+    "zeros",
+    "ones",
+    "full",
+    "empty",
+    "eye",
+    "linspace",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "full_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "to",
+    "clone",
+    "float",
+    "long",
+    "bool",
+    "half",
+}
 
 
 OPERATIONS = [op for op in op_db if any(_C.shape_has_rule(form) for form in against_fake.forms(op))]

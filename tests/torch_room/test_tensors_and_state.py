@@ -44,7 +44,12 @@ def test_a_check_holds_for_tensors_alike() -> None:
     assert why_not(X, torch.zeros(8, 4)) == ""
     # The offset is no part of it.
     assert why_not(X, torch.zeros(10, 4)[2:]) == ""
-    for make in (lambda: torch.randn(3).requires_grad_(), lambda: torch.randn(()), lambda: torch.randn(0, 3), lambda: X.to_sparse()):
+    for make in (
+        lambda: torch.randn(3).requires_grad_(),
+        lambda: torch.randn(()),
+        lambda: torch.randn(0, 3),
+        lambda: X.to_sparse(),
+    ):
         assert why_not(make(), make()) == ""
 
 
@@ -59,13 +64,24 @@ def test_a_check_sees_conjugate_negative_and_inference() -> None:
 
 
 def test_metadata_is_what_the_tensor_says() -> None:
-    for tensor in (X, X.t(), X[2:, 1:], torch.nn.Parameter(X), (X.clone().requires_grad_() * 2), torch.zeros((), dtype=torch.bool)):
+    for tensor in (
+        X,
+        X.t(),
+        X[2:, 1:],
+        torch.nn.Parameter(X),
+        (X.clone().requires_grad_() * 2),
+        torch.zeros((), dtype=torch.bool),
+    ):
         meta = _C.tensor_meta(tensor)
         assert meta["size"] == tuple(tensor.shape)
         assert meta["stride"] == tensor.stride()
         assert meta["storage_offset"] == tensor.storage_offset()
         assert (meta["dtype"], meta["device"], meta["layout"]) == (tensor.dtype, tensor.device, tensor.layout)
-        assert (meta["requires_grad"], meta["is_leaf"], meta["class"]) == (tensor.requires_grad, tensor.is_leaf, type(tensor))
+        assert (meta["requires_grad"], meta["is_leaf"], meta["class"]) == (
+            tensor.requires_grad,
+            tensor.is_leaf,
+            type(tensor),
+        )
 
 
 class Loud(torch.overrides.TorchFunctionMode):
@@ -89,7 +105,10 @@ STATES = [
     (torch.no_grad, "grad mode is off, was on"),
     (torch.inference_mode, "grad mode is off, was on"),
     (lambda: torch.autocast("cpu", torch.bfloat16), "autocast of cpu is on, was off"),
-    (lambda: changed(torch.set_default_dtype, torch.float64, torch.float32), "default dtype is torch.float64, was torch.float32"),
+    (
+        lambda: changed(torch.set_default_dtype, torch.float64, torch.float32),
+        "default dtype is torch.float64, was torch.float32",
+    ),
     (lambda: torch.device("meta"), "stack of torch function modes is [device meta], was []"),
     (Loud, "stack of torch function modes is"),
     (Quiet, "number of torch dispatch modes is 1, was 0"),
@@ -190,7 +209,9 @@ def test_fakes_serve_as_example_inputs() -> None:
     x, w = torch.randn(3, 4), torch.nn.Parameter(torch.randn(4, 5))
     graph = torch.fx.symbolic_trace(Model())
     with tracing(TracingContext(mode)):
-        compiled = aot_module_simplified(graph, [_C.make_fake(mode, x), _C.make_fake(mode, w)], fw_compiler=lambda gm, _: gm)
+        compiled = aot_module_simplified(
+            graph, [_C.make_fake(mode, x), _C.make_fake(mode, w)], fw_compiler=lambda gm, _: gm
+        )
     (result,) = compiled(x, w)
     assert torch.equal(result, torch.relu(x @ w))
     result.sum().backward()
