@@ -92,12 +92,8 @@ Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
     if (!by_modulus) return operations::binary(tracer, BinaryOperator::Power, bound[0], bound[1]);
     if (Value* folded = fold(tracer, builtin("pow"), arguments)) return folded;
     tracer.realize(bound[0]);
-    if (bound[0]->kind == Kind::Object && bound[0]->type()->tp_as_number != nullptr &&
-        bound[0]->type()->tp_as_number->nb_power == nullptr && bound[1]->kind == Kind::Constant &&
-        bound[2]->kind == Kind::Constant)
-        tracer.raise(PyExc_TypeError, std::string("unsupported operand type(s) for ** or pow(): '") +
-                                          bound[0]->type()->tp_name + "', '" + bound[1]->type()->tp_name + "', '" +
-                                          bound[2]->type()->tp_name + "'");
+    if (Value* method = operations::user_method(tracer, bound[0], "__pow__"))
+        return call_with(tracer, method, bound[0], bound[1], bound[2]);
     tracer.break_graph(BreakKind::UnknownObject, "pow with a modulus of values that are not known");
 }
 

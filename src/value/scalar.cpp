@@ -83,6 +83,14 @@ Value* unwrapped(Tracer& tracer, Value* value) {
     return scalar == nullptr ? value : scalar->plain(tracer);
 }
 
+Value* as_plain_key(Tracer& tracer, Value* value) {
+    auto* scalar = cast<ScalarValue>(value);
+    if (scalar == nullptr) return value;
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(scalar->class_, interned("__eq__"), &owner);
+    return owner == scalar_base(scalar->class_) ? scalar->plain(tracer) : value;
+}
+
 Value* ScalarValue::plain(Tracer& tracer) {
     if (payload != nullptr) return payload;
     tracer.realize(this);

@@ -36,6 +36,8 @@ struct ScalarValue final : ObjectValue {
 PyTypeObject* scalar_base(PyTypeObject* type);
 /// `int.__new__(type, *arguments)` and the like; null if the arguments are not all known.
 ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
+/// What stands for a value among keys: the constant inside a scalar whose class leaves `==` to the builtin class.
+Value* as_plain_key(Tracer& tracer, Value* value);
 /// The constant inside a scalar; any other value is itself.
 Value* unwrapped(Tracer& tracer, Value* value);
 

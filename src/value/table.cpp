@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "value/identity.h"
 #include "value/operations.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 
 namespace stator {
@@ -19,6 +20,8 @@ bool equal_keys(Tracer& tracer, Value* left, Value* right) {
     if (left == right) return true;
     tracer.realize(left);
     tracer.realize(right);
+    left = as_plain_key(tracer, left);
+    right = as_plain_key(tracer, right);
     // Tensors of equal hash are one tensor.
     if (left->kind == Kind::Tensor || right->kind == Kind::Tensor) return operations::same_object(tracer, left, right);
     if (left->kind == Kind::Tuple && right->kind == Kind::Tuple) {
