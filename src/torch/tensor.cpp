@@ -99,31 +99,64 @@ TensorCheck make_check(Borrowed<> object) {
     });
 }
 
-bool matches(Borrowed<> object, const TensorCheck& check) {
-    if (Py_TYPE(object.get()) != check.type) return false;
+namespace {
+
+/// As `TensorImpl::requires_grad`, which makes two calls. Only a view asks its base too.
+bool requires_grad(const c10::TensorImpl& tensor) {
+    const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(tensor.autograd_meta());
+    if (meta == nullptr) return false;
+    return meta->is_view_ ? meta->requires_grad() : meta->AutogradMeta::requires_grad();
+}
+
+bool are_equal(const std::int64_t* left, const std::int64_t* right, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+        if (left[i] != right[i]) return false;
+    return true;
+}
+
+/// Throws where a subclass computes its sizes and can't.
+inline bool matches_or_throws(PyObject* object, const TensorCheck& check) {
+    if (Py_TYPE(object) != check.type) return false;
     const c10::TensorImpl& tensor = *implementation(object);
     // The key set comes first: it says whether this is a tensor with sizes and strides of its own.
     if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
-    if (static_cast<Dtype>(tensor.dtype().toScalarType()) != check.dtype) return false;
-    if (tensor.requires_grad() != check.requires_grad) return false;
+    auto sizes = tensor.sizes();
+    const std::int64_t* expected = check.sizes_and_strides.data();
+    if (sizes.size() != check.dimensions || !are_equal(sizes.data(), expected, sizes.size())) return false;
+    if (check.has_strides && !are_equal(tensor.strides().data(), expected + sizes.size(), sizes.size())) return false;
+    if (!tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype))) return false;
+    c10::Device device = tensor.device();
+    if (device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind)
+        return false;
+    return requires_grad(tensor) == check.requires_grad;
+}
+
+template <class Test>
+bool false_if_it_throws(Test test) {
     try {
-        c10::Device device = tensor.device();
-        if (device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind)
-            return false;
-        auto sizes = tensor.sizes();
-        if (sizes.size() != check.dimensions) return false;
-        const std::int64_t* expected = check.sizes_and_strides.data();
-        for (std::int64_t size : sizes)
-            if (size != *expected++) return false;
-        if (check.has_strides)
-            for (std::int64_t stride : tensor.strides())
-                if (stride != *expected++) return false;
-        return true;
+        return test();
     } catch (...) {
-        // Only a subclass that computes its sizes can get here.
         PyErr_Clear();
         return false;
     }
+}
+
+}  // namespace
+
+bool matches(Borrowed<> object, const TensorCheck& check) {
+    return false_if_it_throws([&] { return matches_or_throws(object.get(), check); });
+}
+
+bool may_run_python(const TensorCheck& check) {
+    return c10::DispatchKeySet(c10::DispatchKeySet::RAW, check.dispatch_keys).has(c10::DispatchKey::Python);
+}
+
+bool all_match(std::span<const ExpectedTensor> tensors) {
+    return false_if_it_throws([&] {
+        for (const ExpectedTensor& tensor : tensors)
+            if (!matches_or_throws(tensor.object, *tensor.check)) return false;
+        return true;
+    });
 }
 
 std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
