@@ -344,6 +344,7 @@ int FunctionValue::rebuild(PlanBuilder& plan) {
 }
 
 std::string FunctionValue::print() const {
+    if (outside != nullptr) return std::string(utf8(reinterpret_cast<PyFunctionObject*>(outside)->func_qualname));
     return std::string(utf8(code->co_qualname));
 }
 
