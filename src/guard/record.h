@@ -12,8 +12,8 @@ class Recording {
     void succeeded(GuardProgram::State& state);
 
   private:
-    static constexpr std::size_t kPaysOff = 32;  // checks
-    static constexpr int kMostPatience = 4096;
+    static constexpr std::size_t kPaysOff = 16;  // checks: about what recording costs
+    static constexpr int kMostPatience = 64;
 
     void be_patient() { patience_ = patience_ < kMostPatience ? 2 * patience_ : kMostPatience; }
 
