@@ -9,8 +9,8 @@
 /// recorded, it is that very dict, and everything in it is alive. What nothing recorded holds, such as a local
 /// variable, is fetched again and compared by address first.
 ///
-/// In registers and `fetched` the program leaves what it found, and the quick check takes that as it is: it is forgotten
-/// as soon as a block that it takes for unchanged is walked.
+/// In registers and `fetched` the program leaves what it found, and the quick check takes that as it is: it is
+/// forgotten as soon as a block that it takes for unchanged is walked.
 #pragma once
 
 #include <cstdint>
@@ -47,22 +47,42 @@ class QuickCheck {
         Py_ssize_t dict_offset;
         PyObject* dict;
         std::uint64_t version;
-        std::int32_t place;
     };
     struct Typed {
         PyObject* object;
         PyTypeObject* type;
-        std::int32_t place;
     };
     struct Dict {
         PyObject* dict;
         std::uint64_t version;
-        std::int32_t place;
     };
     struct Class {
         PyTypeObject* type;
-        std::uint32_t version;
-        std::int32_t place;
+        std::uint64_t version;
+    };
+    /// What is compared, and beside it, for messages, whose register it is in the program.
+    template <class Item>
+    struct Listed {
+        std::vector<Item> items;
+        std::vector<std::int32_t> places;
+
+        void add(const Item& item, std::int32_t place) {
+            items.push_back(item);
+            places.push_back(place);
+        }
+        void append(const Listed& other) {
+            items.insert(items.end(), other.items.begin(), other.items.end());
+            places.insert(places.end(), other.places.begin(), other.places.end());
+        }
+        std::uint32_t size() const { return static_cast<std::uint32_t>(items.size()); }
+    };
+    struct Parts {
+        Listed<Step> steps;  // what is done as the program does it; beside it the step there, -1 where it has none
+        Listed<Instance> instances;
+        Listed<Typed> typed;
+        Listed<Dict> dicts;
+        Listed<Class> classes;
+        Listed<torch_room::ExpectedTensor> tensors;
     };
     /// Where the parts of a level end. Its steps end with Done.
     struct Level {
@@ -73,17 +93,9 @@ class QuickCheck {
     bool is_there_ = false;
     std::size_t hits_ = 0;
     std::vector<Level> levels_;
-    std::vector<Step> steps_;  // what is done as the program does it
-    std::vector<Instance> instances_;
-    std::vector<Typed> typed_;
-    std::vector<Dict> dicts_;
-    std::vector<Class> classes_;
-    std::vector<torch_room::ExpectedTensor> tensors_;
+    Parts parts_;
     std::vector<std::int32_t> distinct_;  // positions that may hold another object
     std::vector<std::int32_t> fetched_;   // indices of what may be another object
-
-    std::vector<std::int32_t> origin_;  // of each step of `steps_`, in the program; -1 where it has none there
-    std::vector<std::int32_t> tensor_places_;
 };
 
 }  // namespace stator

@@ -18,11 +18,6 @@ bool reads_number(StepOp op) {
 /// How many kinds of tensors are told from each other: layers repeat themselves, and what is shared stays in the cache.
 constexpr std::size_t kSharedChecks = 16;
 
-template <class Item>
-void append(std::vector<Item>& to, const std::vector<Item>& items) {
-    to.insert(to.end(), items.begin(), items.end());
-}
-
 }  // namespace
 
 void Recording::succeeded(GuardProgram::State& state) {
@@ -116,16 +111,16 @@ void QuickRecorder::follow_tensor(std::int32_t index) {
     const Step& step = state_.steps[index];
     const Known& known = known_[step.from];
     if (known.standing == Standing::Unknown) return take_step(step, index);
-    Draft& level = draft(known.level);
-    level.tensors.push_back({state_.registers[step.from], shared(state_.tensors[step.number])});
-    level.tensor_places.push_back(step.from);
+    at(known.level)
+        .tensors.add(torch_room::expect_again(state_.registers[step.from], shared(state_.tensors[step.number])),
+                     step.from);
 }
 
-const torch_room::TensorCheck* QuickRecorder::shared(const torch_room::TensorCheck& check) {
+const torch_room::TensorCheck& QuickRecorder::shared(const torch_room::TensorCheck& check) {
     for (const torch_room::TensorCheck* other : different_checks_)
-        if (*other == check) return other;
+        if (*other == check) return *other;
     if (different_checks_.size() < kSharedChecks) different_checks_.push_back(&check);
-    return &check;
+    return check;
 }
 
 void QuickRecorder::walk_block(std::int32_t enter) {
@@ -144,12 +139,12 @@ void QuickRecorder::skip_block(std::int32_t index) {
     if (enter.op == StepOp::EnterDict) {
         settle(enter.from, &enter);
         level = known_[enter.from].level;
-        draft(level).dicts.push_back({enter.object, enter.version, enter.from});
+        at(level).dicts.add({enter.object, enter.version}, enter.from);
     } else if (enter.op == StepOp::EnterClass) {
         settle(enter.from, &enter);
         level = known_[enter.from].level;
         auto* type = reinterpret_cast<PyTypeObject*>(enter.object);
-        draft(level).classes.push_back({type, static_cast<std::uint32_t>(enter.version), enter.from});
+        at(level).classes.add({type, enter.version}, enter.from);
     } else {
         settle(enter.from, nullptr);
         level = known_[enter.from].level;
@@ -168,14 +163,13 @@ void QuickRecorder::expect_instance(const Step& enter) {
     Py_ssize_t offset = cpython::dict_offset(object);
     if (known.type != nullptr && known.type == Py_TYPE(object) && offset != 0) {
         known.type_pending = false;
-        draft(known.level).instances.push_back(
-            {object, known.type, offset, enter.object, enter.version, enter.from});
+        at(known.level).instances.add({object, known.type, offset, enter.object, enter.version}, enter.from);
         return;
     }
     // Without its class the place of its dict is unknown.
     take_step({.op = StepOp::InstanceDict, .to = enter.to, .from = enter.from}, -1);
     take_step({.op = StepOp::Identity, .from = enter.to, .object = enter.object}, -1);
-    draft(known.level).dicts.push_back({enter.object, enter.version, enter.to});
+    at(known.level).dicts.add({enter.object, enter.version}, enter.to);
 }
 
 void QuickRecorder::settle(std::int32_t place, const Step* kind) {
@@ -196,45 +190,37 @@ std::int32_t QuickRecorder::level_of(const Step& step) const {
 
 void QuickRecorder::take_step(const Step& step, std::int32_t origin) {
     std::int32_t level = level_of(step);
-    Draft& taken = draft(level);
-    taken.steps.push_back(step);
-    taken.steps.back().relied_on = false;
-    taken.origin.push_back(origin);
+    Step taken = step;
+    taken.relied_on = false;
+    at(level).steps.add(taken, origin);
     if (step.to >= 0) known_[step.to] = {Standing::Unknown, level};
 }
 
-QuickRecorder::Draft& QuickRecorder::draft(std::int32_t level) {
-    if (static_cast<std::size_t>(level) >= drafts_.size()) drafts_.resize(level + 1);
-    return drafts_[level];
+QuickCheck::Parts& QuickRecorder::at(std::int32_t level) {
+    if (static_cast<std::size_t>(level) >= levels_.size()) levels_.resize(level + 1);
+    return levels_[level];
 }
 
 void QuickRecorder::write() {
     for (std::size_t i = 0; i < known_.size(); ++i)
         if (known_[i].type_pending)
-            draft(known_[i].level)
-                .typed.push_back({state_.registers[i], known_[i].type, static_cast<std::int32_t>(i)});
+            at(known_[i].level).typed.add({state_.registers[i], known_[i].type}, static_cast<std::int32_t>(i));
     QuickCheck made;
-    for (Draft& level : drafts_) {
-        QuickCheck::Level end;
-        if (!level.steps.empty()) {
-            end.first_step = static_cast<std::int32_t>(made.steps_.size());
-            level.steps.push_back({.op = StepOp::Done});
-            level.origin.push_back(-1);
+    QuickCheck::Parts& all = made.parts_;
+    for (QuickCheck::Parts& level : levels_) {
+        std::int32_t first_step = -1;
+        if (level.steps.size() > 0) {
+            first_step = static_cast<std::int32_t>(all.steps.size());
+            level.steps.add({.op = StepOp::Done}, -1);
         }
-        append(made.steps_, level.steps);
-        append(made.origin_, level.origin);
-        append(made.instances_, level.instances);
-        append(made.typed_, level.typed);
-        append(made.dicts_, level.dicts);
-        append(made.classes_, level.classes);
-        append(made.tensors_, level.tensors);
-        append(made.tensor_places_, level.tensor_places);
-        end.instances = static_cast<std::uint32_t>(made.instances_.size());
-        end.typed = static_cast<std::uint32_t>(made.typed_.size());
-        end.dicts = static_cast<std::uint32_t>(made.dicts_.size());
-        end.classes = static_cast<std::uint32_t>(made.classes_.size());
-        end.tensors = static_cast<std::uint32_t>(made.tensors_.size());
-        made.levels_.push_back(end);
+        all.steps.append(level.steps);
+        all.instances.append(level.instances);
+        all.typed.append(level.typed);
+        all.dicts.append(level.dicts);
+        all.classes.append(level.classes);
+        all.tensors.append(level.tensors);
+        made.levels_.push_back({first_step, all.instances.size(), all.typed.size(), all.dicts.size(),
+                                all.classes.size(), all.tensors.size()});
     }
     if (state_.distinct)
         for (std::size_t i = 0; i < state_.distinct->size(); ++i)

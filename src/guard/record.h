@@ -12,8 +12,8 @@ class Recording {
     void succeeded(GuardProgram::State& state);
 
   private:
-    static constexpr std::size_t kPaysOff = 32;  // checks
-    static constexpr int kMostPatience = 4096;
+    static constexpr std::size_t kPaysOff = 16;  // checks: about what recording costs
+    static constexpr int kMostPatience = 64;
 
     void be_patient() { patience_ = patience_ < kMostPatience ? 2 * patience_ : kMostPatience; }
 
@@ -45,16 +45,6 @@ class QuickRecorder {
         PyTypeObject* type = nullptr;  // that it has to have; kept alive by a guard
         bool type_pending = false;     // and that is not compared yet
     };
-    struct Draft {
-        std::vector<Step> steps;
-        std::vector<std::int32_t> origin;
-        std::vector<QuickCheck::Instance> instances;
-        std::vector<QuickCheck::Typed> typed;
-        std::vector<QuickCheck::Dict> dicts;
-        std::vector<QuickCheck::Class> classes;
-        std::vector<torch_room::ExpectedTensor> tensors;
-        std::vector<std::int32_t> tensor_places;
-    };
 
     /// False where the program does something that should not be done between comparisons.
     bool follow();
@@ -67,14 +57,14 @@ class QuickRecorder {
     void settle(std::int32_t place, const Step* kind);
     void take_step(const Step& step, std::int32_t origin);
     std::int32_t level_of(const Step& step) const;
-    Draft& draft(std::int32_t level);
-    const torch_room::TensorCheck* shared(const torch_room::TensorCheck& check);
+    QuickCheck::Parts& at(std::int32_t level);
+    const torch_room::TensorCheck& shared(const torch_room::TensorCheck& check);
     void write();
 
     State& state_;
     std::vector<Known> known_;  // by register
     std::vector<bool> is_walked_;
-    std::vector<Draft> drafts_;  // by level
+    std::vector<QuickCheck::Parts> levels_;
     std::vector<const torch_room::TensorCheck*> different_checks_;
     std::size_t skipped_ = 0;
 };

@@ -45,12 +45,16 @@ bool matches(Borrowed<> object, const TensorCheck& check);
 /// Whether comparing may ask Python code, as for a subclass that computes its sizes.
 bool may_run_python(const TensorCheck& check);
 
-/// A tensor that is known, and what it should still be.
+/// A tensor that matched, with the parts that it had. Where it has other parts, `all_match` says no without looking
+/// further: what is compared need not wait for a pointer to be read.
 struct ExpectedTensor {
     PyObject* object;
     const TensorCheck* check;
+    const void* implementation;
+    const void* autograd;
 };
-/// Whether all match.
+ExpectedTensor expect_again(Borrowed<> tensor, const TensorCheck& check);
+/// Whether all match still. The objects have to be alive, whatever they are by now.
 bool all_match(std::span<const ExpectedTensor> tensors);
 
 /// What differs, in words: `size of dimension 0 is 9, was 8`. Empty if nothing does.
