@@ -151,9 +151,9 @@ def test_time_grows_with_depth_linearly():
         best = float("inf")
         for _ in range(8):
             reset()
-            start = time.perf_counter()
+            start = time.thread_time()
             compile(module, backend=lambda graph, inputs: graph.forward)(x)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.thread_time() - start)
         return best
 
     seconds(10)
