@@ -149,6 +149,19 @@ PropertyParts property_parts(PyObject* property) {
     return {parts->getter, parts->setter, parts->deleter};
 }
 
+Borrowed<> mapping_of_proxy(PyObject* proxy) {
+    // The garbage collector is told of the mapping, and of nothing else.
+    PyObject* mapping = nullptr;
+    PyDictProxy_Type.tp_traverse(
+        proxy,
+        [](PyObject* held, void* found) {
+            *static_cast<PyObject**>(found) = held;
+            return 0;
+        },
+        &mapping);
+    return mapping;
+}
+
 SuperParts super_parts(PyObject* super) {
     auto* parts = as<SuperLayout>(super);
     return {parts->type, parts->object, parts->object_type};

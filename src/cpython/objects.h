@@ -67,6 +67,9 @@ struct PropertyParts {
 };
 PropertyParts property_parts(PyObject* property);
 
+/// `types.MappingProxyType` objects: the mapping that they show.
+Borrowed<> mapping_of_proxy(PyObject* proxy);
+
 /// `super` objects.
 struct SuperParts {
     Borrowed<PyTypeObject> type;

@@ -314,6 +314,7 @@ void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
     generator->name = frame.function->code->co_qualname;
     generator->frame = &frame;
     frame.generator = generator;
+    generators_.push_back(generator);
     frame.at = frame.at.next();
     frames_.pop_back();
     deliver(generator);

@@ -68,6 +68,7 @@ class Interpreter final : public Tracer {
     void guard(Guard guard) override;
     void will_mutate(Value* value) override;
     FunctionValue* running_function() override;
+    Value* exception_in_handling() override { return handled_exception(); }
 
     // --- the interface for opcode handlers ---
 
@@ -116,6 +117,8 @@ class Interpreter final : public Tracer {
     std::vector<graph::Argument> arguments_of(const Arguments& arguments, std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
     void build_plan();
+    /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
+    void check_given_up_generators();
 
     std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
     std::vector<Activation*> frames_;
@@ -130,6 +133,7 @@ class Interpreter final : public Tracer {
     Value* handled_exception_ = nullptr;
     /// What was handled around each generator that runs.
     std::vector<Value*> handled_around_;
+    std::vector<GeneratorValue*> generators_;
     Value* result_ = nullptr;
     Plan plan_;
     std::vector<Source*> fetched_;

@@ -9,6 +9,7 @@
 #include "value/attributes.h"
 #include "value/keys.h"
 #include "value/registry.h"
+#include "value/scalar.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -171,9 +172,13 @@ std::string function_name(PyObject* callable) {
     return name.empty() ? short_repr(callable) : name;
 }
 
+bool is_method_descriptor(PyObject* callable) {
+    return Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
+}
+
 /// A method of the tensor class called on the class: `torch.Tensor.add(x, y)`.
 bool is_tensor_method(PyObject* callable) {
-    if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type) return false;
+    if (!is_method_descriptor(callable)) return false;
     PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
     return owner != &PyBaseObject_Type && PyType_IsSubtype(torch_room::known().tensor_class, owner);
 }
@@ -192,8 +197,18 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::GraphBreakCall, function_name(held) + " is marked disallow_in_graph");
     if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
         return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
-    if (handlers.is_pure(held))
-        if (Value* folded = fold(tracer, held, arguments); folded != nullptr) return folded;
+    if (handlers.is_pure(held)) {
+        // A method of int or str looks at nothing but what the builtin class holds.
+        bool of_scalar = !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Scalar;
+        of_scalar = of_scalar && is_method_descriptor(held);
+        if (of_scalar) {
+            Arguments plain = arguments;
+            plain.positional[0] = unwrapped(tracer, plain.positional[0]);
+            if (Value* folded = fold(tracer, held, plain); folded != nullptr) return folded;
+        } else if (Value* folded = fold(tracer, held, arguments); folded != nullptr) {
+            return folded;
+        }
+    }
     tracer.break_graph(BreakKind::UnknownFunction, "the C function " + function_name(held) + " is called");
 }
 

@@ -13,6 +13,7 @@
 #include "value/operations.h"
 #include "value/partial.h"
 #include "value/registry.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/tracer.h"
 
@@ -242,6 +243,18 @@ Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
     return tracer.none();
 }
 
+Outcome sys_exc_info(Tracer& tracer, const Arguments&) {
+    Value* exception = tracer.exception_in_handling();
+    if (exception == nullptr) return make_tuple(tracer, {tracer.none(), tracer.none(), tracer.none()});
+    Value* type = tracer.constant(reinterpret_cast<PyObject*>(exception->type()));
+    return make_tuple(tracer, {type, exception, traceback_of(tracer, exception)});
+}
+
+Outcome sys_exception(Tracer& tracer, const Arguments&) {
+    Value* exception = tracer.exception_in_handling();
+    return exception == nullptr ? tracer.none() : exception;
+}
+
 /// Every class of exceptions written in C has these methods in its own dict or a base's.
 void register_exceptions(Handlers& handlers) {
     PyObject *name = nullptr, *value = nullptr;
@@ -259,6 +272,15 @@ void register_exceptions(Handlers& handlers) {
         if (type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new)
             handlers.add_method(type, "__new__", exception_new);
     }
+}
+
+/// `int.__new__(cls, ...)` and the like.
+Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on no class");
+    if (scalar_base(type->held) == nullptr) return operations::call(tracer, type, without_first(arguments));
+    if (Value* made = make_scalar(tracer, type->held, without_first(arguments)); made != nullptr) return made;
+    tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type->held) + " is called on unknown values");
 }
 
 Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
@@ -467,6 +489,10 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);
     handlers.add_method(&PyBaseObject_Type, "__init_subclass__", object_init_subclass);
     register_exceptions(handlers);
+    handlers.add("sys", "exc_info", sys_exc_info);
+    handlers.add("sys", "exception", sys_exception);
+    for (PyTypeObject* type : {&PyLong_Type, &PyFloat_Type, &PyUnicode_Type, &PyBytes_Type, &PyComplex_Type})
+        handlers.add_method(type, "__new__", scalar_new);
 
     handlers.add("functools", "partial", partial_class_call);
     if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial) {

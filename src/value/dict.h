@@ -63,8 +63,11 @@ struct DictViewValue final : Value {
 
     DictValue* dict;
     What what;
+    PyObject* outside = nullptr;  // a real mappingproxy
 
+    void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;
+    PyObject* object() const override { return outside; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     Outcome contains(Tracer& tracer, Value* item) override;

@@ -84,6 +84,11 @@ SetValue* as_set(Tracer& tracer, Value* value) {
 
 }  // namespace
 
+void DictViewValue::realize(Tracer& tracer) {
+    // What it shows is read from the dict itself.
+    tracer.guard({GuardKind::Identity, source, outside});
+}
+
 PyTypeObject* DictViewValue::type() const {
     return view_class(dict, what);
 }

@@ -13,6 +13,7 @@
 #include "value/iterator.h"
 #include "value/keys.h"
 #include "value/percent_format.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 
 namespace stator::operations {
@@ -33,15 +34,26 @@ bool raised_is(const Raised& raised, PyObject* exception_class) {
 
 }  // namespace
 
+namespace {
+
+bool is_of_module_enum(PyObject* function) {
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+    return module != nullptr && PyUnicode_Check(module) && utf8(module) == "enum";
+}
+
+}  // namespace
+
 Value* user_method(Tracer& tracer, Value* value, const char* name) {
     PyTypeObject* type = value->type();
     // Classes written in C do what their kind does; so do tensors, whose Python methods are operations of the graph.
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor || value->kind == Kind::Constant)
-        return nullptr;
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor) return nullptr;
     // Guarded whatever the answer: the method may appear, or go, between two calls.
     PyObject* found = nullptr;
     Value* method = class_attribute(tracer, type, interned(name), &found);
-    return found == nullptr || !PyFunction_Check(found) ? nullptr : method;
+    if (found == nullptr || !PyFunction_Check(found)) return nullptr;
+    // What the members of an enum have from `enum` itself is done for real.
+    if (value->kind == Kind::Constant && is_of_module_enum(found)) return nullptr;
+    return method;
 }
 
 // --- attributes and calls ----------------------------------------------------------------------------------------------
@@ -371,6 +383,11 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
 Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     tracer.realize(left);
     tracer.realize(right);
+    // To a tensor a number is a number, whatever its class adds to it.
+    if (left->kind == Kind::Tensor && user_method(tracer, right, method_name(op, true)) == nullptr)
+        right = unwrapped(tracer, right);
+    if (right->kind == Kind::Tensor && user_method(tracer, left, method_name(op, false)) == nullptr)
+        left = unwrapped(tracer, left);
     return binary_operands(tracer, op, left, right, false);
 }
 

@@ -93,11 +93,13 @@ Task format_all(Tracer& tracer, PyObject* format, const Arguments* values, Numbe
         Ref<> first = split(tracer, fields[i].name.get(), steps);
         Value* value = first_value(tracer, *values, first.get(), *numbering);
         for (std::size_t j = 0; j < steps.size(); ++j) {
-            Value* key = tracer.constant(steps[j].key.get());
-            if (steps[j].is_attribute)
-                value = co_await operations::get_attribute(tracer, value, key->object());
-            else
-                value = co_await operations::get_item(tracer, value, key);
+            if (steps[j].is_attribute) {
+                PyObject* attribute = steps[j].key.release();
+                PyUnicode_InternInPlace(&attribute);
+                value = co_await operations::get_attribute(tracer, value, tracer.keep(Ref<>::steal(attribute)));
+            } else {
+                value = co_await operations::get_item(tracer, value, tracer.constant(steps[j].key.get()));
+            }
         }
         if (fields[i].conversion.get() != Py_None) {
             std::string_view conversion = utf8(fields[i].conversion.get());

@@ -8,6 +8,7 @@
 #include "cpython/objects.h"
 #include "value/calling.h"
 #include "value/dict.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 
 namespace stator {
@@ -64,12 +65,26 @@ bool is_plain_container(Value* value) {
     return type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type;
 }
 
+/// The text of a number or string inside an instance of a subclass, where `method` is the builtin class's own; empty if
+/// it is not.
+Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject* (*ask)(PyObject*)) {
+    auto* scalar = cast<ScalarValue>(value);
+    if (scalar == nullptr) return {};
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(scalar->class_, interned(method), &owner);
+    if (owner != scalar_base(scalar->class_)) return {};
+    Ref<> text = Ref<>::steal(ask(scalar->plain(tracer)->object()));
+    if (!text) tracer.raise_from_python();
+    return text;
+}
+
 }  // namespace
 
 Outcome repr_of(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (Value* method = operations::user_method(tracer, value, "__repr__"))
         return tracer.start(text_by_method(tracer, method, value, "__repr__"));
+    if (Ref<> text = text_of_scalar(tracer, value, "__repr__", PyObject_Repr)) return tracer.fresh(std::move(text));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Repr(known.get()));
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
     if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__repr__");
@@ -82,6 +97,7 @@ Outcome str_of(Tracer& tracer, Value* value) {
     if (value->kind == Kind::Constant && PyUnicode_CheckExact(value->object())) return value;
     if (Value* method = operations::user_method(tracer, value, "__str__"))
         return tracer.start(text_by_method(tracer, method, value, "__str__"));
+    if (Ref<> text = text_of_scalar(tracer, value, "__str__", PyObject_Str)) return tracer.fresh(std::move(text));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Str(known.get()));
     if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__str__");
     PyTypeObject* owner = nullptr;
@@ -106,6 +122,8 @@ Outcome format_of(Tracer& tracer, Value* value, Value* specification) {
         return text_from(
             tracer, PyObject_Format(value->object(), specification == nullptr ? nullptr : specification->object()));
     if (how.empty()) return str_of(tracer, value);
+    if (auto* scalar = cast<ScalarValue>(value))
+        return text_from(tracer, PyObject_Format(scalar->plain(tracer)->object(), specification->object()));
     if (Ref<> known = value->as_constant(tracer))
         return text_from(tracer, PyObject_Format(known.get(), specification->object()));
     PyTypeObject* owner = nullptr;

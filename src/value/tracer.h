@@ -75,6 +75,8 @@ class Tracer {
     virtual Value* local_of_caller(Borrowed<> name) = 0;
     virtual Value* first_argument_of_caller() = 0;
     virtual Value* class_cell_of_caller() = 0;
+    /// What an `except` block that is open by now has caught; null if none is.
+    virtual Value* exception_in_handling() = 0;
     /// The function whose frame is innermost.
     virtual FunctionValue* running_function() = 0;
 

@@ -1,6 +1,7 @@
 /// From objects to values.
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "value/builtin.h"
@@ -120,6 +121,12 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
             return outside(provenance_.child(source, Access::Member, key.get(), 0, held), held);
         };
         value = make<SliceValue>(part("start", slice->start), part("stop", slice->stop), part("step", slice->step));
+    } else if (Py_TYPE(object.get()) == &PyDictProxy_Type && PyDict_Check(cpython::mapping_of_proxy(object).get())) {
+        PyObject* dict = cpython::mapping_of_proxy(object);
+        auto* view = make<DictViewValue>(static_cast<DictValue*>(outside(provenance_.pinned(dict), dict)),
+                                         DictViewValue::What::Proxy);
+        view->outside = object;
+        value = view;
     } else {
         value = wrap(*this, object);
     }

@@ -354,4 +354,106 @@ def stop_iteration_becomes_runtime_error(x):
     return list(bad())
 
 
+@later_effects
+def given_up_inside_finally(x):
+    log = []
+    for item in with_finally(log):
+        x = x + item
+        break
+    return x, log
+
+
+@core
+def given_up_without_finally(x):
+    for item in (value for value in (1, 2, 3)):
+        x = x + item
+        break
+    return x
+
+
+@core
+def throws_through_delegate(x):
+    def inner():
+        try:
+            yield 1
+        except KeyError as error:
+            yield f"inner {error.args[0]}"
+        return "returned"
+
+    def outer():
+        try:
+            returned = yield from inner()
+            yield returned
+            yield 3
+        except ValueError as error:
+            yield f"outer {error}"
+
+    steps = outer()
+    first = [next(steps), steps.throw(KeyError("k")), next(steps), steps.throw(ValueError("v"))]
+    other = outer()
+    next(other)
+    second = [other.throw(ValueError("straight"))]
+    try:
+        other.throw(TypeError, "typed")
+    except TypeError as error:
+        second.append(str(error))
+    return x + 1, first, second, list(other)
+
+
+@core
+def exceptions_handled_around_yield(x):
+    def gives():
+        try:
+            raise KeyError("inside")
+        except KeyError:
+            yield 1
+            try:
+                raise
+            except KeyError as again:
+                yield again.args
+
+    steps = gives()
+    next(steps)
+    try:
+        raise ValueError("outside")
+    except ValueError as error:
+        outside = error.__context__
+    return x + 1, outside, next(steps)
+
+
+@core
+def closes_with_exit_seen(x):
+    def polite(log):
+        try:
+            yield 1
+        except GeneratorExit:
+            log.append("exit")
+            raise
+        finally:
+            log.append("finally")
+
+    log = []
+    steps = polite(log)
+    next(steps)
+    steps.close()
+    steps.close()
+    return x + 1, log, list(steps)
+
+
+@later_effects
+def close_is_ignored(x):
+    def stubborn():
+        try:
+            yield 1
+        except GeneratorExit:
+            yield 2
+
+    ignoring = stubborn()
+    next(ignoring)
+    try:
+        ignoring.close()
+    except RuntimeError as error:
+        return x + 1, str(error), list(ignoring)
+
+
 test_programs = corpus.test()
