@@ -38,6 +38,19 @@ PyObject* stator_dict_if_made(PyObject* object) {
     return slot == NULL ? NULL : *slot;
 }
 
+// 0 if the place differs between objects of one type.
+Py_ssize_t stator_dict_offset(PyObject* object) {
+    if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) {
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
+        return (char*)_PyObject_DictOrValuesPointer(object) - (char*)object;
+#else
+        return (char*)_PyObject_ManagedDictPointer(object) - (char*)object;
+#endif
+    }
+    Py_ssize_t offset = Py_TYPE(object)->tp_dictoffset;
+    return offset > 0 ? offset : 0;
+}
+
 // Names in keys that types share are exact strings, and nearly always interned.
 static int same_name(PyObject* left, PyObject* right) {
     return left == right || (!PyUnicode_CHECK_INTERNED(right) && PyUnicode_Compare(left, right) == 0);

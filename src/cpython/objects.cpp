@@ -1,6 +1,7 @@
 #include "cpython/objects.h"
 
 extern "C" PyObject* stator_dict_if_made(PyObject* object);
+extern "C" Py_ssize_t stator_dict_offset(PyObject* object);
 extern "C" PyObject* stator_instance_attribute(PyObject* object, PyObject* name);
 
 namespace stator::cpython {
@@ -23,6 +24,9 @@ Borrowed<> instance_dict(PyObject* object) {
 
 Borrowed<> instance_dict_if_made(PyObject* object) {
     return stator_dict_if_made(object);
+}
+Py_ssize_t dict_offset(PyObject* object) {
+    return stator_dict_offset(object);
 }
 Borrowed<> instance_attribute(PyObject* object, PyObject* name) {
     return stator_instance_attribute(object, name);

@@ -15,6 +15,9 @@ Borrowed<> instance_dict(PyObject* object);
 PyObject** dict_slot(PyObject* object);
 /// The dictionary if there is one already. Null otherwise, also where attributes are kept without.
 Borrowed<> instance_dict_if_made(PyObject* object);
+/// How many bytes from the object its dictionary is referred to, the same for all objects of its type: once one is
+/// made, this place holds it, and nothing else does until then. 0 if there is no such place.
+Py_ssize_t dict_offset(PyObject* object);
 /// An attribute of the instance itself, not of its type, whether it keeps a dictionary or not, and without making one.
 /// `name` has to be an exact `str`.
 Borrowed<> instance_attribute(PyObject* object, PyObject* name);

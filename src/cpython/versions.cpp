@@ -27,13 +27,6 @@ bool make_versioned(PyObject*) {
 
 namespace {
 
-/// 0 if none is assigned.
-std::uint32_t current_type_version(PyTypeObject* type) {
-    // From 3.13 on the tag says it all, and the flag is unused.
-    bool is_valid = PY_VERSION_HEX >= 0x030D0000 || PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
-    return is_valid ? type->tp_version_tag : 0;
-}
-
 void assign_type_version(PyTypeObject* type) {
 #if PY_VERSION_HEX >= 0x030C0000
     PyUnstable_Type_AssignVersionTag(type);

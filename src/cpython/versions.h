@@ -36,6 +36,15 @@ inline std::uint64_t dict_version(PyObject* dict) {
 /// still (an empty dictionary of an instance, in 3.13).
 bool make_versioned(PyObject* dict);
 
+/// The version of a type as it is now; 0 if it has none.
+inline std::uint32_t current_type_version(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return type->tp_version_tag;  // the flag of older versions is unused
+#else
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+#endif
+}
+
 /// Changes whenever an attribute of the type or of one of its bases does, or the bases themselves. Assigned if needed.
 /// 0 if none can be: a type with an `mro` method of its own, or one that changed too often.
 std::uint32_t type_version(PyTypeObject* type);

@@ -48,6 +48,20 @@ bool DistinctObjects::check(PyObject* const* registers) {
         changed_.resize(registers_.size());
         for (std::size_t i = 0; i < registers_.size(); ++i) changed_[i] = static_cast<std::int32_t>(i);
     }
+    return replace_changed(registers);
+}
+
+bool DistinctObjects::check(PyObject* const* registers, std::span<const std::int32_t> positions) {
+    if (!valid_) return check(registers);
+    changed_.clear();
+    for (std::int32_t position : positions)
+        if (registers[registers_[position]] != last_[position]) changed_.push_back(position);
+    if (changed_.empty()) return true;
+    for (std::int32_t position : changed_) erase(position);
+    return replace_changed(registers);
+}
+
+bool DistinctObjects::replace_changed(PyObject* const* registers) {
     for (std::int32_t position : changed_) last_[position] = registers[registers_[position]];
     valid_ = std::all_of(changed_.begin(), changed_.end(), [&](std::int32_t position) { return insert(position); });
     return valid_;

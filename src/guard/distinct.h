@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,11 @@ class DistinctObjects {
     explicit DistinctObjects(std::vector<std::int32_t> registers);
 
     bool check(PyObject* const* registers);
+    /// The same, where at most the registers at these positions hold other objects than in the last check.
+    bool check(PyObject* const* registers, std::span<const std::int32_t> positions);
     /// After a failed check: positions, in the list of registers, of two that hold one object.
     std::pair<std::size_t, std::size_t> clash(PyObject* const* registers) const;
+    std::size_t size() const { return registers_.size(); }
     std::int32_t register_at(std::size_t position) const { return registers_[position]; }
 
   private:
@@ -24,6 +28,8 @@ class DistinctObjects {
     /// False if the object of this position is there already, in another position.
     bool insert(std::int32_t position);
     void erase(std::int32_t position);
+    /// Takes over the objects at `changed_`.
+    bool replace_changed(PyObject* const* registers);
 
     std::vector<std::int32_t> registers_;
     std::vector<PyObject*> last_;      // by position; compared, never looked into

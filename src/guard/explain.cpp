@@ -105,10 +105,6 @@ const char* name_of(StepOp op) {
     return "?";
 }
 
-bool is_fetch(StepOp op) {
-    return op <= StepOp::MethodFunction;
-}
-
 std::string a_kind_of(PyObject* object) {
     return object == nullptr ? "nothing" : "of type " + type_name(Py_TYPE(object));
 }

@@ -125,15 +125,22 @@ GuardProgram::~GuardProgram() = default;
 GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
 GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
 
-template <bool kCounting>
-bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::size_t* count) {
-    // Dropping an object can run anything, so it is done before the first register is filled.
+inline void GuardProgram::State::drop_computed() {
     if (!computed.empty()) [[unlikely]] {
         std::vector<Ref<>> dropped(computed.size());
         dropped.swap(computed);
     }
+}
+
+void GuardProgram::State::enter_changed(Step* first, Step* enter) {
+    enter->object = nullptr;
+    walked.push_back(static_cast<std::int32_t>(enter - first));
+    if (enter->relied_on) quick.forget();
+}
+
+template <bool kCounting>
+bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyObject* function, std::size_t* count) {
     PyObject** const values = registers.data();
-    Step* const first = steps.data();
     for (Step* step = first;; ++step) {
         if constexpr (kCounting) ++*count;
         PyObject* const from = step->from < 0 ? nullptr : values[step->from];
@@ -227,17 +234,18 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
                     step = first + step->number;
                     continue;
                 }
-                step->object = nullptr;
+                enter_changed(first, step);
                 if (dict == nullptr && step->op == StepOp::MakeInstanceDict) goto failed;
                 continue;
             }
             case StepOp::EnterDict:
+                // Another object may be where the dict was.
+                if (!PyDict_Check(from)) goto failed;
                 if (from == step->object && cpython::dict_version(from) == step->version) [[likely]] {
                     step = first + step->number;
                     continue;
                 }
-                step->object = nullptr;
-                if (!PyDict_Check(from)) goto failed;
+                enter_changed(first, step);
                 continue;
             case StepOp::LeaveDict:
                 if (from != nullptr) {
@@ -247,13 +255,13 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
                 }
                 continue;
             case StepOp::EnterClass:
+                if (!PyType_Check(from)) goto failed;
                 if (from == step->object &&
                     cpython::type_version(reinterpret_cast<PyTypeObject*>(from)) == step->version) [[likely]] {
                     step = first + step->number;
                     continue;
                 }
-                step->object = nullptr;
-                if (!PyType_Check(from)) goto failed;
+                enter_changed(first, step);
                 continue;
             case StepOp::LeaveClass: {
                 Step& enter = first[step->number];
@@ -325,8 +333,6 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
                 if (!distinct->check(values)) goto failed;
                 continue;
             case StepOp::Done:
-                for (std::size_t i = 0; i < fetched_from.size(); ++i) fetched[i] = values[fetched_from[i]];
-                failed = -1;
                 return true;
         }
         if ((found == nullptr) == step->absent) [[likely]] {
@@ -339,13 +345,40 @@ bool GuardProgram::State::run(PyObject* const* slots, PyObject* function, std::s
     }
 }
 
+bool GuardProgram::State::execute_steps(Step* first, PyObject* const* slots, PyObject* function) {
+    return execute<false>(first, slots, function, nullptr);
+}
+
+template <bool kCounting>
+bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, std::size_t* count) {
+    walked.clear();
+    if (!execute<kCounting>(steps.data(), slots, function, count)) return false;
+    for (std::size_t i = 0; i < fetched_from.size(); ++i) fetched[i] = registers[fetched_from[i]];
+    failed = -1;
+    recording.succeeded(*this);
+    return true;
+}
+
+bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
+    // Dropping an object can run anything, so it is done before the first register is filled.
+    drop_computed();
+    InUse in_use(running);
+    if (quick.is_there() && quick.check(*this, slots, function)) {
+        failed = -1;
+        return true;
+    }
+    return check_all<false>(slots, function, nullptr);
+}
+
 bool GuardProgram::check(PyObject* const* slots, PyObject* function) {
-    return state_->run<false>(slots, function, nullptr);
+    return state_->check(slots, function);
 }
 
 std::size_t GuardProgram::count_steps(PyObject* const* slots, PyObject* function) {
     std::size_t count = 0;
-    state_->run<true>(slots, function, &count);
+    state_->drop_computed();
+    State::InUse in_use(state_->running);
+    state_->check_all<true>(slots, function, &count);
     return count;
 }
 
@@ -372,6 +405,14 @@ std::vector<std::string> GuardProgram::print_steps() const {
     std::vector<std::string> lines;
     for (std::size_t i = 0; i < state_->steps.size(); ++i) lines.push_back(state_->print_step(i));
     return lines;
+}
+
+std::vector<std::string> GuardProgram::print_quick() const {
+    return state_->quick.print(*state_);
+}
+
+std::size_t GuardProgram::quick_hits() const {
+    return state_->quick.hits();
 }
 
 void GuardProgram::visit(const std::function<void(PyObject*)>& visitor) const {

@@ -3,7 +3,8 @@
 /// The program is a flat list of steps over registers, in the order of the source tree. A register holds what a source
 /// leads to, borrowed; a step fetches one from another, or checks one. What hangs in a dict or on a class is a block,
 /// skipped while the version of that dict or class is the one of the block's last success: the objects in the block's
-/// registers are then still those that the dict holds.
+/// registers are then still those that the dict holds. When checks repeat themselves, a quick check is recorded, which
+/// answers for an unchanged model with one comparison for each object (see guard/quick.h).
 #pragma once
 
 #include <functional>
@@ -39,13 +40,20 @@ class GuardProgram {
     std::vector<std::string> print() const;  // one line a guard
     /// The steps as they are executed, one a line.
     std::vector<std::string> print_steps() const;
-    /// How many steps a check takes now.
+    /// What the quick check compares, one a line; nothing where none is recorded.
+    std::vector<std::string> print_quick() const;
+    /// How many checks were answered by the quick check that is recorded now.
+    std::size_t quick_hits() const;
+    /// How many steps a check takes now without the quick check.
     std::size_t count_steps(PyObject* const* slots, PyObject* function);
     /// Every reference that the program owns, for the garbage collector.
     void visit(const std::function<void(PyObject*)>& visitor) const;
 
   private:
     friend class GuardBuilder;
+    friend class QuickCheck;
+    friend class QuickRecorder;
+    friend class Recording;
     struct State;
     std::unique_ptr<State> state_;
 };

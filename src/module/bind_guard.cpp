@@ -214,6 +214,14 @@ PyObject* program_print_steps(PyObject* self, PyObject*) {
     return guarded([&] { return list_of_text(program_of(self).print_steps()); });
 }
 
+PyObject* program_print_quick(PyObject* self, PyObject*) {
+    return guarded([&] { return list_of_text(program_of(self).print_quick()); });
+}
+
+PyObject* program_quick_hits(PyObject* self, PyObject*) {
+    return PyLong_FromSize_t(program_of(self).quick_hits());
+}
+
 PyObject* program_fetched(PyObject* self, PyObject*) {
     return guarded([&] {
         Ref<> list = checked(PyList_New(0));
@@ -245,6 +253,8 @@ PyMethodDef kMethods[] = {
     {"nanoseconds", program_nanoseconds, METH_VARARGS, "nanoseconds(slots, function, repeat) of a check"},
     {"print", program_print, METH_NOARGS, "one line a guard"},
     {"print_steps", program_print_steps, METH_NOARGS, "one line a step"},
+    {"print_quick", program_print_quick, METH_NOARGS, "one line a comparison of the quick check"},
+    {"quick_hits", program_quick_hits, METH_NOARGS, "how many checks the quick check that is recorded has answered"},
     {"fetched", program_fetched, METH_NOARGS, "what the last check fetched"},
     {"held", program_held, METH_NOARGS, "every reference that the program owns"},
     {"build_nanoseconds", program_build_nanoseconds, METH_NOARGS, "how long building took"},

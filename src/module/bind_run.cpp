@@ -144,9 +144,10 @@ PyObject* entries(PyObject* self, PyObject*) {
         Ref<> list = checked(PyList_New(0));
         for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
             std::string plan = print(entry->plan);
-            Ref<> described = checked(Py_BuildValue("{s:O,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
+            Ref<> described = checked(Py_BuildValue("{s:O,s:N,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
                                                     "guards", list_of_texts(entry->guards.print()).release(), "steps",
-                                                    list_of_texts(entry->guards.print_steps()).release(), "plan",
+                                                    list_of_texts(entry->guards.print_steps()).release(), "quick",
+                                                    list_of_texts(entry->guards.print_quick()).release(), "plan",
                                                     plan.c_str()));
             checked(PyList_Append(list.get(), described.get()));
         }

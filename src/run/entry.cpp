@@ -1,7 +1,7 @@
 #include "run/entry.h"
 
 #include <array>
-#include <vector>
+#include <memory>
 
 #include "base/python_error.h"
 #include "cpython/code_object.h"
@@ -15,8 +15,8 @@ class Held {
   public:
     explicit Held(std::span<PyObject* const> objects) : count_(objects.size()) {
         if (count_ > inline_.size()) {
-            allocated_.resize(count_);
-            data_ = allocated_.data();
+            allocated_ = std::make_unique_for_overwrite<PyObject*[]>(count_);
+            data_ = allocated_.get();
         }
         for (std::size_t i = 0; i < count_; ++i) data_[i] = Py_NewRef(objects[i]);
     }
@@ -31,7 +31,7 @@ class Held {
 
   private:
     std::array<PyObject*, 32> inline_;
-    std::vector<PyObject*> allocated_;
+    std::unique_ptr<PyObject*[]> allocated_;
     PyObject** data_ = inline_.data();
     std::size_t count_;
 };

@@ -78,37 +78,46 @@ Role role_of_function(PyObject* function) {
     return Role::InGraph;
 }
 
-/// Whether one of torch._dynamo's sets of ids has the callable: what the user said with `allow_in_graph` and
-/// `disallow_in_graph`. As long as torch._dynamo is not imported, nobody has said anything.
-bool is_in_set(PyObject* callable, const char* set) {
-    static PyObject* key = PyUnicode_InternFromString("torch._dynamo.trace_rules");
-    PyObject* rules = PyDict_GetItemWithError(PyImport_GetModuleDict(), key);
-    if (rules == nullptr) return false;
-    ErrorAside aside;
-    Ref<> ids = Ref<>::steal(PyObject_GetAttrString(rules, set));
-    if (ids) ids = Ref<>::steal(PyObject_GetAttrString(ids.get(), "function_ids"));
-    if (!ids || !PyAnySet_Check(ids.get())) {
+/// One of torch._dynamo's sets of ids: what the user said with `allow_in_graph` and `disallow_in_graph`. As long as
+/// torch._dynamo is not imported, nobody has said anything.
+class UserSet {
+  public:
+    explicit UserSet(const char* name) : name_(name) {}
+
+    bool has(PyObject* callable) {
+        static PyObject* key = PyUnicode_InternFromString("torch._dynamo.trace_rules");
+        PyObject* rules = PyDict_GetItemWithError(PyImport_GetModuleDict(), key);
+        if (rules == nullptr) return false;
+        ErrorAside aside;
+        Ref<> holder = Ref<>::steal(PyObject_GetAttrString(rules, name_));
+        Ref<> ids = holder ? Ref<>::steal(PyObject_GetAttrString(holder.get(), "function_ids")) : Ref<>();
+        if (!ids || !PyAnySet_Check(ids.get())) {
+            PyErr_Clear();
+            return false;
+        }
+        Ref<> id = Ref<>::steal(PyLong_FromVoidPtr(callable));
+        int found = PySet_Contains(ids.get(), id.get());
         PyErr_Clear();
-        return false;
+        return found == 1;
     }
-    Ref<> id = Ref<>::steal(PyLong_FromVoidPtr(callable));
-    int found = PySet_Contains(ids.get(), id.get());
-    PyErr_Clear();
-    return found == 1;
-}
+
+  private:
+    const char* name_;
+};
+
+UserSet allowed{"_allowed_callable_ids"};
+UserSet disallowed{"_disallowed_callable_ids"};
 
 }  // namespace
 
 Role role_of(PyObject* callable) {
     if (PyFunction_Check(callable)) {
         Role role = role_of_function(callable);
-        if (role != Role::None) return role;
-        if (is_in_set(callable, "_allowed_callable_ids")) return Role::InGraph;
-        if (is_in_set(callable, "_disallowed_callable_ids")) return Role::Disallowed;
-        return role;
+        if (disallowed.has(callable)) return Role::Disallowed;
+        return role == Role::None && allowed.has(callable) ? Role::InGraph : role;
     }
-    if (PyCFunction_Check(callable) && c_operations().contains(callable)) return Role::InGraph;
-    return Role::None;
+    if (!PyCFunction_Check(callable) || !c_operations().contains(callable)) return Role::None;
+    return disallowed.has(callable) ? Role::Disallowed : Role::InGraph;
 }
 
 }  // namespace stator::torch_room

@@ -99,31 +99,82 @@ TensorCheck make_check(Borrowed<> object) {
     });
 }
 
-bool matches(Borrowed<> object, const TensorCheck& check) {
-    if (Py_TYPE(object.get()) != check.type) return false;
-    const c10::TensorImpl& tensor = *implementation(object);
+namespace {
+
+using torch::autograd::AutogradMeta;
+
+const AutogradMeta* autograd_of(const c10::TensorImpl& tensor) {
+    return static_cast<const AutogradMeta*>(tensor.autograd_meta());
+}
+
+/// As `TensorImpl::requires_grad`, which makes two calls. Only a view asks its base too.
+bool requires_grad(const AutogradMeta* autograd) {
+    if (autograd == nullptr) return false;
+    return autograd->is_view_ ? autograd->requires_grad() : autograd->AutogradMeta::requires_grad();
+}
+
+bool are_equal(const std::int64_t* left, const std::int64_t* right, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+        if (left[i] != right[i]) return false;
+    return true;
+}
+
+/// All but the class and `requires_grad`. Throws where a subclass computes its sizes and can't.
+inline bool matches_or_throws(const c10::TensorImpl& tensor, const TensorCheck& check) {
     // The key set comes first: it says whether this is a tensor with sizes and strides of its own.
     if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
-    if (static_cast<Dtype>(tensor.dtype().toScalarType()) != check.dtype) return false;
-    if (tensor.requires_grad() != check.requires_grad) return false;
+    auto sizes = tensor.sizes();
+    const std::int64_t* expected = check.sizes_and_strides.data();
+    if (sizes.size() != check.dimensions || !are_equal(sizes.data(), expected, sizes.size())) return false;
+    if (check.has_strides && !are_equal(tensor.strides().data(), expected + sizes.size(), sizes.size())) return false;
+    if (!tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype))) return false;
+    c10::Device device = tensor.device();
+    return device.index() == check.device.index && static_cast<DeviceKind>(device.type()) == check.device.kind;
+}
+
+template <class Test>
+bool false_if_it_throws(Test test) {
     try {
-        c10::Device device = tensor.device();
-        if (device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind)
-            return false;
-        auto sizes = tensor.sizes();
-        if (sizes.size() != check.dimensions) return false;
-        const std::int64_t* expected = check.sizes_and_strides.data();
-        for (std::int64_t size : sizes)
-            if (size != *expected++) return false;
-        if (check.has_strides)
-            for (std::int64_t stride : tensor.strides())
-                if (stride != *expected++) return false;
-        return true;
+        return test();
     } catch (...) {
-        // Only a subclass that computes its sizes can get here.
         PyErr_Clear();
         return false;
     }
+}
+
+}  // namespace
+
+bool matches(Borrowed<> object, const TensorCheck& check) {
+    if (Py_TYPE(object.get()) != check.type) return false;
+    return false_if_it_throws([&] {
+        const c10::TensorImpl& tensor = *implementation(object);
+        return matches_or_throws(tensor, check) && requires_grad(autograd_of(tensor)) == check.requires_grad;
+    });
+}
+
+bool may_run_python(const TensorCheck& check) {
+    return c10::DispatchKeySet(c10::DispatchKeySet::RAW, check.dispatch_keys).has(c10::DispatchKey::Python);
+}
+
+ExpectedTensor expect_again(Borrowed<> object, const TensorCheck& check) {
+    const c10::TensorImpl* tensor = implementation(object);
+    return {object.get(), &check, tensor, autograd_of(*tensor)};
+}
+
+bool all_match(std::span<const ExpectedTensor> tensors) {
+    return false_if_it_throws([&] {
+        for (const ExpectedTensor& expected : tensors) {
+            if (Py_TYPE(expected.object) != expected.check->type) return false;
+            if (implementation(expected.object) != expected.implementation) return false;
+            const auto& tensor = *static_cast<const c10::TensorImpl*>(expected.implementation);
+            if (!matches_or_throws(tensor, *expected.check)) return false;
+            if (autograd_of(tensor) != expected.autograd) return false;
+        }
+        for (const ExpectedTensor& expected : tensors)
+            if (requires_grad(static_cast<const AutogradMeta*>(expected.autograd)) != expected.check->requires_grad)
+                return false;
+        return true;
+    });
 }
 
 std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {

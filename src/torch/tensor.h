@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,21 @@ TensorCheck make_check(Borrowed<> tensor);
 
 /// Some 10 ns; allocates nothing, raises nothing. `object` may be anything.
 bool matches(Borrowed<> object, const TensorCheck& check);
+
+/// Whether comparing may ask Python code, as for a subclass that computes its sizes.
+bool may_run_python(const TensorCheck& check);
+
+/// A tensor that matched, with the parts that it had. Where it has other parts, `all_match` says no without looking
+/// further: what is compared need not wait for a pointer to be read.
+struct ExpectedTensor {
+    PyObject* object;
+    const TensorCheck* check;
+    const void* implementation;
+    const void* autograd;
+};
+ExpectedTensor expect_again(Borrowed<> tensor, const TensorCheck& check);
+/// Whether all match still. The objects have to be alive, whatever they are by now.
+bool all_match(std::span<const ExpectedTensor> tensors);
 
 /// What differs, in words: `size of dimension 0 is 9, was 8`. Empty if nothing does.
 std::string explain_mismatch(Borrowed<> object, const TensorCheck& check);

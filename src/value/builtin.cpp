@@ -191,7 +191,10 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         if (needs_settling(tracer, held, arguments)) return call_settled(tracer, handler, arguments);
         return handler(tracer, arguments);
     }
-    if (torch_room::role_of(held) == torch_room::Role::InGraph) return tracer.emit_function(held, arguments);
+    torch_room::Role role = torch_room::role_of(held);
+    if (role == torch_room::Role::InGraph) return tracer.emit_function(held, arguments);
+    if (role == torch_room::Role::Disallowed)
+        tracer.break_graph(BreakKind::GraphBreakCall, function_name(held) + " is marked disallow_in_graph");
     if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
         return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
     if (handlers.is_pure(held)) {

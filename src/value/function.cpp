@@ -72,7 +72,12 @@ std::size_t FunctionValue::default_count() const {
 
 Value* FunctionValue::default_at(Tracer& tracer, std::size_t index) {
     if (outside == nullptr) return defaults[index];
-    PyObject* held = PyTuple_GET_ITEM(PyFunction_GET_DEFAULTS(outside), static_cast<Py_ssize_t>(index));
+    // Which parameter a default belongs to depends on how many there are.
+    PyObject* all = PyFunction_GET_DEFAULTS(outside);
+    bool is_new = false;
+    Source* tuple = tracer.provenance().child(source, Access::Member, interned("__defaults__"), 0, all, &is_new);
+    if (is_new) tracer.guard({GuardKind::Length, tuple, nullptr, PyTuple_GET_SIZE(all)});
+    PyObject* held = PyTuple_GET_ITEM(all, static_cast<Py_ssize_t>(index));
     Source* place = tracer.provenance().child(source, Access::Default, nullptr, static_cast<int>(index), held);
     return tracer.outside(place, held);
 }
@@ -339,6 +344,7 @@ int FunctionValue::rebuild(PlanBuilder& plan) {
 }
 
 std::string FunctionValue::print() const {
+    if (outside != nullptr) return std::string(utf8(reinterpret_cast<PyFunctionObject*>(outside)->func_qualname));
     return std::string(utf8(code->co_qualname));
 }
 

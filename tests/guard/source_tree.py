@@ -103,6 +103,11 @@ class SourceTree:
             self.sources.append((access, parent, key, number, found))
         return self._known[place]
 
+    def forget(self) -> None:
+        """Lets go of the objects, which sources and their tree otherwise keep until the next collection."""
+        self._known.clear()
+        self.sources, self.guards = [], []
+
     def slot(self, number: int, name: str, found: Any) -> Node:
         return self.add("Slot", -1, name, number, found)
 

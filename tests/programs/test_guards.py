@@ -18,6 +18,7 @@ X = T(3, 4)
 CASES = {
     # arguments
     "int argument": ("def f(x, n): return x * n", [X, 2], ["ARGS[1] = 3", "ARGS[1] = -1", same_as_before("ARGS[1] = 2")]),
+    "number of defaults": ("def g(a, b=1, c=2): return a * b + c\ndef f(x): return g(x, 3)", [X], ["g.__defaults__ = (5,)", "g.__defaults__ = (7, 8, 9)", "g.__defaults__ = (1, 2)"]),
     "float argument": ("def f(x, r): return x * r", [X, 0.5], ["ARGS[1] = 1.5", "ARGS[1] = 0.0", "ARGS[1] = -0.0", "ARGS[1] = float('nan')"]),
     "str argument": ("def f(x, s): return getattr(torch, s)(x)", [X, "relu"], ["ARGS[1] = 'tanh'", same_as_before("ARGS[1] = 'relu'")]),
     "bool argument": ("def f(x, c): return x + 1 if c else x - 1", [X, True], ["ARGS[1] = False", same_as_before("ARGS[1] = True")]),

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -520,3 +521,32 @@ def test_interpreter_state_is_left_alone():
         assert sys.exc_info()[1] is error
     after = (sys.getrecursionlimit(), sys.gettrace(), sys.getprofile(), torch.is_grad_enabled(), sys.exc_info())
     assert before == after
+
+
+FIRST_USE = """
+import threading, torch, stator
+failures = []
+def work(number):
+    def program(x, w):
+        return torch.linalg.norm(torch.einsum("ij,jk->ik", x, w)) + number
+    try:
+        compiled = stator.compile(program)
+        x, w = torch.randn(3, 4), torch.randn(4, 5)
+        assert all(torch.equal(compiled(x, w), program(x, w)) for _ in range(10))
+    except BaseException as error:
+        failures.append(error)
+threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+assert not failures, failures
+assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
+print("done")
+"""
+
+
+@pytest.mark.skipif(ENGINE != "stator", reason="about Stator's own tables")
+def test_the_first_use_of_all_is_in_several_threads():
+    run = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=110)
+    assert run.stdout.strip() == "done", run.stderr

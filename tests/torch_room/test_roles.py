@@ -61,12 +61,13 @@ def test_what_the_user_allows_and_forbids():
     def allowed(x):
         return x
 
-    def forbidden(x):
-        return x
-
-    assert _C._role(forbidden) == "none"
-    torch._dynamo.disallow_in_graph(forbidden)
     assert _C._role(allowed) == "in graph"
-    assert _C._role(forbidden) == "disallowed"
+    assert _C._role(torch.sub) == "in graph"
+    torch._dynamo.disallow_in_graph(torch.sub)
+    try:
+        assert _C._role(torch.sub) == "disallowed"
+    finally:
+        torch._dynamo.allow_in_graph(torch.sub)
+    assert _C._role(torch.sub) == "in graph"
     assert _C._role(torch._dynamo.graph_break) == "disallowed"
     assert _C._role(torch._dynamo.is_compiling) == "is compiling"

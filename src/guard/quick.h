@@ -1,0 +1,101 @@
+/// The answer for a model that did not change, without walking the program. For the files of this room only.
+///
+/// A guard program that succeeds again and again does the same steps on the same objects. The quick check is the record
+/// of such a run: the objects themselves, with what was seen of them, in arrays that are compared one after the other.
+/// It says yes only where the program would; on any difference the program is asked, from its start.
+///
+/// The objects are borrowed, and some may be gone. They are safe to look at because of the order, which is in levels:
+/// an object belongs to the level after that of the dict or class that holds it. Where a dict has the version that was
+/// recorded, it is that very dict, and everything in it is alive. What nothing recorded holds, such as a local
+/// variable, is fetched again and compared by address first.
+///
+/// In registers and `fetched` the program leaves what it found, and the quick check takes that as it is: it is
+/// forgotten as soon as a block that it takes for unchanged is walked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "guard/program.h"
+#include "guard/step.h"
+#include "torch/tensor.h"
+
+namespace stator {
+
+class QuickCheck {
+  public:
+    using State = GuardProgram::State;
+
+    bool is_there() const { return is_there_; }
+    void forget() { is_there_ = false; }
+    /// Needs `is_there`. On success registers and `fetched` are as after a success of the program.
+    bool check(State& state, PyObject* const* slots, PyObject* function);
+
+    std::size_t hits() const { return hits_; }
+    std::vector<std::string> print(const State& state) const;
+
+  private:
+    friend class QuickRecorder;
+
+    /// An object of this class, with this dict in this state. The place of the dict is the class's affair, so the class
+    /// is compared first; guards keep it alive.
+    struct Instance {
+        PyObject* object;
+        PyTypeObject* type;
+        Py_ssize_t dict_offset;
+        PyObject* dict;
+        std::uint64_t version;
+    };
+    struct Typed {
+        PyObject* object;
+        PyTypeObject* type;
+    };
+    struct Dict {
+        PyObject* dict;
+        std::uint64_t version;
+    };
+    struct Class {
+        PyTypeObject* type;
+        std::uint64_t version;
+    };
+    /// What is compared, and beside it, for messages, whose register it is in the program.
+    template <class Item>
+    struct Listed {
+        std::vector<Item> items;
+        std::vector<std::int32_t> places;
+
+        void add(const Item& item, std::int32_t place) {
+            items.push_back(item);
+            places.push_back(place);
+        }
+        void append(const Listed& other) {
+            items.insert(items.end(), other.items.begin(), other.items.end());
+            places.insert(places.end(), other.places.begin(), other.places.end());
+        }
+        std::uint32_t size() const { return static_cast<std::uint32_t>(items.size()); }
+    };
+    struct Parts {
+        Listed<Step> steps;  // what is done as the program does it; beside it the step there, -1 where it has none
+        Listed<Instance> instances;
+        Listed<Typed> typed;
+        Listed<Dict> dicts;
+        Listed<Class> classes;
+        Listed<torch_room::ExpectedTensor> tensors;
+    };
+    /// Where the parts of a level end. Its steps end with Done.
+    struct Level {
+        std::int32_t first_step = -1;  // none
+        std::uint32_t instances = 0, typed = 0, dicts = 0, classes = 0, tensors = 0;
+    };
+
+    bool is_there_ = false;
+    std::size_t hits_ = 0;
+    std::vector<Level> levels_;
+    Parts parts_;
+    std::vector<std::int32_t> distinct_;  // positions that may hold another object
+    std::vector<std::int32_t> fetched_;   // indices of what may be another object
+};
+
+}  // namespace stator

@@ -1,0 +1,236 @@
+#include "guard/record.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "cpython/objects.h"
+#include "guard/steps.h"
+
+namespace stator {
+
+namespace {
+
+/// Whether `number` is a register that the step reads too.
+bool reads_number(StepOp op) {
+    return op == StepOp::StringItem || op == StepOp::NoStringKey || op == StepOp::Same || op == StepOp::Different;
+}
+
+/// How many kinds of tensors are told from each other: layers repeat themselves, and what is shared stays in the cache.
+constexpr std::size_t kSharedChecks = 16;
+
+}  // namespace
+
+void Recording::succeeded(GuardProgram::State& state) {
+    if (is_recorded_) {
+        is_recorded_ = false;
+        state.quick.forget();
+        repeated_ = 0;
+        if (state.quick.hits() >= kPaysOff)
+            patience_ = 1;
+        else
+            be_patient();
+    }
+    if (state.walked != walked_before_) {
+        walked_before_ = state.walked;
+        repeated_ = 0;
+        return;
+    }
+    if (++repeated_ < patience_ || state.running > 1) return;
+    repeated_ = 0;
+    is_recorded_ = QuickRecorder(state).record();
+    if (!is_recorded_) be_patient();
+}
+
+QuickRecorder::QuickRecorder(State& state)
+    : state_(state), known_(state.registers.size()), is_walked_(state.steps.size()) {
+    for (std::int32_t enter : state.walked) is_walked_[enter] = true;
+    for (std::size_t i = 0; i < known_.size(); ++i)
+        if (state.places[i].access == Access::Pinned) known_[i].standing = Standing::Lasting;
+}
+
+bool QuickRecorder::record() {
+    if (!follow() || skipped_ <= state_.walked.size()) return false;
+    write();
+    return true;
+}
+
+bool QuickRecorder::follow() {
+    for (std::int32_t i = 0; state_.steps[i].op != StepOp::Done; ++i) {
+        Step& step = state_.steps[i];
+        step.relied_on = false;
+        switch (step.op) {
+            case StepOp::EnterDict:
+            case StepOp::EnterInstanceDict:
+            case StepOp::MakeInstanceDict:
+            case StepOp::EnterClass:
+                if (is_walked_[i]) {
+                    walk_block(i);
+                } else {
+                    skip_block(i);
+                    i = step.number;
+                }
+                break;
+            case StepOp::LeaveDict:
+            case StepOp::LeaveClass:
+            case StepOp::AllDistinct:
+                break;
+            case StepOp::Type:
+                follow_type(i);
+                break;
+            case StepOp::Tensor:
+                if (torch_room::may_run_python(state_.tensors[step.number])) return false;
+                follow_tensor(i);
+                break;
+            case StepOp::Identity:
+                if (known_[step.from].standing == Standing::Unknown) take_step(step, i);
+                break;
+            case StepOp::Same:
+            case StepOp::Different:
+                if (known_[step.from].standing == Standing::Unknown ||
+                    known_[step.number].standing == Standing::Unknown)
+                    take_step(step, i);
+                break;
+            default:
+                take_step(step, i);
+        }
+    }
+    return true;
+}
+
+void QuickRecorder::follow_type(std::int32_t index) {
+    const Step& step = state_.steps[index];
+    Known& known = known_[step.from];
+    known.type = reinterpret_cast<PyTypeObject*>(step.object);
+    if (known.standing == Standing::Unknown)
+        take_step(step, index);
+    else
+        known.type_pending = true;
+}
+
+void QuickRecorder::follow_tensor(std::int32_t index) {
+    const Step& step = state_.steps[index];
+    const Known& known = known_[step.from];
+    if (known.standing == Standing::Unknown) return take_step(step, index);
+    at(known.level)
+        .tensors.add(torch_room::expect_again(state_.registers[step.from], shared(state_.tensors[step.number])),
+                     step.from);
+}
+
+const torch_room::TensorCheck& QuickRecorder::shared(const torch_room::TensorCheck& check) {
+    for (const torch_room::TensorCheck* other : different_checks_)
+        if (*other == check) return *other;
+    if (different_checks_.size() < kSharedChecks) different_checks_.push_back(&check);
+    return check;
+}
+
+void QuickRecorder::walk_block(std::int32_t enter) {
+    // An Enter that remembers nothing never skips.
+    Step step = state_.steps[enter];
+    step.object = nullptr;
+    step.version = 0;
+    take_step(step, enter);
+}
+
+void QuickRecorder::skip_block(std::int32_t index) {
+    Step& enter = state_.steps[index];
+    enter.relied_on = true;
+    ++skipped_;
+    std::int32_t level;
+    if (enter.op == StepOp::EnterDict) {
+        settle(enter.from, &enter);
+        level = known_[enter.from].level;
+        at(level).dicts.add({enter.object, enter.version}, enter.from);
+    } else if (enter.op == StepOp::EnterClass) {
+        settle(enter.from, &enter);
+        level = known_[enter.from].level;
+        auto* type = reinterpret_cast<PyTypeObject*>(enter.object);
+        at(level).classes.add({type, enter.version}, enter.from);
+    } else {
+        settle(enter.from, nullptr);
+        level = known_[enter.from].level;
+        expect_instance(enter);
+        known_[enter.to] = {Standing::Lasting, level + 1};
+    }
+    for (std::int32_t i = index + 1; i < enter.number; ++i) {
+        const Step& step = state_.steps[i];
+        if (is_fetch(step.op)) known_[step.to] = {Standing::Lasting, level + 1};
+    }
+}
+
+void QuickRecorder::expect_instance(const Step& enter) {
+    Known& known = known_[enter.from];
+    PyObject* object = state_.registers[enter.from];
+    Py_ssize_t offset = cpython::dict_offset(object);
+    if (known.type != nullptr && known.type == Py_TYPE(object) && offset != 0) {
+        known.type_pending = false;
+        at(known.level).instances.add({object, known.type, offset, enter.object, enter.version}, enter.from);
+        return;
+    }
+    // Without its class the place of its dict is unknown.
+    take_step({.op = StepOp::InstanceDict, .to = enter.to, .from = enter.from}, -1);
+    take_step({.op = StepOp::Identity, .from = enter.to, .object = enter.object}, -1);
+    at(known.level).dicts.add({enter.object, enter.version}, enter.to);
+}
+
+void QuickRecorder::settle(std::int32_t place, const Step* kind) {
+    Known& known = known_[place];
+    if (known.standing == Standing::Lasting) return;
+    if (known.standing == Standing::Unknown)
+        take_step({.op = StepOp::Identity, .from = place, .object = state_.registers[place]}, -1);
+    known.standing = Standing::Here;
+    // Another object may be at the address by now. An Enter that remembers nothing sees to it that it is of the kind.
+    if (kind != nullptr) take_step({.op = kind->op, .from = place}, -1);
+}
+
+std::int32_t QuickRecorder::level_of(const Step& step) const {
+    std::int32_t level = step.from < 0 ? 0 : known_[step.from].level;
+    if (reads_number(step.op) && step.number >= 0) level = std::max(level, known_[step.number].level);
+    return level;
+}
+
+void QuickRecorder::take_step(const Step& step, std::int32_t origin) {
+    std::int32_t level = level_of(step);
+    Step taken = step;
+    taken.relied_on = false;
+    at(level).steps.add(taken, origin);
+    if (step.to >= 0) known_[step.to] = {Standing::Unknown, level};
+}
+
+QuickCheck::Parts& QuickRecorder::at(std::int32_t level) {
+    if (static_cast<std::size_t>(level) >= levels_.size()) levels_.resize(level + 1);
+    return levels_[level];
+}
+
+void QuickRecorder::write() {
+    for (std::size_t i = 0; i < known_.size(); ++i)
+        if (known_[i].type_pending)
+            at(known_[i].level).typed.add({state_.registers[i], known_[i].type}, static_cast<std::int32_t>(i));
+    QuickCheck made;
+    QuickCheck::Parts& all = made.parts_;
+    for (QuickCheck::Parts& level : levels_) {
+        std::int32_t first_step = -1;
+        if (level.steps.size() > 0) {
+            first_step = static_cast<std::int32_t>(all.steps.size());
+            level.steps.add({.op = StepOp::Done}, -1);
+        }
+        all.steps.append(level.steps);
+        all.instances.append(level.instances);
+        all.typed.append(level.typed);
+        all.dicts.append(level.dicts);
+        all.classes.append(level.classes);
+        all.tensors.append(level.tensors);
+        made.levels_.push_back({first_step, all.instances.size(), all.typed.size(), all.dicts.size(),
+                                all.classes.size(), all.tensors.size()});
+    }
+    if (state_.distinct)
+        for (std::size_t i = 0; i < state_.distinct->size(); ++i)
+            if (known_[state_.distinct->register_at(i)].standing != Standing::Lasting)
+                made.distinct_.push_back(static_cast<std::int32_t>(i));
+    for (std::size_t i = 0; i < state_.fetched_from.size(); ++i)
+        if (known_[state_.fetched_from[i]].standing != Standing::Lasting)
+            made.fetched_.push_back(static_cast<std::int32_t>(i));
+    made.is_there_ = true;
+    state_.quick = std::move(made);
+}
+
+}  // namespace stator
