@@ -288,7 +288,12 @@ def counter_methods(x):
     counts.update("mm")
     counts.subtract("s")
     counts["z"] += 2
-    return x + counts["m"], counts.most_common(2), counts, counts.total()
+    return x + counts["m"], counts.most_common(), counts, counts.total()
+
+
+@later_effects  # `heapq` is written in C, and not modelled
+def counter_of_the_most_common(x):
+    return x + 1, collections.Counter("mississippi").most_common(2)
 
 
 @core
@@ -391,7 +396,7 @@ def outside_defaultdict(table):
     return table["k"][0] + 1, "z" in table, table.get("z")
 
 
-@core(line=lambda: collections.deque([torch.ones(2), 3]))
+@later_effects(line=lambda: collections.deque([torch.ones(2), 3]))  # not modelled
 def outside_deque(line):
     return line[0] * line[1], len(line), list(line)[1]
 

@@ -71,7 +71,7 @@ CASES = {
     "set": ("def f(x, c): return x + len(c), 2 in c", [X, lambda: {1, 2}], ["ARGS[1].add(3)", "ARGS[1].remove(2)"]),
     "defaultdict": ("G = collections.defaultdict(int, a=1)\ndef f(x): return x + G['a']", [X], ["G['a'] = 9", "G = {'a': 3}"]),
     "ordered dict": ("G = collections.OrderedDict(a=1, b=2)\ndef f(x): return x + 1, list(G)", [X], ["G.move_to_end('a')", "G['c'] = 1"]),
-    "deque": ("G = collections.deque([1, 2])\ndef f(x): return x + G[0] + len(G)", [X], ["G.rotate(1)", "G.append(3)"]),
+    "deque": ("G = collections.deque([1, 2])\ndef f(x): return x + G[0] + len(G)", [X], ["G.rotate(1)", "G.append(3)"], {"fullgraph": False}),  # a deque from outside is not modelled
     "list subclass": ("class L(list):\n    def __len__(self): return 50\nG = [1]\ndef f(x): return x + len(G)", [X], ["G = L([1])", "L.__len__ = lambda self: 60"]),
     "list or tuple": ("def f(x, c): return x + 1, isinstance(c, list)", [X, lambda: [1]], ["ARGS[1] = (1,)", "ARGS[1] = {1}"]),
     # attributes and classes
