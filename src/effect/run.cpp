@@ -13,7 +13,7 @@ newfunc builtin_new(PyTypeObject* type) {
     for (; type != nullptr; type = type->tp_base) {
         if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return type->tp_new;
         // A class made on the heap by C code (most structseqs are) has its own as a builtin function.
-        PyObject* own = PyDict_GetItemWithError(type->tp_dict, name);
+        PyObject* own = PyDict_GetItemWithError(cpython::class_dict(type), name);
         if (own != nullptr && PyCFunction_Check(own)) return type->tp_new;
     }
     return PyBaseObject_Type.tp_new;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/boundary.h"
+#include "cpython/objects.h"
 #include "graph/captured.h"
 
 namespace stator::graph {
@@ -82,7 +83,7 @@ bool make_all(PyObject* self) {
 
 /// The method of `dict` itself.
 PyObject* base_method(const char* name) {
-    return PyDict_GetItemString(PyDict_Type.tp_dict, name);
+    return PyDict_GetItemString(cpython::class_dict(&PyDict_Type), name);
 }
 
 PyObject* call_base(const char* name, PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {

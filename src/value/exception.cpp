@@ -219,6 +219,8 @@ bool ExceptionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* 
         set_undoably(tracer, arguments, as_sequence(value)->all(tracer));
         return true;
     }
+    // contextlib puts back the traceback that it was given.
+    if (name.get() == interned("__traceback__") && value->type() == &PyTraceBack_Type && value->source == nullptr) return true;
     if (name.get() == interned("__traceback__"))
         tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is set");
     return ObjectValue::set_kept_attribute(tracer, name, value);

@@ -150,6 +150,8 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         if (annotations == nullptr || annotations->kind == Kind::Tuple) set_undoably(tracer, annotations, annotations_dict(tracer));
         return annotations;
     }
+    if (name.get() == interned("__type_params__") && own_attribute(tracer, name) == nullptr)
+        return make_tuple(tracer, {});  // 3.12; a function with parameters of its own is never made in a trace
     if (name.get() == interned("__globals__")) return tracer.outside(tracer.provenance().pinned(globals), globals);
     if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
     return ObjectValue::get_attribute(tracer, name);
@@ -186,6 +188,10 @@ bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* v
         tracer.realize(value);
         if (value->kind != Kind::Dict) tracer.raise(PyExc_TypeError, "__annotations__ must be set to a dict object");
         set_undoably(tracer, annotations, value);
+    } else if (name.get() == interned("__type_params__")) {
+        tracer.realize(value);
+        if (value->kind != Kind::Tuple || !static_cast<TupleValue*>(value)->items.empty())
+            tracer.break_graph(BreakKind::UnknownObject, "type parameters of a function are set");
     } else if (name.get() == interned("__defaults__")) {
         tracer.realize(value);
         if (value->kind != Kind::Tuple && value->object() != Py_None)
