@@ -78,25 +78,6 @@ std::string print_items(const Argument& argument) {
     }
 }
 
-/// What comes out, or nothing where that is not known.
-std::string print_result(const Result& result) {
-    auto print_one = [](const Result& item) { return print_result(item); };
-    switch (result.kind) {
-        case Result::Kind::None:
-            return "";
-        case Result::Kind::Tensor:
-            return result.tensor == nullptr ? "tensor" : torch_room::print(*result.tensor);
-        case Result::Kind::Constant:
-            return short_repr(result.constant);
-        case Result::Kind::List:
-            return "[" + joined(result.items, print_one) + "]";
-        case Result::Kind::Tuple:
-            return (result.type == nullptr ? "" : type_name(result.type)) + "(" + joined(result.items, print_one) +
-                   (result.items.size() == 1 ? ",)" : ")");
-    }
-    return "";
-}
-
 }  // namespace
 
 std::string print(const Argument& argument) {
@@ -119,7 +100,7 @@ std::string print(const Node& node) {
     std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
     text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
     if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
-    std::string result = print_result(node.result);
+    std::string result = print(node.result);
     return result.empty() ? text : text + " -> " + result;
 }
 
