@@ -10,6 +10,7 @@
 #include "value/operations.h"
 #include "value/sequence.h"
 #include "value/set.h"
+#include "value/text.h"
 
 namespace stator::handlers {
 
@@ -267,7 +268,7 @@ void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 namespace {
 
-constexpr int kStr = 1, kRepr = 2, kAscii = 3;
+constexpr int kStr = 1, kRepr = 2;  // 3 is ascii
 
 Ref<> known(Tracer& tracer, Value* value, const char* what) {
     tracer.realize(value);
@@ -278,36 +279,23 @@ Ref<> known(Tracer& tracer, Value* value, const char* what) {
     return object;
 }
 
-/// The value as text by `str`, `repr` or `ascii`: the program's own methods are inlined.
-Task converted(Tracer& tracer, Value* value, int conversion) {
-    tracer.realize(value);
-    static PyObject* str_class = reinterpret_cast<PyObject*>(&PyUnicode_Type);
-    static PyObject* repr = PyDict_GetItemString(PyEval_GetBuiltins(), "repr");
+/// The value as text by `str`, `repr` or `ascii`.
+Outcome converted(Tracer& tracer, Value* value, int conversion) {
+    if (conversion == kStr) return str_of(tracer, value);
+    if (conversion == kRepr) return repr_of(tracer, value);
     static PyObject* ascii = PyDict_GetItemString(PyEval_GetBuiltins(), "ascii");
-    PyObject* function = conversion == kStr ? str_class : conversion == kRepr ? repr : ascii;
-    co_return co_await operations::call(tracer, tracer.constant(function), Arguments::of(value));
+    return operations::call(tracer, tracer.constant(ascii), Arguments::of(value));
 }
 
-Task formatted(Tracer& tracer, Value* value, int conversion, Value* spec) {
-    if (conversion != 0) value = co_await tracer.start(converted(tracer, value, conversion));
-    tracer.realize(value);
-    if (spec == nullptr || PyUnicode_GetLength(known(tracer, spec, "a format specification").get()) == 0) {
-        if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
-            co_return co_await operations::call(tracer, method, Arguments::of(value, tracer.string("")));
-        co_return co_await tracer.start(converted(tracer, value, kStr));
-    }
-    if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
-        co_return co_await operations::call(tracer, method, Arguments::of(value, spec));
-    Ref<> object = known(tracer, value, "formatted");
-    Ref<> text = Ref<>::steal(PyObject_Format(object.get(), known(tracer, spec, "a format specification").get()));
-    if (!text) tracer.raise_from_python();
-    co_return tracer.fresh(std::move(text));
+Task formatted(Tracer& tracer, Value* value, int conversion, Value* specification) {
+    if (conversion != 0) value = co_await converted(tracer, value, conversion);
+    co_return co_await format_of(tracer, value, specification);
 }
 
 }  // namespace
 
 void ConvertValue(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    t.finish(frame, t.start(converted(t, frame.top(), instruction.arg)), 1);
+    t.finish(frame, converted(t, frame.top(), instruction.arg), 1);
 }
 
 void FormatValue(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
