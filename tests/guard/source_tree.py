@@ -62,7 +62,9 @@ class Node:
         own = self.object.__dict__
         if name in own or not isinstance(self.object, torch.nn.Module):
             return self.dict().key(name)
-        return next(self.dict().key(table).key(name) for table in ("_parameters", "_buffers", "_modules") if name in own[table])
+        return next(
+            self.dict().key(table).key(name) for table in ("_parameters", "_buffers", "_modules") if name in own[table]
+        )
 
     def class_attribute(self, name: str) -> Node:
         found = next((c.__dict__[name] for c in self.object.__mro__ if name in c.__dict__), NOTHING)
