@@ -10,6 +10,7 @@
 #include "value/operations.h"
 #include "value/sequence.h"
 #include "value/set.h"
+#include "value/text.h"
 
 namespace stator::handlers {
 
@@ -106,7 +107,8 @@ void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, stator::make_tuple(t, as_sequence(frame.top())->all(t)), 1);
 }
 
-// --- growing the container of a comprehension or display ---------------------------------------------------------------
+// --- growing the container of a comprehension or display
+// ---------------------------------------------------------------
 
 void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     static_cast<ListValue*>(at_depth(frame, instruction))->append(t, frame.top());
@@ -159,11 +161,13 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
     tracer.realize(mapping);
     auto* other = cast<DictValue>(mapping);
     if (other == nullptr || operations::user_method(tracer, mapping, "keys") != nullptr) {
-        Value* method = co_await operations::get_attribute_or(tracer, mapping, tracer.string("keys")->object(), nullptr);
+        Value* method =
+            co_await operations::get_attribute_or(tracer, mapping, tracer.string("keys")->object(), nullptr);
         if (method == nullptr) {
             std::string type = mapping->type()->tp_name;
             if (callable != nullptr)
-                tracer.raise(PyExc_TypeError, callable_title(callable) + " argument after ** must be a mapping, not " + type);
+                tracer.raise(PyExc_TypeError,
+                             callable_title(callable) + " argument after ** must be a mapping, not " + type);
             tracer.raise(PyExc_TypeError, "'" + type + "' object is not a mapping");
         }
         Value* keys = co_await operations::call(tracer, method, {});
@@ -208,7 +212,8 @@ void DictMerge(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
     t.finish(frame, t.start(update_dict(t, dict, frame.top(), callable)), 1, Interpreter::drop_result);
 }
 
-// --- unpacking ---------------------------------------------------------------------------------------------------------
+// --- unpacking
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -263,7 +268,8 @@ void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, t.start(collect_to_unpack(t, frame.top())), 1, unpack_starred);
 }
 
-// --- strings -----------------------------------------------------------------------------------------------------------
+// --- strings
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -290,18 +296,7 @@ Task converted(Tracer& tracer, Value* value, int conversion) {
 
 Task formatted(Tracer& tracer, Value* value, int conversion, Value* spec) {
     if (conversion != 0) value = co_await tracer.start(converted(tracer, value, conversion));
-    tracer.realize(value);
-    if (spec == nullptr || PyUnicode_GetLength(known(tracer, spec, "a format specification").get()) == 0) {
-        if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
-            co_return co_await operations::call(tracer, method, Arguments::of(value, tracer.string("")));
-        co_return co_await tracer.start(converted(tracer, value, kStr));
-    }
-    if (Value* method = operations::user_method(tracer, value, "__format__"); method != nullptr)
-        co_return co_await operations::call(tracer, method, Arguments::of(value, spec));
-    Ref<> object = known(tracer, value, "formatted");
-    Ref<> text = Ref<>::steal(PyObject_Format(object.get(), known(tracer, spec, "a format specification").get()));
-    if (!text) tracer.raise_from_python();
-    co_return tracer.fresh(std::move(text));
+    co_return co_await format_of(tracer, value, spec);
 }
 
 }  // namespace
