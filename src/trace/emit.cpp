@@ -128,9 +128,9 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
-        break_graph(answer->status == shape::Status::DataDependent ? BreakKind::DataDependent
-                                                                   : BreakKind::UnsupportedTensor,
-                    answer->reason);
+        break_graph(
+            answer->status == shape::Status::DataDependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
+            answer->reason);
     }
     node->result = answer->result;
     node->has_effect = answer->has_effect();
@@ -201,8 +201,8 @@ graph::Node* Interpreter::input(TensorValue* tensor) {
 
 namespace {
 
-/// Whether raising at an instruction runs nothing of the program: what handles it there only tidies up, and so does what
-/// is around that.
+/// Whether raising at an instruction runs nothing of the program: what handles it there only tidies up, and so does
+/// what is around that.
 bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
     using bytecode::Op;
     while (const bytecode::Handler* handler = code.handler_for(at)) {
@@ -239,7 +239,8 @@ void Interpreter::build_plan() {
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
         outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
-    graph_->add(graph::NodeKind::Output, interned("output"), {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
+    graph_->add(graph::NodeKind::Output, interned("output"),
+                {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();
     fetched_ = plan.fetched();
     plan_ = std::move(plan).finish();

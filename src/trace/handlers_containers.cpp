@@ -107,7 +107,8 @@ void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, stator::make_tuple(t, as_sequence(frame.top())->all(t)), 1);
 }
 
-// --- growing the container of a comprehension or display ---------------------------------------------------------------
+// --- growing the container of a comprehension or display
+// ---------------------------------------------------------------
 
 void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     static_cast<ListValue*>(at_depth(frame, instruction))->append(t, frame.top());
@@ -160,11 +161,13 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
     tracer.realize(mapping);
     auto* other = cast<DictValue>(mapping);
     if (other == nullptr || operations::user_method(tracer, mapping, "keys") != nullptr) {
-        Value* method = co_await operations::get_attribute_or(tracer, mapping, tracer.string("keys")->object(), nullptr);
+        Value* method =
+            co_await operations::get_attribute_or(tracer, mapping, tracer.string("keys")->object(), nullptr);
         if (method == nullptr) {
             std::string type = mapping->type()->tp_name;
             if (callable != nullptr)
-                tracer.raise(PyExc_TypeError, callable_title(callable) + " argument after ** must be a mapping, not " + type);
+                tracer.raise(PyExc_TypeError,
+                             callable_title(callable) + " argument after ** must be a mapping, not " + type);
             tracer.raise(PyExc_TypeError, "'" + type + "' object is not a mapping");
         }
         Value* keys = co_await operations::call(tracer, method, {});
@@ -209,7 +212,8 @@ void DictMerge(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
     t.finish(frame, t.start(update_dict(t, dict, frame.top(), callable)), 1, Interpreter::drop_result);
 }
 
-// --- unpacking ---------------------------------------------------------------------------------------------------------
+// --- unpacking
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -264,7 +268,8 @@ void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, t.start(collect_to_unpack(t, frame.top())), 1, unpack_starred);
 }
 
-// --- strings -----------------------------------------------------------------------------------------------------------
+// --- strings
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 

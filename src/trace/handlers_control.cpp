@@ -16,7 +16,8 @@ namespace stator::handlers {
 
 using bytecode::Instruction;
 
-// --- jumps -------------------------------------------------------------------------------------------------------------
+// --- jumps
+// -------------------------------------------------------------------------------------------------------------
 
 void Jump(Interpreter&, BytecodeFrame& frame, const Instruction& instruction) {
     frame.at = instruction.target;
@@ -110,7 +111,8 @@ void EndFor(Interpreter& t, BytecodeFrame&, const Instruction&) {
     STATOR_CHECK(false, "END_FOR is jumped over");
 }
 
-// --- calls -------------------------------------------------------------------------------------------------------------
+// --- calls
+// -------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -186,8 +188,8 @@ void CallFunctionEx(Interpreter& t, BytecodeFrame& frame, const Instruction& ins
     bool has_named = instruction.arg == 1;
     std::size_t below = has_named ? 2 : 1;
     Callee callee = callee_at(t, frame, below);
-    Outcome outcome = t.start(call_spread(t, callee.callable, callee.self, frame.top(has_named ? 1 : 0),
-                                          has_named ? frame.top() : nullptr));
+    Outcome outcome = t.start(
+        call_spread(t, callee.callable, callee.self, frame.top(has_named ? 1 : 0), has_named ? frame.top() : nullptr));
     t.finish(frame, outcome, static_cast<int>(below) + 2);
 }
 
@@ -199,7 +201,8 @@ void ReturnConst(Interpreter& t, BytecodeFrame& frame, const Instruction& instru
     t.return_from_frame(frame, t.constant(frame.code->constant(instruction.arg)));
 }
 
-// --- functions ---------------------------------------------------------------------------------------------------------
+// --- functions
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -240,7 +243,8 @@ void SetFunctionAttribute(Interpreter& t, BytecodeFrame& frame, const Instructio
     next(frame);
 }
 
-// --- imports -----------------------------------------------------------------------------------------------------------
+// --- imports
+// -----------------------------------------------------------------------------------------------------------
 
 void ImportName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     Ref<> names = frame.top(0)->as_constant(t);
@@ -249,7 +253,11 @@ void ImportName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     Ref<> module = Ref<>::steal(PyImport_ImportModuleLevelObject(frame.code->name(instruction.arg),
                                                                  frame.function->globals, nullptr, names.get(),
                                                                  static_cast<int>(PyLong_AsLong(level.get()))));
-    if (!module) t.raise_from_python();
+    if (!module) {
+        // The module may be there next time, and nothing could tell: the import has to fail for real each time.
+        PyErr_Clear();
+        cannot(t, "an import fails");
+    }
     t.finish(frame, t.constant(module.get()), 2);
 }
 
@@ -267,10 +275,10 @@ Task import_from(Tracer& tracer, Value* module, PyObject* name) {
         tracer.break_graph(BreakKind::Instruction, "a submodule is imported that its package does not name");
     Ref<> path = Ref<>::steal(PyModule_GetFilenameObject(real));
     if (!path) PyErr_Clear();
-    Ref<> message = path ? checked(PyUnicode_FromFormat("cannot import name %R from %R (%S)", name, module_name.get(),
-                                                        path.get()))
-                         : checked(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name,
-                                                        module_name.get()));
+    Ref<> message =
+        path ? checked(PyUnicode_FromFormat("cannot import name %R from %R (%S)", name, module_name.get(), path.get()))
+             : checked(
+                   PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, module_name.get()));
     PyErr_SetImportError(message.get(), module_name.get(), path.get());
     tracer.raise_from_python();
 }

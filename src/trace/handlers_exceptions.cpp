@@ -14,7 +14,8 @@ namespace stator::handlers {
 
 using bytecode::Instruction;
 
-// --- with --------------------------------------------------------------------------------------------------------------
+// --- with
+// --------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -56,7 +57,8 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::call(t, exit, Arguments::of(type, exception, traceback_of(t, exception))), 0);
 }
 
-// --- try ---------------------------------------------------------------------------------------------------------------
+// --- try
+// ---------------------------------------------------------------------------------------------------------------
 
 void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.pop();
@@ -144,7 +146,8 @@ void RaiseVarargs(Interpreter& t, BytecodeFrame& frame, const Instruction& instr
     t.finish(frame, outcome, 0);
 }
 
-// --- match -------------------------------------------------------------------------------------------------------------
+// --- match
+// -------------------------------------------------------------------------------------------------------------
 
 void GetLen(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::length(t, frame.top()), 0);

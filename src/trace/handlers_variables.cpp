@@ -51,7 +51,8 @@ void LoadAssertionError(Interpreter& t, BytecodeFrame& frame, const Instruction&
     next(frame);
 }
 
-// --- locals ------------------------------------------------------------------------------------------------------------
+// --- locals
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -106,7 +107,8 @@ void DeleteFast(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     next(frame);
 }
 
-// --- cells -------------------------------------------------------------------------------------------------------------
+// --- cells
+// -------------------------------------------------------------------------------------------------------------
 
 void MakeCell(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto* cell = t.make<CellValue>();
@@ -119,8 +121,7 @@ void MakeCell(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
 void CopyFreeVars(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     int first = frame.code->slot_count() - instruction.arg;
     for (int i = 0; i < instruction.arg; ++i)
-        frame.slots[static_cast<std::size_t>(first + i)] =
-            frame.function->closure_cell(t, static_cast<std::size_t>(i));
+        frame.slots[static_cast<std::size_t>(first + i)] = frame.function->closure_cell(t, static_cast<std::size_t>(i));
     next(frame);
 }
 
@@ -151,7 +152,8 @@ void DeleteDeref(Interpreter& t, BytecodeFrame& frame, const Instruction& instru
     next(frame);
 }
 
-// --- globals -----------------------------------------------------------------------------------------------------------
+// --- globals
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -198,7 +200,8 @@ void DeleteGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instr
                   "global variable '" + std::string(utf8(frame.code->name(instruction.arg))) + "' is deleted");
 }
 
-// --- names of class bodies and modules: such code is executed, not called, so it is never traced -----------------------
+// --- names of class bodies and modules: such code is executed, not called, so it is never traced
+// -----------------------
 
 void LoadName(Interpreter& t, BytecodeFrame&, const Instruction&) {
     cannot(t, "code of a class body or of exec() is executed");

@@ -65,8 +65,8 @@ void Interpreter::label_arguments(PyObject* const* slots) {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
     Source* positional = provenance_.slot(1, nullptr, slots[1]);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots[1]) && i + 1 < code->co_argcount; ++i) {
-        Source* item = provenance_.child(positional, Access::Item, nullptr, static_cast<int>(i),
-                                         PyTuple_GET_ITEM(slots[1], i));
+        Source* item =
+            provenance_.child(positional, Access::Item, nullptr, static_cast<int>(i), PyTuple_GET_ITEM(slots[1], i));
         label(item, "L[" + short_repr(cpython::slot_name(code, static_cast<int>(i) + 1)) + "]");
     }
     Source* named = provenance_.slot(2, nullptr, slots[2]);
@@ -81,7 +81,8 @@ Interpreter::~Interpreter() {
     while (!frames_.empty()) pop_frame();
 }
 
-// --- the loop ----------------------------------------------------------------------------------------------------------
+// --- the loop
+// ----------------------------------------------------------------------------------------------------------
 
 bool Interpreter::run() {
     try {
@@ -98,8 +99,8 @@ bool Interpreter::run() {
             throw;
         }
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
-        record_break({BreakKind::Internal, type_name(Py_TYPE(error.exception().get())) + " while tracing: " +
-                                               std::string(text ? utf8(text.get()) : "?")});
+        record_break({BreakKind::Internal, type_name(Py_TYPE(error.exception().get())) +
+                                               " while tracing: " + std::string(text ? utf8(text.get()) : "?")});
     } catch (const Raised& raised) {
         record_break({BreakKind::ExceptionLeaves, raised.exception->print()});
     } catch (const std::exception& error) {
@@ -166,7 +167,8 @@ void Interpreter::count_loop() {
         break_graph(BreakKind::Instruction, "a loop runs for tens of millions of instructions");
 }
 
-// --- frames ------------------------------------------------------------------------------------------------------------
+// --- frames
+// ------------------------------------------------------------------------------------------------------------
 
 BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     BytecodeFrame* frame = nullptr;
@@ -393,7 +395,8 @@ Value* Interpreter::class_cell_of_caller() {
     return cell;
 }
 
-// --- guards and effects ------------------------------------------------------------------------------------------------
+// --- guards and effects
+// ------------------------------------------------------------------------------------------------
 
 void Interpreter::guard(Guard guard) {
     // A pinned object is itself: nothing to check.
@@ -420,7 +423,8 @@ void Interpreter::name_after(Value* value, Borrowed<> variable) {
         graph_->name_after(tensor->node, utf8(variable));
 }
 
-// --- reports -----------------------------------------------------------------------------------------------------------
+// --- reports
+// -----------------------------------------------------------------------------------------------------------
 
 void Interpreter::record_break(const Break& reason) {
     report_.kind = reason.kind;

@@ -30,7 +30,7 @@ struct BreakReport {
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
-    std::vector<Source*> inputs;   // sources of the graph's placeholders, in order
+    std::vector<Source*> inputs;  // sources of the graph's placeholders, in order
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
     std::size_t instructions = 0;
@@ -72,8 +72,8 @@ class Interpreter final : public Tracer {
 
     // --- the interface for opcode handlers ---
 
-    /// Ends the instruction with a result: takes `pops` operands off the stack and does `complete` (by default: pushes the
-    /// result), now or when the outcome is there.
+    /// Ends the instruction with a result: takes `pops` operands off the stack and does `complete` (by default: pushes
+    /// the result), now or when the outcome is there.
     void finish(BytecodeFrame& frame, Outcome outcome, int pops, Completion complete = push_result);
     static void push_result(Interpreter&, BytecodeFrame&, const bytecode::Instruction&, Value*);
     static void drop_result(Interpreter&, BytecodeFrame&, const bytecode::Instruction&, Value*);
@@ -88,8 +88,8 @@ class Interpreter final : public Tracer {
     void count_loop();
 
     Value* null() { return null_; }
-    /// What `raise` alone raises again, and what is the context of a new exception: handled by this frame, or by one that
-    /// waits for it.
+    /// What `raise` alone raises again, and what is the context of a new exception: handled by this frame, or by one
+    /// that waits for it.
     Value* handled_exception() const;
     /// What this frame handles, or one that called it; a generator starts without.
     Value* handled_here() const { return handled_exception_; }
@@ -114,7 +114,8 @@ class Interpreter final : public Tracer {
     void record_break(const Break& reason);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
     Value* value_of(graph::Node* node, const graph::Result& result);
-    std::vector<graph::Argument> arguments_of(const Arguments& arguments, std::vector<graph::KeywordArgument>* keywords);
+    std::vector<graph::Argument> arguments_of(const Arguments& arguments,
+                                              std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
     void build_plan();
     /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.

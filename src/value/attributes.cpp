@@ -175,8 +175,8 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     if (type->tp_getattro != PyObject_GenericGetAttr) {
         PyTypeObject* owner = nullptr;
         cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
-        bool is_plain = owner == &PyBaseObject_Type ||
-                        (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr);
+        bool is_plain =
+            owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr);
         if (!is_plain)
             tracer.break_graph(BreakKind::CustomAttribute,
                                "class " + type_name(type) + " has a __getattribute__ of its own");
@@ -238,8 +238,8 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));
     }
-    tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " + type_name(type) +
-                                                     " is set by C code");
+    tracer.break_graph(BreakKind::UnknownObject,
+                       "attribute '" + std::string(utf8(name)) + "' of " + type_name(type) + " is set by C code");
 }
 
 }  // namespace

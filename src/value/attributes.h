@@ -18,7 +18,8 @@ Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Valu
 Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name);
 
 /// What a class attribute becomes when read through an instance (`self` not null) or through the class itself.
-Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type, Borrowed<> name);
+Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type,
+                       Borrowed<> name);
 
 /// Raises Python's AttributeError for a missing attribute.
 [[noreturn]] void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name);

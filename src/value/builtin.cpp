@@ -14,7 +14,8 @@
 
 namespace stator {
 
-// --- the table ---------------------------------------------------------------------------------------------------------
+// --- the table
+// ---------------------------------------------------------------------------------------------------------
 
 Handlers& Handlers::instance() {
     static Handlers* table = [] {
@@ -86,7 +87,8 @@ bool Handlers::is_pure(Borrowed<> callable) const {
     return pure_classes_.contains(owner);
 }
 
-// --- calling for real --------------------------------------------------------------------------------------------------
+// --- calling for real
+// --------------------------------------------------------------------------------------------------
 
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
     std::vector<Ref<>> held;
@@ -108,8 +110,7 @@ Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
             PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
         }
     }
-    Ref<> result =
-        Ref<>::steal(PyObject_Vectorcall(callable, raw.data(), arguments.positional.size(), names.get()));
+    Ref<> result = Ref<>::steal(PyObject_Vectorcall(callable, raw.data(), arguments.positional.size(), names.get()));
     if (!result) tracer.raise_from_python();
     return tracer.fresh(std::move(result));
 }
@@ -121,8 +122,8 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
     std::vector<Value*> bound(names.size(), nullptr);
     if (arguments.positional.size() > names.size())
         tracer.raise(PyExc_TypeError, title + " takes at most " + std::to_string(names.size()) + " argument" +
-                                          (names.size() == 1 ? "" : "s") + " (" +
-                                          std::to_string(arguments.count()) + " given)");
+                                          (names.size() == 1 ? "" : "s") + " (" + std::to_string(arguments.count()) +
+                                          " given)");
     std::copy(arguments.positional.begin(), arguments.positional.end(), bound.begin());
     for (const Keyword& keyword : arguments.keywords) {
         std::size_t place = 0;
@@ -131,8 +132,8 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
             ++place;
         }
         if (place == names.size())
-            tracer.raise(PyExc_TypeError, "'" + std::string(utf8(keyword.name)) +
-                                              "' is an invalid keyword argument for " + title);
+            tracer.raise(PyExc_TypeError,
+                         "'" + std::string(utf8(keyword.name)) + "' is an invalid keyword argument for " + title);
         if (bound[place] != nullptr)
             tracer.raise(PyExc_TypeError, "argument for " + title + " given by name ('" +
                                               std::string(utf8(keyword.name)) + "') and position (" +
@@ -147,7 +148,8 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
     return bound;
 }
 
-// --- the value ---------------------------------------------------------------------------------------------------------
+// --- the value
+// ---------------------------------------------------------------------------------------------------------
 
 void BuiltinValue::realize(Tracer& tracer) {
     tracer.guard({GuardKind::Identity, source, held});

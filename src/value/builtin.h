@@ -61,8 +61,8 @@ struct BuiltinValue final : Value {
 /// in the program.
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
-/// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null in
-/// the result). Raises Python's TypeError in the program otherwise.
+/// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null
+/// in the result). Raises Python's TypeError in the program otherwise.
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);

@@ -25,7 +25,8 @@ Arguments without_first(const Arguments& arguments) {
     return {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
 }
 
-// --- classes -----------------------------------------------------------------------------------------------------------
+// --- classes
+// -----------------------------------------------------------------------------------------------------------
 
 /// Whether a class's answer to `isinstance` is more than a look at the MRO.
 PyObject* own_check(PyTypeObject* type, const char* name) {
@@ -74,11 +75,13 @@ Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instanc
         // `int | str` and the like: looks at classes only.
         PyObject* real = classes->object();
         if (real == nullptr)
-            tracer.raise(PyExc_TypeError, std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+            tracer.raise(PyExc_TypeError,
+                         std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
         int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), real);
         if (answer < 0) {
             PyErr_Clear();
-            tracer.raise(PyExc_TypeError, std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+            tracer.raise(PyExc_TypeError,
+                         std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
         }
         co_return tracer.boolean(answer == 1);
     }
@@ -127,7 +130,8 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<SuperValue>(start->held, self);
 }
 
-// --- attributes by name ------------------------------------------------------------------------------------------------
+// --- attributes by name
+// ------------------------------------------------------------------------------------------------
 
 PyObject* attribute_name(Tracer& tracer, Value* value, const char* function) {
     Ref<> name = value->as_constant(tracer);
@@ -181,7 +185,8 @@ Outcome builtin_globals(Tracer& tracer, const Arguments&) {
     return tracer.outside(tracer.provenance().pinned(globals), globals);
 }
 
-// --- object's own methods ----------------------------------------------------------------------------------------------
+// --- object's own methods
+// ----------------------------------------------------------------------------------------------
 
 Outcome object_init(Tracer& tracer, const Arguments&) {
     return tracer.none();
@@ -198,7 +203,8 @@ Outcome object_new(Tracer& tracer, const Arguments& arguments) {
 
 ExceptionValue* exception_of(Tracer& tracer, const Arguments& arguments) {
     auto* exception = arguments.positional.empty() ? nullptr : cast<ExceptionValue>(arguments.positional[0]);
-    if (exception == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a method of an exception from outside is called");
+    if (exception == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a method of an exception from outside is called");
     return exception;
 }
 
@@ -210,7 +216,8 @@ Outcome exception_init(Tracer& tracer, const Arguments& arguments) {
 
 Outcome exception_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an exception is made of something that is no class");
+    if (type == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "an exception is made of something that is no class");
     return make_exception(tracer, type->held, {arguments.positional.begin() + 1, arguments.positional.end()});
 }
 
@@ -277,7 +284,8 @@ void register_exceptions(Handlers& handlers) {
 /// `int.__new__(cls, ...)` and the like.
 Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on no class");
+    if (type == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on no class");
     if (scalar_base(type->held) == nullptr) return operations::call(tracer, type, without_first(arguments));
     if (Value* made = make_scalar(tracer, type->held, without_first(arguments)); made != nullptr) return made;
     tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type->held) + " is called on unknown values");
@@ -301,7 +309,8 @@ Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
-    if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1))) return tracer.boolean(true);
+    if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1)))
+        return tracer.boolean(true);
     return tracer.constant(Py_NotImplemented);
 }
 
@@ -309,7 +318,8 @@ Outcome object_init_subclass(Tracer& tracer, const Arguments&) {
     return tracer.none();
 }
 
-// --- functools ---------------------------------------------------------------------------------------------------------
+// --- functools
+// ---------------------------------------------------------------------------------------------------------
 
 Outcome partial_class_call(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const type = PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial");
@@ -346,7 +356,8 @@ Outcome cached_property_get(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(read_cached_property(tracer, bound[0], bound[1]));
 }
 
-// --- functions and methods ---------------------------------------------------------------------------------------------
+// --- functions and methods
+// ---------------------------------------------------------------------------------------------
 
 Outcome function_get(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2, 3);
@@ -368,16 +379,13 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<MethodValue>(function, self);
 }
 
-/// A cached function is asked for real: what it has computed before it gives back again, the same object each time.
-Outcome cached_function_call(Tracer& tracer, const Arguments& arguments) {
-    Value* self = arguments.positional[0];
-    Arguments rest = without_first(arguments);
-    if (self->object() != nullptr)
-        if (Value* folded = fold(tracer, self->object(), rest); folded != nullptr) return folded;
-    tracer.break_graph(BreakKind::UnknownFunction, "a function with functools.lru_cache is called on values that are not constants");
+/// What a cached function answers depends on what it was asked before, by anybody: nothing to rely on.
+Outcome cached_function_call(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnknownFunction, "a function with functools.lru_cache is called");
 }
 
-// --- generators --------------------------------------------------------------------------------------------------------
+// --- generators
+// --------------------------------------------------------------------------------------------------------
 
 GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
     auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
@@ -417,7 +425,8 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
     Value* item = co_await tracer.throw_into_generator(generator, exception);
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
-    if (generator->returned != nullptr && generator->returned->object() != Py_None) parts.push_back(generator->returned);
+    if (generator->returned != nullptr && generator->returned->object() != Py_None)
+        parts.push_back(generator->returned);
     throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
 }
 
@@ -499,11 +508,13 @@ void register_objects(Handlers& handlers) {
         handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__call__", partial_call);
         handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__new__", partial_new);
     }
-    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "cached_property")); cached)
+    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "cached_property"));
+        cached)
         handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__get__", cached_property_get);
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
     handlers.add("types", "MethodType", make_method);
-    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper")); cached)
+    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper"));
+        cached)
         handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__call__", cached_function_call);
 
     handlers.add_method(&PyGen_Type, "send", generator_send);

@@ -165,7 +165,8 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
 Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
     Ref<> constant = key->as_constant(tracer);
     if (!constant)
-        tracer.break_graph(BreakKind::UnknownObject, "class " + type_name(held) + " is subscripted by an unknown value");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "class " + type_name(held) + " is subscripted by an unknown value");
     Ref<> answer = Ref<>::steal(PyObject_GetItem(object(), constant.get()));
     if (!answer) tracer.raise_from_python();
     return tracer.constant(answer.get());
@@ -201,7 +202,8 @@ bool ClassValue::truth(Tracer& tracer) {
 Value* ClassValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
     Ref<> operand = op == BinaryOperator::Or ? other->as_constant(tracer) : Ref<>();
     if (!operand) return nullptr;
-    Ref<> answer = Ref<>::steal(reflected ? PyNumber_Or(operand.get(), object()) : PyNumber_Or(object(), operand.get()));
+    Ref<> answer =
+        Ref<>::steal(reflected ? PyNumber_Or(operand.get(), object()) : PyNumber_Or(object(), operand.get()));
     if (!answer) tracer.raise_from_python();
     return tracer.constant(answer.get());
 }
@@ -228,11 +230,13 @@ std::string ClassValue::print() const {
     return "class " + type_name(held);
 }
 
-// --- super -------------------------------------------------------------------------------------------------------------
+// --- super
+// -------------------------------------------------------------------------------------------------------------
 
 Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     auto* self_class = cast<ClassValue>(self);
-    PyTypeObject* type = self_class != nullptr && PyType_IsSubtype(self_class->held, start) ? self_class->held : self->type();
+    PyTypeObject* type =
+        self_class != nullptr && PyType_IsSubtype(self_class->held, start) ? self_class->held : self->type();
     bool through_instance = type == self->type() && !(self_class != nullptr && type == self_class->held);
     PyObject* order = type->tp_mro;
     Py_ssize_t count = PyTuple_GET_SIZE(order), i = 0;
@@ -242,7 +246,8 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         PyObject* dict = cpython::class_dict(base);
         PyObject* raw = PyDict_GetItemWithError(dict, name);
         bool is_new = false;
-        Source* place = tracer.provenance().child(tracer.provenance().pinned(dict), Access::DictItem, name, 0, raw, &is_new);
+        Source* place =
+            tracer.provenance().child(tracer.provenance().pinned(dict), Access::DictItem, name, 0, raw, &is_new);
         if (raw == nullptr) {
             if (is_new) tracer.guard({GuardKind::Absent, place});
             continue;

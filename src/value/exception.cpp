@@ -30,7 +30,8 @@ ExceptionValue* make_exception(Tracer& tracer, PyObject* real) {
     return exception;
 }
 
-// --- making ------------------------------------------------------------------------------------------------------------
+// --- making
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -118,7 +119,8 @@ void initialise_exception(Tracer& tracer, ExceptionValue* exception, const Argum
     exception->made_of = arguments;
 }
 
-// --- text --------------------------------------------------------------------------------------------------------------
+// --- text
+// --------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -179,7 +181,8 @@ Outcome ExceptionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("__context__")) return context == nullptr ? tracer.none() : context;
     if (name.get() == interned("__suppress_context__")) return tracer.boolean(suppress_context);
     if (name.get() == interned("__traceback__")) return traceback_of(tracer, this);
-    if (name.get() == interned("value") && PyType_IsSubtype(class_, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+    if (name.get() == interned("value") &&
+        PyType_IsSubtype(class_, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
         return arguments.empty() ? tracer.none() : arguments[0];
     PyObject* raw = cpython::lookup_in_mro(class_, name, nullptr);
     bool kept_by_c = raw != nullptr && (Py_TYPE(raw) == &PyMemberDescr_Type || Py_TYPE(raw) == &PyGetSetDescr_Type) &&
@@ -188,7 +191,8 @@ Outcome ExceptionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (kept_by_c && own_attribute(tracer, name) == nullptr) {
         if (real == nullptr)
             tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) +
-                                                             "' of an exception of class " + type_name(class_) + " is read");
+                                                             "' of an exception of class " + type_name(class_) +
+                                                             " is read");
         Ref<> answer = Ref<>::steal(PyObject_GetAttr(real, name));
         if (!answer) tracer.raise_from_python();
         return tracer.fresh(std::move(answer));
@@ -215,7 +219,8 @@ bool ExceptionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* 
     }
     if (name.get() == interned("args")) {
         if (real != nullptr || as_sequence(value) == nullptr)
-            tracer.break_graph(BreakKind::UnknownObject, "args of an exception of class " + type_name(class_) + " is set");
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "args of an exception of class " + type_name(class_) + " is set");
         set_undoably(tracer, arguments, as_sequence(value)->all(tracer));
         return true;
     }
@@ -230,8 +235,9 @@ int ExceptionValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return ObjectValue::rebuild(plan);
     if (was_raised)
-        throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) + " that was raised leaves the "
-                                        "compiled code: its traceback can't be made"};
+        throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) +
+                                            " that was raised leaves the "
+                                            "compiled code: its traceback can't be made"};
     if (real != nullptr && (class_ != c_class_of(class_) || !made_of.keywords.empty()))
         throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) + " leaves the compiled code"};
     std::vector<std::int32_t> parts;

@@ -29,8 +29,8 @@ struct ExceptionValue final : ObjectValue {
 
 /// The value of an exception to raise: an instance, or a class that is called without arguments.
 ExceptionValue* make_exception(Tracer& tracer, PyTypeObject* type, std::vector<Value*> arguments);
-/// `type(*arguments)` for a class of exceptions. Classes whose C code keeps more than `args` (OSError, ImportError, ...) are
-/// made for real, of constants. With an `__init__` of the program's own, that is left to it.
+/// `type(*arguments)` for a class of exceptions. Classes whose C code keeps more than `args` (OSError, ImportError,
+/// ...) are made for real, of constants. With an `__init__` of the program's own, that is left to it.
 ExceptionValue* new_exception(Tracer& tracer, PyTypeObject* type, const Arguments& arguments, bool has_own_init);
 /// `BaseException.__init__(exception, *arguments)`, or what a C class has in its place.
 void initialise_exception(Tracer& tracer, ExceptionValue* exception, const Arguments& arguments);

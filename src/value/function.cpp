@@ -13,14 +13,15 @@
 #include "value/class.h"
 #include "value/dict.h"
 #include "value/operations.h"
-#include "value/sequence.h"
 #include "value/rebuilding.h"
+#include "value/sequence.h"
 #include "value/tracer.h"
 #include "value/undoable.h"
 
 namespace stator {
 
-// --- cells -------------------------------------------------------------------------------------------------------------
+// --- cells
+// -------------------------------------------------------------------------------------------------------------
 
 Value* CellValue::get(Tracer& tracer) {
     if (read) return contents;
@@ -62,7 +63,8 @@ std::string CellValue::print() const {
     return "cell(" + (contents == nullptr ? std::string() : contents->print()) + ")";
 }
 
-// --- functions ---------------------------------------------------------------------------------------------------------
+// --- functions
+// ---------------------------------------------------------------------------------------------------------
 
 std::size_t FunctionValue::default_count() const {
     if (outside == nullptr) return defaults.size();
@@ -125,8 +127,7 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("__doc__") && set_doc != nullptr) return set_doc;
     if (name.get() == interned("__module__") && set_module != nullptr) return set_module;
     if (name.get() == interned("__code__")) return tracer.constant(reinterpret_cast<PyObject*>(code));
-    if (name.get() == interned("__defaults__"))
-        return defaults.empty() ? tracer.none() : make_tuple(tracer, defaults);
+    if (name.get() == interned("__defaults__")) return defaults.empty() ? tracer.none() : make_tuple(tracer, defaults);
     if (name.get() == interned("__closure__")) {
         if (closure.empty()) return tracer.none();
         return make_tuple(tracer, {closure.begin(), closure.end()});
@@ -147,7 +148,8 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return dict;
     }
     if (name.get() == interned("__annotations__")) {
-        if (annotations == nullptr || annotations->kind == Kind::Tuple) set_undoably(tracer, annotations, annotations_dict(tracer));
+        if (annotations == nullptr || annotations->kind == Kind::Tuple)
+            set_undoably(tracer, annotations, annotations_dict(tracer));
         return annotations;
     }
     if (name.get() == interned("__type_params__") && own_attribute(tracer, name) == nullptr)
@@ -169,7 +171,8 @@ DictValue* FunctionValue::annotations_dict(Tracer& tracer) {
 bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     tracer.will_mutate(this);
     if (value == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a function is deleted");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "attribute '" + std::string(utf8(name)) + "' of a function is deleted");
     bool is_text = name.get() == interned("__name__") || name.get() == interned("__qualname__");
     if (is_text) {
         tracer.realize(value);
@@ -218,8 +221,8 @@ bool is_marked_constant(PyObject* function) {
     return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_dynamo_marked_constant")) == Py_True;
 }
 
-/// The code of the functions that `dataclasses` and `reprlib` put around a `__repr__` so that an object that holds itself
-/// ends: they note the object in a set of their own while it is printed.
+/// The code of the functions that `dataclasses` and `reprlib` put around a `__repr__` so that an object that holds
+/// itself ends: they note the object in a set of their own while it is printed.
 bool is_repr_guard(PyCodeObject* code) {
     static const std::vector<PyObject*> guards = [] {
         std::vector<PyObject*> found;
@@ -228,11 +231,13 @@ bool is_repr_guard(PyCodeObject* code) {
             for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
                 PyObject* inner = PyTuple_GET_ITEM(constants, i);
                 if (!PyCode_Check(inner)) continue;
-                if (utf8(reinterpret_cast<PyCodeObject*>(inner)->co_name) == "wrapper") found.push_back(Py_NewRef(inner));
+                if (utf8(reinterpret_cast<PyCodeObject*>(inner)->co_name) == "wrapper")
+                    found.push_back(Py_NewRef(inner));
                 self(self, inner);
             }
         };
-        for (auto [module, name] : {std::pair{"dataclasses", "_recursive_repr"}, std::pair{"reprlib", "recursive_repr"}}) {
+        for (auto [module, name] :
+             {std::pair{"dataclasses", "_recursive_repr"}, std::pair{"reprlib", "recursive_repr"}}) {
             Ref<> owner = Ref<>::steal(PyImport_ImportModule(module));
             Ref<> function = owner ? Ref<>::steal(PyObject_GetAttrString(owner.get(), name)) : Ref<>();
             if (function && PyFunction_Check(function.get())) collect(collect, PyFunction_GET_CODE(function.get()));
@@ -287,7 +292,8 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
         Ref<> names = checked(PyCode_GetFreevars(code));
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
             if (utf8(PyTuple_GET_ITEM(names.get(), i)) == "user_function")
-                return operations::call(tracer, closure_cell(tracer, static_cast<std::size_t>(i))->get(tracer), arguments);
+                return operations::call(tracer, closure_cell(tracer, static_cast<std::size_t>(i))->get(tracer),
+                                        arguments);
     }
     return tracer.push_call(this, arguments);
 }
@@ -354,13 +360,14 @@ std::string FunctionValue::print() const {
     return std::string(utf8(code->co_qualname));
 }
 
-// --- bound methods -----------------------------------------------------------------------------------------------------
+// --- bound methods
+// -----------------------------------------------------------------------------------------------------
 
 void MethodValue::realize(Tracer& tracer) {
     tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type)});
     PyObject *real_function = PyMethod_GET_FUNCTION(outside), *real_self = PyMethod_GET_SELF(outside);
-    function = tracer.outside(
-        tracer.provenance().child(source, Access::MethodFunction, nullptr, 0, real_function), real_function);
+    function = tracer.outside(tracer.provenance().child(source, Access::MethodFunction, nullptr, 0, real_function),
+                              real_function);
     self = tracer.outside(tracer.provenance().child(source, Access::MethodSelf, nullptr, 0, real_self), real_self);
 }
 

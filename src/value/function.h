@@ -12,10 +12,10 @@ struct CellValue final : Value {
     static constexpr Kind kKind = Kind::Cell;
     CellValue() : Value(kKind) {}
 
-    Value* contents = nullptr;   // null while empty, and for an outside cell that was not read yet
+    Value* contents = nullptr;    // null while empty, and for an outside cell that was not read yet
     PyObject* outside = nullptr;  // the real cell, if it came from outside
-    bool read = true;            // false for an outside cell that was not read yet
-    PyObject* name = nullptr;    // of the variable, for messages; may be null
+    bool read = true;             // false for an outside cell that was not read yet
+    PyObject* name = nullptr;     // of the variable, for messages; may be null
 
     /// What it holds; null if it is empty. Guards either answer.
     Value* get(Tracer& tracer);

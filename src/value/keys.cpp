@@ -70,8 +70,7 @@ Task index_from(Tracer& tracer, Value* value, Value* method) {
     Value* answer = co_await operations::call(tracer, method, Arguments::of(value));
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
-        tracer.raise(PyExc_TypeError,
-                     "__index__ returned non-int (type " + std::string(answer->type()->tp_name) + ")");
+        tracer.raise(PyExc_TypeError, "__index__ returned non-int (type " + std::string(answer->type()->tp_name) + ")");
     co_return answer;
 }
 
@@ -148,11 +147,12 @@ bool needs_settling(Tracer& tracer, Borrowed<> callable, const Arguments& argume
     if (is_table(values[0])) {
         if (values.size() < 2 || values[1]->kind == Kind::Constant) return false;
         // What takes a whole container, not an element, does not hash it.
-        if (Py_TYPE(callable.get()) != &PyMethodDescr_Type && Py_TYPE(callable.get()) != &PyWrapperDescr_Type) return false;
+        if (Py_TYPE(callable.get()) != &PyMethodDescr_Type && Py_TYPE(callable.get()) != &PyWrapperDescr_Type)
+            return false;
         std::string_view name = utf8(reinterpret_cast<PyDescrObject*>(callable.get())->d_name);
-        constexpr std::string_view kByKey[] = {"get",         "setdefault",  "pop",          "add",        "discard",
-                                               "remove",      "move_to_end", "__getitem__",  "__setitem__", "__delitem__",
-                                               "__contains__"};
+        constexpr std::string_view kByKey[] = {"get",         "setdefault",  "pop",         "add",
+                                               "discard",     "remove",      "move_to_end", "__getitem__",
+                                               "__setitem__", "__delitem__", "__contains__"};
         bool by_key = std::ranges::find(kByKey, name) != std::end(kByKey);
         return by_key && needs_preparation(tracer, values[1]);
     }

@@ -1,6 +1,6 @@
-/// Keys of dicts and elements of sets whose `__hash__` and `__eq__` are the program's own. Tables can't run the program's
-/// code, so it is run before: afterwards the table knows the key's hash, and a key equal to one that it holds has become
-/// that one.
+/// Keys of dicts and elements of sets whose `__hash__` and `__eq__` are the program's own. Tables can't run the
+/// program's code, so it is run before: afterwards the table knows the key's hash, and a key equal to one that it holds
+/// has become that one.
 #pragma once
 
 #include "value/builtin.h"
@@ -18,8 +18,8 @@ bool has_own_index(Tracer& tracer, Value* value);
 /// Calls the program's `__index__`; gives an int.
 Outcome index_by_method(Tracer& tracer, Value* value);
 
-/// Whether the program's own code has to run before a builtin can take its arguments: for the key in a call of a method of
-/// a dict or set, or for numbers given to a builtin that takes nothing else.
+/// Whether the program's own code has to run before a builtin can take its arguments: for the key in a call of a method
+/// of a dict or set, or for numbers given to a builtin that takes nothing else.
 bool needs_settling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 /// Runs it, then the handler.
 Outcome call_settled(Tracer& tracer, Handler handler, const Arguments& arguments);

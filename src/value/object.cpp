@@ -205,7 +205,8 @@ Py_hash_t ObjectValue::hash(Tracer& tracer) {
     if (raw == Py_None || raw == nullptr) return Value::hash(tracer);
     if (known_hash) return *known_hash;
     if (!is_from_object(class_, "__hash__"))
-        tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " have a __hash__ of their own");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "objects of " + type_name(class_) + " have a __hash__ of their own");
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
 }
 

@@ -56,7 +56,8 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     return method;
 }
 
-// --- attributes and calls ----------------------------------------------------------------------------------------------
+// --- attributes and calls
+// ----------------------------------------------------------------------------------------------
 
 Outcome get_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
     tracer.realize(object);
@@ -112,12 +113,13 @@ Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
     return generic_delete_attribute(tracer, object, name);
 }
 
-// --- items -------------------------------------------------------------------------------------------------------------
+// --- items
+// -------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// Whether the program's own code has to say first which place of the container a key means: by `__hash__` and `__eq__`,
-/// or by `__index__`.
+/// Whether the program's own code has to say first which place of the container a key means: by `__hash__` and
+/// `__eq__`, or by `__index__`.
 bool is_unsettled_key(Tracer& tracer, Value* container, Value* key) {
     if (container->kind == Kind::Dict || container->kind == Kind::Set) return needs_preparation(tracer, key);
     return has_own_index(tracer, key);
@@ -233,8 +235,9 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     tracer.realize(container);
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
-    bool only_iterates = cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
-                         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
+    bool only_iterates =
+        cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
+        (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
     if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
     tracer.realize(item);
@@ -261,7 +264,8 @@ Outcome length(Tracer& tracer, Value* value) {
     return tracer.integer(count);
 }
 
-// --- iteration ---------------------------------------------------------------------------------------------------------
+// --- iteration
+// ---------------------------------------------------------------------------------------------------------
 
 Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
@@ -310,15 +314,16 @@ Outcome collect(Tracer& tracer, Value* iterable) {
     return tracer.start(collect_items(tracer, iterable));
 }
 
-// --- operators ---------------------------------------------------------------------------------------------------------
+// --- operators
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
 [[noreturn]] void raise_unsupported(Tracer& tracer, BinaryOperator op, bool in_place, Value* left, Value* right) {
     std::string name = symbol(op, in_place);
     if (op == BinaryOperator::Power) name = in_place ? "**=" : "** or pow()";
-    tracer.raise(PyExc_TypeError, "unsupported operand type(s) for " + name + ": " + quoted_type(left) + " and " +
-                                      quoted_type(right));
+    tracer.raise(PyExc_TypeError,
+                 "unsupported operand type(s) for " + name + ": " + quoted_type(left) + " and " + quoted_type(right));
 }
 
 /// One side's answer to `left op right`: its class's own method if the program wrote one, else its kind's.
@@ -369,7 +374,8 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
     if (user_method(tracer, left, method_name(op, false)) != nullptr ||
         user_method(tracer, right, method_name(op, true)) != nullptr)
         return tracer.start(binary_by_methods(tracer, op, left, right, in_place));
-    if (op == BinaryOperator::Remainder && is_percent_format(tracer, left, right)) return percent_format(tracer, left, right);
+    if (op == BinaryOperator::Remainder && is_percent_format(tracer, left, right))
+        return percent_format(tracer, left, right);
     if (op == BinaryOperator::Multiply && (is_repeated(left, right) || is_repeated(right, left)))
         if (has_own_index(tracer, left) || has_own_index(tracer, right))
             return tracer.start(repeat_by_method(tracer, left, right));
@@ -396,7 +402,8 @@ Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     tracer.realize(right);
     if (Value* method = user_method(tracer, left, in_place_method_name(op)); method != nullptr)
         return tracer.start(in_place_by_method(tracer, op, method, left, right));
-    if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr) return answer;
+    if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr)
+        return answer;
     return binary_operands(tracer, op, left, right, true);
 }
 
@@ -481,7 +488,8 @@ Outcome compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     return tracer.start(compare_by_kinds(tracer, op, left, right));
 }
 
-// --- identity ----------------------------------------------------------------------------------------------------------
+// --- identity
+// ----------------------------------------------------------------------------------------------------------
 
 namespace {
 

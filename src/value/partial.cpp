@@ -73,8 +73,8 @@ ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& a
     if (function->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "the first argument must be callable");
     Parts parts{function, {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords}};
     // A partial of a plain partial is made flat.
-    if (auto* inner = cast<ObjectValue>(function); inner != nullptr && inner->class_ == partial_class() &&
-                                                   type == partial_class() && inner->own_dict == nullptr) {
+    if (auto* inner = cast<ObjectValue>(function);
+        inner != nullptr && inner->class_ == partial_class() && type == partial_class() && inner->own_dict == nullptr) {
         Parts below = parts_of(tracer, inner);
         parts = {below.function, joined_arguments(std::move(below.arguments), parts.arguments)};
     }

@@ -30,7 +30,8 @@ std::vector<Field> fields_of(std::string_view format) {
             while (at < format.size() && format[at] != ')') ++at;
             ++at;
         }
-        for (; at < format.size() && std::string_view("#0- +.*123456789hlL").find(format[at]) != std::string_view::npos; ++at)
+        for (; at < format.size() && std::string_view("#0- +.*123456789hlL").find(format[at]) != std::string_view::npos;
+             ++at)
             if (format[at] == '*') ++field.stars;
         if (at >= format.size()) break;
         i = at;

@@ -19,7 +19,8 @@ bool is_leaf(const Value* value) {
             return true;
         case Kind::Tuple: {
             auto* tuple = static_cast<const TupleValue*>(value);
-            return tuple->source != nullptr || (tuple->attributes.empty() && tuple->own_dict == nullptr && all_leaves(tuple->items));
+            return tuple->source != nullptr ||
+                   (tuple->attributes.empty() && tuple->own_dict == nullptr && all_leaves(tuple->items));
         }
         default:
             return value->source != nullptr;

@@ -12,8 +12,8 @@ namespace stator {
 
 namespace {
 
-/// A special method that the class, or a Python class below it, has written in Python: C code that gets the object would
-/// run it.
+/// A special method that the class, or a Python class below it, has written in Python: C code that gets the object
+/// would run it.
 bool has_own_special_methods(PyTypeObject* type, PyTypeObject* base) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
         auto* one = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));

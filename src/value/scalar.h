@@ -1,5 +1,5 @@
-/// Instances of subclasses of int, float, str and other immutable builtins: a constant with a class and attributes of its
-/// own.
+/// Instances of subclasses of int, float, str and other immutable builtins: a constant with a class and attributes of
+/// its own.
 #pragma once
 
 #include "value/object.h"

@@ -66,10 +66,11 @@ Value* first_value(Tracer& tracer, const Arguments& values, PyObject* first, Num
     if (is_empty || PyLong_Check(first)) {
         (is_empty ? numbering.counts : numbering.is_explicit) = true;
         if (numbering.counts && numbering.is_explicit)
-            tracer.raise(PyExc_ValueError, is_empty ? "cannot switch from manual field specification to automatic field "
-                                                      "numbering"
-                                                    : "cannot switch from automatic field numbering to manual field "
-                                                      "specification");
+            tracer.raise(PyExc_ValueError, is_empty
+                                               ? "cannot switch from manual field specification to automatic field "
+                                                 "numbering"
+                                               : "cannot switch from automatic field numbering to manual field "
+                                                 "specification");
         index = is_empty ? numbering.next++ : PyLong_AsSize_t(first);
         if (index >= values.positional.size())
             tracer.raise(PyExc_IndexError,
@@ -108,8 +109,8 @@ Task format_all(Tracer& tracer, PyObject* format, const Arguments* values, Numbe
             else if (conversion == "s")
                 value = co_await str_of(tracer, value);
             else
-                tracer.break_graph(BreakKind::UnknownObject, "a field of a format has the conversion !" +
-                                                                 std::string(conversion));
+                tracer.break_graph(BreakKind::UnknownObject,
+                                   "a field of a format has the conversion !" + std::string(conversion));
         }
         Value* specification =
             co_await tracer.start(format_all(tracer, fields[i].specification.get(), values, numbering, depth + 1));

@@ -882,7 +882,7 @@ def starred_subscripts(x, u):
     return x[*index], u[1, *index], {(1, 2): "k"}[*(1, 2)]
 
 
-@core
+@later_effects
 def import_that_fails(x):
     try:
         import no_such_module_anywhere
