@@ -11,6 +11,7 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import against_fake
@@ -180,17 +181,36 @@ COVERED = {
 }
 
 
+SAMPLER = ThreadPoolExecutor(1)
 OPERATIONS = [op for op in op_db if any(_C.shape_has_rule(form) for form in against_fake.forms(op))]
 
 
-def samples(op: Any, dtype: torch.dtype, requires_grad: bool, count: int = SAMPLES) -> list[tuple[tuple, dict]]:
-    with warnings.catch_warnings():
+def samples(
+    op: Any, dtype: torch.dtype, requires_grad: bool, count: int = SAMPLES, inference: bool = False
+) -> list[tuple[tuple, dict]]:
+    # In a thread of its own: each sample notes the stack under which it was made, and pytest's is deep.
+    return SAMPLER.submit(draw_samples, op, dtype, requires_grad, count, inference).result()
+
+
+def draw_samples(
+    op: Any, dtype: torch.dtype, requires_grad: bool, count: int, inference: bool
+) -> list[tuple[tuple, dict]]:
+    with warnings.catch_warnings(), torch.inference_mode(inference):
         warnings.simplefilter("ignore")
         try:
             drawn = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count))
-        except Exception:  # noqa: BLE001 - a sample that can't be made here is none
+        except Exception:  # a sample that can't be made here is none
             return []
     return [((sample.input, *sample.args), sample.kwargs) for sample in drawn]
+
+
+def draw_errors(op: Any) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return list(op.error_inputs("cpu"))
+        except Exception:
+            return []
 
 
 def verdicts(op: Any, calls: list[tuple[tuple, dict]]) -> Iterator[tuple[Any, tuple, dict, Verdict]]:
@@ -257,8 +277,7 @@ def test_other_modes(mode: str) -> None:
         for dtype in (torch.float32, torch.int64):
             if not op.supports_dtype(dtype, "cpu"):
                 continue
-            with torch.inference_mode() if inside else contextlib.nullcontext():
-                calls = samples(op, dtype, dtype.is_floating_point and not inside, 6 if LONG else 1)
+            calls = samples(op, dtype, dtype.is_floating_point and not inside, 6 if LONG else 1, inside)
             with entered():
                 for form, args, kwargs, verdict in verdicts(op, calls):
                     tally.add(op, form, args, kwargs, verdict)
