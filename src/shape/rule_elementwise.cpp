@@ -1,5 +1,6 @@
 /// Operations on each element: unary and binary arithmetic, comparison, logic, and their in-place forms.
 #include <string>
+#include <utility>
 
 #include "shape/promotion.h"
 #include "shape/registry.h"
@@ -118,6 +119,14 @@ bool bitwise(Call& call) {
     for (std::size_t i = 0; i < 2; ++i)
         if (auto type = call[i].number_type(); type && !is_integral(*type)) return false;
     return binary(call);
+}
+
+/// `x.__rsub__(y)` is `y - x`: which side comes first matters to the layout of the result, too.
+template <RuleFunction function>
+bool swapped(Call& call) {
+    if (call[0].tensor() == nullptr) return false;
+    std::swap(call.slots()[0], call.slots()[1]);
+    return function(call);
 }
 
 struct Named {
@@ -265,7 +274,7 @@ void add_elementwise_rules(Registry& registry) {
     registry.add_neutral("torch.sub Tensor.sub torch.subtract Tensor.subtract", "self other * alpha?", subtract,
                          kCommon);
     registry.add_neutral("Tensor.sub_ Tensor.subtract_", "self other * alpha?", subtract, kCommon | kInPlace);
-    registry.add_neutral("torch.rsub", "self other * alpha?", subtract, kCommon);
+    registry.add_neutral("torch.rsub", "self other * alpha?", swapped<subtract>, kCommon | kReflected);
     registry.add_neutral("torch.div Tensor.div torch.divide Tensor.divide", "self other * rounding_mode?", divide,
                          kToFloat);
     registry.add_neutral("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
@@ -302,6 +311,9 @@ void add_elementwise_rules(Registry& registry) {
         registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace, autocast_of(traits));
         registry.add("Tensor.__r" + plain + "__", "self other", function, traits, autocast_of(traits));
     }
+    registry.add_neutral("Tensor.__rsub__", "self other", swapped<subtract>, kCommon | kReflected);
+    registry.add_neutral("Tensor.__rmod__", "self other", swapped<binary>, kCommon | kNoComplex | kNoBool | kReflected);
+    registry.add("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);
     const Operator comparisons[] = {
         {"eq", binary, kToBool | kNoGrad},
         {"ne", binary, kToBool | kNoGrad},
