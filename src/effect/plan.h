@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ref.h"
+#include "source/expression.h"
 #include "source/source.h"
 
 namespace stator {
@@ -30,6 +31,7 @@ enum class PlanOp : std::uint8_t {
     Cell,       // to = new cell, empty or with from[0]
     Method,     // to = method of from[0] bound to from[1]
     Call,       // to = object(*from): constructors of builtin classes that have no side effects
+    Arithmetic,  // to = from[0] op from[1] of exact ints, where op is `number`, an Expression::Op
     SetAttribute,  // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
                    // from[1] (-1: delete)
     SetItem,       // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
@@ -79,6 +81,8 @@ class PlanBuilder {
     int output(const void* node);
     /// What a source leads to at the time of the guards.
     int fetch(Source* source);
+    /// The int that an expression comes to; the same expression twice is one object.
+    int arithmetic(const Expression& expression);
 
     /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
     /// end.

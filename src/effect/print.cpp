@@ -78,6 +78,11 @@ std::string print(const PlanStep& step) {
             return to + "method" + list_of(step);
         case PlanOp::Call:
             return to + "call " + callee(step.object) + list_of(step);
+        case PlanOp::Arithmetic: {
+            auto op = static_cast<Expression::Op>(step.number);
+            if (!takes_two(op)) return to + symbol(op) + from(0);
+            return to + from(0) + " " + symbol(op) + " " + from(1);
+        }
         case PlanOp::SetAttribute:
             return assignment(from(0) + "." + std::string(utf8(step.object)), 1);
         case PlanOp::SetItem:

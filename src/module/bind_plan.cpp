@@ -16,9 +16,9 @@ namespace stator {
 namespace {
 
 // In the order of the enumeration.
-constexpr std::array<std::string_view, 20> kOpNames = {
+constexpr std::array<std::string_view, 21> kOpNames = {
     "Constant", "Output", "Fetch",  "Tuple", "List",         "Dict",    "Set",    "Frozenset", "Slice",   "NewObject",
-    "Function", "Cell",   "Method", "Call",  "SetAttribute", "SetItem", "Append", "Add",       "SetCell", "Return"};
+    "Function", "Cell",   "Method", "Call",  "Arithmetic", "SetAttribute", "SetItem", "Append", "Add",       "SetCell", "Return"};
 static_assert(kOpNames.size() == static_cast<std::size_t>(PlanOp::Return) + 1);
 
 PlanOp op_named(PyObject* name) {

@@ -37,6 +37,15 @@ PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
     return miss(thread, frame);
 }
 
+void EntryCache::learn_changes(cpython::Frame* frame) {
+    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
+    for (const auto& entry : entries_) {
+        if (cpython::code_of(frame) != entry->code.get()) continue;
+        for (std::string& place : entry->guards.changed_integers(cpython::slots(frame), function))
+            dynamic_.changing.insert(std::move(place));
+    }
+}
+
 PyObject* EntryCache::miss(PyThreadState* thread, cpython::Frame* frame) {
     auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
     if (entries_.size() >= bound && !options_.fullgraph) {
@@ -45,6 +54,7 @@ PyObject* EntryCache::miss(PyThreadState* thread, cpython::Frame* frame) {
             return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
         return cpython::run_untouched(thread, frame);
     }
+    learn_changes(frame);
     std::shared_ptr<Entry> entry;
     try {
         entry = capture(frame);
@@ -81,6 +91,7 @@ void EntryCache::clear() {
     // Releasing an entry may run anything; it must find the cache empty by then.
     std::vector<std::shared_ptr<Entry>> released;
     released.swap(entries_);
+    dynamic_ = {};
     warned_ = false;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "run/entry.h"
+#include "source/dynamic.h"
 
 namespace stator {
 
@@ -38,7 +39,11 @@ class EntryCache {
     void warn_of_bound(cpython::Frame* frame);
 
     CompileOptions options_;
+    /// Learns from an entry that does not fit which ints change.
+    void learn_changes(cpython::Frame* frame);
+
     std::vector<std::shared_ptr<Entry>> entries_;  // the one used last first
+    DynamicSources dynamic_;
     bool warned_ = false;
 };
 

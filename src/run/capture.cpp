@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/captured.h"
 #include "run/cache.h"
+#include "run/integers.h"
 #include "run/report.h"
 #include "torch/fake.h"
 #include "trace/interpreter.h"
@@ -113,7 +114,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     report.code = Ref<PyCodeObject>::share(code);
     torch_room::GlobalState state = torch_room::snapshot_global_state();
     CollectorPaused paused;
-    Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame));
+    Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), &dynamic_);
     bool captured = interpreter.run();
     report.times.emplace_back("trace", watch.lap());
     if (!captured) {
@@ -130,7 +131,11 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
+    // Two ints may well be one object.
+    std::vector<Source*> tensors;
+    for (Source* source : trace.inputs)
+        if (!PyLong_CheckExact(source->object)) tensors.push_back(source);
+    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, tensors));
     report.times.emplace_back("guards", watch.lap());
     entry->is_captured = true;
     entry->input_count = trace.inputs.size();
@@ -147,8 +152,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
         GraphModule module = make_graph_module(std::move(trace.graph));
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
+        describe_integers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
         entry->compiled = call_backend(options_, module.module.get(), inputs);
+        if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
+            // Each time there are fewer ints that are variables, so this ends.
+            for (Source* source : constants) dynamic_.fixed.insert(path(*source));
+            return capture(frame);
+        }
         report.times.emplace_back("backend", watch.lap());
     }
     ++captures;

@@ -3,6 +3,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
+#include "shape/integers.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -52,15 +53,16 @@ const graph::Location* Interpreter::current_location() {
 std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& arguments,
                                                        std::vector<graph::KeywordArgument>* keywords) {
     tensor_arguments_.clear();
+    integer_arguments_.clear();
     std::vector<graph::Argument> positional;
     positional.reserve(arguments.positional.size());
     for (Value* value : arguments.positional) {
-        realize(value);
+        if (value->kind != Kind::Constant) realize(value);  // a constant knows when it has to be
         positional.push_back(value->as_argument(*this));
     }
     keywords->reserve(arguments.keywords.size());
     for (const Keyword& keyword : arguments.keywords) {
-        realize(keyword.value);
+        if (keyword.value->kind != Kind::Constant) realize(keyword.value);
         keywords->push_back({keyword.name, keyword.value->as_argument(*this)});
     }
     return positional;
@@ -101,9 +103,12 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     return none();
 }
 
-Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
+                         bool takes_any_integer) {
     std::vector<graph::KeywordArgument> keywords;
+    takes_any_integer_ = takes_any_integer;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
+    settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
     std::vector<TensorValue*> tensors;
     for (TensorValue* tensor : tensor_arguments_) {
@@ -135,6 +140,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     node->result = answer->result;
     node->has_effect = answer->has_effect();
     node->location = current_location();
+    note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
         on_undo([changed, before = changed->meta] { changed->meta = before; });
@@ -155,15 +161,18 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments);
+    return emit(graph::NodeKind::Function, function, arguments,
+                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments);
+    return emit(graph::NodeKind::Method, name, arguments,
+                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
+    takes_any_integer_ = false;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
@@ -184,18 +193,23 @@ void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
     emit_effect(function, arguments);
 }
 
-graph::Node* Interpreter::input(TensorValue* tensor) {
-    std::string name = identifier(*tensor->source);
+graph::Node* Interpreter::add_placeholder(Source* source) {
+    std::string name = identifier(*source);
     Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
     graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
-    node->result.kind = graph::Result::Kind::Tensor;
-    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
-    inputs_.push_back(tensor);
+    inputs_.push_back(source);
     input_nodes_.push_back(node);
     on_undo([this] {
         inputs_.pop_back();
         input_nodes_.pop_back();
     });
+    return node;
+}
+
+graph::Node* Interpreter::input(TensorValue* tensor) {
+    graph::Node* node = add_placeholder(tensor->source);
+    node->result.kind = graph::Result::Kind::Tensor;
+    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
     return node;
 }
 
@@ -255,7 +269,7 @@ Trace Interpreter::take_partial_trace() {
 Trace Interpreter::take_trace() {
     Trace trace;
     std::unordered_map<const graph::Node*, Source*> sources;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]->source);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
     for (graph::Node* node : graph_->nodes()) {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));

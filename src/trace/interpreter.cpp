@@ -26,8 +26,10 @@ struct NullValue final : Value {
 
 }  // namespace
 
-Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots)
+Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots,
+                         const DynamicSources* dynamic)
     : modes_(torch_room::current_modes()) {
+    dynamic_ = dynamic;
     null_ = make<NullValue>();
     depth_limit_ = static_cast<std::size_t>(Py_GetRecursionLimit());
     auto* object = reinterpret_cast<PyObject*>(function);
