@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "run/entry.h"
@@ -20,9 +21,12 @@ class EntryCache {
 
     /// Answers for a frame at its start. Leaves it.
     PyObject* run(PyThreadState* thread, cpython::Frame* frame);
+    /// The entry whose guards hold for a frame that is about to execute `at`, captured if there is none; null where the
+    /// frame is left to CPython. Throws PythonError.
+    std::shared_ptr<Entry> find_or_capture(cpython::Frame* frame, bytecode::Index at);
 
     void clear();
-    std::span<const std::shared_ptr<Entry>> entries() const { return entries_; }
+    std::vector<std::shared_ptr<Entry>> entries() const;
     const CompileOptions& options() const { return options_; }
     void visit(const std::function<void(PyObject*)>& visitor) const;
     /// Lets go of the backend too.
@@ -32,14 +36,30 @@ class EntryCache {
     }
 
   private:
-    PyObject* miss(PyThreadState* thread, cpython::Frame* frame);
+    /// The entries that start at one instruction, the one used last first.
+    struct EntryPoint {
+        std::vector<std::shared_ptr<Entry>> entries;
+        bool warned = false;
+    };
+    struct Place {
+        PyCodeObject* code;  // its entries keep it alive
+        bytecode::Index at;
+        friend bool operator==(const Place&, const Place&) = default;
+    };
+    struct HashPlace {
+        std::size_t operator()(const Place& place) const {
+            return (reinterpret_cast<std::size_t>(place.code) >> 4) * 31 + static_cast<std::size_t>(place.at.value);
+        }
+    };
+
+    std::shared_ptr<Entry> miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
     /// A new entry for the frame; null where it runs uncompiled without being remembered. Throws PythonError.
-    std::shared_ptr<Entry> capture(cpython::Frame* frame);
-    void warn_of_bound(cpython::Frame* frame);
+    std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at);
+    void warn_of_bound(EntryPoint& point, cpython::Frame* frame);
 
     CompileOptions options_;
-    std::vector<std::shared_ptr<Entry>> entries_;  // the one used last first
-    bool warned_ = false;
+    EntryPoint start_;  // of the callable's own function
+    std::unordered_map<Place, EntryPoint, HashPlace> inner_;
 };
 
 /// How many captures succeeded since the process began.

@@ -56,7 +56,7 @@ Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "code", describe({report.code, report.code->co_firstlineno}));
     Ref<> entries = checked(PyList_New(0));
-    if (report.broken == nullptr) {
+    if (report.is_captured) {
         Ref<> entry = checked(PyDict_New());
         set(entry.get(), "graph", text(report.graph_text));
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));

@@ -16,6 +16,7 @@ struct CaptureReport {
     std::size_t nodes = 0;
     std::vector<std::string> guards;
     std::vector<std::pair<const char*, double>> times;  // seconds
+    bool is_captured = false;
     const BreakReport* broken = nullptr;
 };
 

@@ -204,7 +204,7 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 namespace {
 
 Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
-    co_await operations::call(tracer, function, arguments);
+    co_await Continued{operations::call(tracer, function, arguments), {Continuation::Kind::Drop}};
     co_return tracer.none();
 }
 

@@ -23,6 +23,7 @@ constexpr Text kTexts[] = {
     {"rebuild", "Return tensors, numbers, strings and containers of those."},
     {"graph-break-call", "Remove the call of torch._dynamo.graph_break()."},
     {"input-output", "Move the output out of the compiled function."},
+    {"yield", "Nothing has to be done: a generator's frame is left wherever it yields."},
     {"internal-error", "This is an error in Stator: please report it with the program that shows it."},
 };
 

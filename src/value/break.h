@@ -19,6 +19,7 @@ enum class BreakKind : std::uint8_t {
     Rebuild,             // a live value can't be rebuilt after the graph
     GraphBreakCall,      // torch._dynamo.graph_break()
     InputOutput,         // print, logging, warnings, files
+    Yield,               // not a failure: the generator whose frame was entered yields
     Internal,            // an error of Stator's own
 };
 

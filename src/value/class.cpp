@@ -86,7 +86,8 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         if (instance->kind == Kind::Tuple || instance->kind == Kind::Constant) co_return instance;
         tracer.break_graph(BreakKind::UnknownFunction, "an object of " + type_name(type) + " is initialised by C code");
     }
-    Value* answer = co_await operations::call(tracer, init, arguments.after(instance));
+    Value* answer = co_await Continued{operations::call(tracer, init, arguments.after(instance)),
+                                       {Continuation::Kind::Initialise, instance}};
     tracer.realize(answer);
     if (answer->object() != Py_None)
         tracer.raise(PyExc_TypeError,
