@@ -123,6 +123,14 @@ PyObject* run(PyThreadState* thread, Frame* frame) {
     return _PyEval_EvalFrameDefault(thread, frame, 0);
 }
 
+int& recursion_remaining(PyThreadState* thread) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->py_recursion_remaining;
+#else
+    return thread->recursion_remaining;
+#endif
+}
+
 LinkedFrame::LinkedFrame(PyThreadState* thread, Frame* frame, Offset offset) : thread_(thread), frame_(frame) {
     layout::set_executing(frame, layout::first_unit(frame) + offset.unit());
     frame->previous = layout::current(thread);

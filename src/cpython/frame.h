@@ -86,6 +86,9 @@ class LinkedFrame {
     Frame* frame_;
 };
 
+/// How many more frames of Python functions the recursion limit allows.
+int& recursion_remaining(PyThreadState* thread);
+
 /// The frame that the thread is executing, null if none.
 Frame* current_frame(PyThreadState* thread);
 /// The frame behind a frame object.

@@ -96,10 +96,38 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     return step_for_real();
 }
 
+namespace {
+
+/// The frame is the thread's current one, and counts as one that the interpreter executes.
+class Executing {
+  public:
+    Executing(PyThreadState* thread, cpython::Frame* frame, cpython::Offset offset)
+        : thread_(thread), link_(thread, frame, offset) {
+        if (cpython::recursion_remaining(thread) <= 0) {
+            PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+            throw PythonError();
+        }
+        --cpython::recursion_remaining(thread);
+    }
+    ~Executing() { ++cpython::recursion_remaining(thread_); }
+    Executing(const Executing&) = delete;
+    Executing& operator=(const Executing&) = delete;
+
+  private:
+    PyThreadState* thread_;
+    cpython::LinkedFrame link_;
+};
+
+}  // namespace
+
 Stepped FrameRun::step_for_real() {
     if (PyErr_CheckSignals() < 0) return {Stepped::Kind::Raised, at_};
-    cpython::LinkedFrame link(thread_, frame_, code_[at_].offset);
-    return step(frame_, code_, at_, send, this);
+    try {
+        Executing executing(thread_, frame_, code_[at_].offset);
+        return step(frame_, code_, at_, send, this);
+    } catch (const PythonError&) {
+        return {Stepped::Kind::Raised, at_};
+    }
 }
 
 // --- frames above
@@ -150,11 +178,9 @@ Ref<> FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     Primed primed{&cache_, &exit, depth};
     Ref<> result;
     {
-        cpython::LinkedFrame link(thread_, frame_, code_[at_].offset);
-        if (Py_EnterRecursiveCall("") != 0) throw PythonError();
-        PyObject* answer = cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function.get()), handle_primed, &primed);
-        Py_LeaveRecursiveCall();
-        result = Ref<>::steal(answer);
+        Executing executing(thread_, frame_, code_[at_].offset);
+        result = Ref<>::steal(
+            cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function.get()), handle_primed, &primed));
     }
     if (!result) {
         bool ends_iteration = !continuations.empty() && continuations.front().kind == PlanContinuation::Kind::Next;

@@ -56,7 +56,7 @@ void Interpreter::build_return() {
     check_given_up_generators();
     PlanBuilder plan;
     int returned = result_->rebuild(plan);
-    rebuild_modes(plan);
+    rebuild_modes(plan, /*is_return=*/true);
     plan.add(PlanOp::Return, {returned});
     finish_plan(std::move(plan));
 }
@@ -67,7 +67,7 @@ void Interpreter::build_exit() {
     if (handled_exception_ != nullptr &&
         (handled_exception_->source == nullptr || handled_exception_->source->access != Access::HandledException))
         plan.set_handled_exception(handled_exception_->object() == Py_None ? -1 : handled_exception_->rebuild(plan));
-    rebuild_modes(plan);
+    rebuild_modes(plan, /*is_return=*/false);
     finish_plan(std::move(plan));
 }
 
@@ -80,16 +80,16 @@ PyObject* grad_switch() {
 
 }  // namespace
 
-/// The graph leaves PyTorch's modes as it found them, whatever a backend makes of it; the program's modes are set
-/// afterwards.
-void Interpreter::rebuild_modes(PlanBuilder& plan) {
+/// What a backend makes of modes that the graph leaves changed is its own business: the program's modes are set
+/// afterwards. A graph that ends at a break leaves them as it found them (at a return torch._dynamo's does not either).
+void Interpreter::rebuild_modes(PlanBuilder& plan, bool is_return) {
     const torch_room::Modes reached = modes_;
     torch_room::Modes but_grad = reached;
     but_grad.grad = entry_modes_.grad;
     if (!contexts_.empty() || but_grad != entry_modes_)
         throw Break{BreakKind::Rebuild, "the program goes on inside of a context that can't be entered again"};
     if (reached.grad == entry_modes_.grad) return;
-    emit_switch(grad_switch(), Arguments::of(boolean(entry_modes_.grad)));
+    if (!is_return) emit_switch(grad_switch(), Arguments::of(boolean(entry_modes_.grad)));
     plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, grad_switch());
 }
 

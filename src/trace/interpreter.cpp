@@ -1,10 +1,12 @@
 #include "trace/interpreter.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/frame.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "value/class.h"
@@ -30,7 +32,9 @@ Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObjec
                          std::size_t stack_depth, bool is_generator)
     : entered_generator_(is_generator), modes_(torch_room::current_modes()), entry_modes_(modes_) {
     null_ = make<NullValue>();
-    depth_limit_ = static_cast<std::size_t>(Py_GetRecursionLimit());
+    // The last few calls up to the limit are CPython's: it knows exactly where the limit is.
+    constexpr int kLeft = 20;
+    depth_limit_ = static_cast<std::size_t>(std::max(1, cpython::recursion_remaining(PyThreadState_Get()) - kLeft));
     auto* object = reinterpret_cast<PyObject*>(function);
     auto* value = make<FunctionValue>(code);
     value->outside = object;

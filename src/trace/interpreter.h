@@ -137,7 +137,7 @@ class Interpreter final : public Tracer {
     void build_return();
     void build_exit();
     void finish_plan(PlanBuilder plan);
-    void rebuild_modes(PlanBuilder& plan);
+    void rebuild_modes(PlanBuilder& plan, bool is_return);
     void add_frames(PlanBuilder& plan);
     /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
     void check_given_up_generators();
