@@ -130,7 +130,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
+    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     report.times.emplace_back("guards", watch.lap());
     entry->is_captured = true;
     entry->input_count = trace.inputs.size();

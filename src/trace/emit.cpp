@@ -234,6 +234,7 @@ void Interpreter::check_given_up_generators() {
 void Interpreter::build_plan() {
     check_given_up_generators();
     PlanBuilder plan;
+    replay_effects(plan);
     int returned = result_->rebuild(plan);
     plan.add(PlanOp::Return, {returned});
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
@@ -260,6 +261,8 @@ Trace Interpreter::take_trace() {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
+    trace.distinct = trace.inputs;
+    add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);
