@@ -133,7 +133,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
+    auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     report.times.emplace_back("guards", watch.lap());
     report.is_captured = true;
     entry->is_captured = true;

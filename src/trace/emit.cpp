@@ -208,6 +208,8 @@ Trace Interpreter::take_trace() {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
+    trace.distinct = trace.inputs;
+    add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);

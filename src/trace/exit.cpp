@@ -55,6 +55,7 @@ void Interpreter::finish_plan(PlanBuilder plan) {
 void Interpreter::build_return() {
     check_given_up_generators();
     PlanBuilder plan;
+    replay_effects(plan);
     int returned = result_->rebuild(plan);
     rebuild_modes(plan, /*is_return=*/true);
     plan.add(PlanOp::Return, {returned});
@@ -63,6 +64,7 @@ void Interpreter::build_return() {
 
 void Interpreter::build_exit() {
     PlanBuilder plan;
+    replay_effects(plan);
     add_frames(plan);
     if (handled_exception_ != nullptr &&
         (handled_exception_->source == nullptr || handled_exception_->source->access != Access::HandledException))

@@ -511,11 +511,6 @@ void Interpreter::guard(Guard guard) {
     guards_.push_back(guard);
 }
 
-void Interpreter::will_mutate(Value* value) {
-    if (value->source == nullptr) return;
-    break_graph(BreakKind::OutsideMutation, print(*value->source) + ", which came from outside, is changed");
-}
-
 void Interpreter::set_modes(const torch_room::Modes& modes) {
     on_undo([this, before = modes_] { modes_ = before; });
     modes_ = modes;

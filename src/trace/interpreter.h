@@ -32,7 +32,8 @@ struct BreakReport {
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
-    std::vector<Source*> inputs;  // sources of the graph's placeholders, in order
+    std::vector<Source*> inputs;    // sources of the graph's placeholders, in order
+    std::vector<Source*> distinct;  // what must not be one object: the inputs, and what was changed
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
     std::size_t instructions = 0;
@@ -72,6 +73,7 @@ class Interpreter final : public Tracer {
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
+    void record(Effect effect) override;
     void will_mutate(Value* value) override;
     FunctionValue* running_function() override;
     Value* exception_in_handling() override { return handled_exception(); }
@@ -139,6 +141,10 @@ class Interpreter final : public Tracer {
     void finish_plan(PlanBuilder plan);
     void rebuild_modes(PlanBuilder& plan, bool is_return);
     void add_frames(PlanBuilder& plan);
+    /// Adds what the program did to objects from outside to the plan.
+    void replay_effects(PlanBuilder& plan);
+    /// Sources of objects that the trace took for different ones, where one of them was changed.
+    void add_distinct(std::vector<Source*>& sources) const;
     /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
     void check_given_up_generators();
 

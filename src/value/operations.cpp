@@ -60,6 +60,8 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
 // ----------------------------------------------------------------------------------------------
 
 Outcome get_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
+    if (!object->realized)
+        if (Value* method = method_for_growing(tracer, object, name)) return method;
     tracer.realize(object);
     return object->get_attribute(tracer, name);
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/arena.h"
+#include "effect/plan.h"
 #include "guard/guard.h"
 #include "torch/global_state.h"
 #include "value/break.h"
@@ -24,6 +25,13 @@ struct TensorValue;
 /// A Python exception on its way through the traced program.
 struct Raised {
     Value* exception;
+};
+
+/// A change of something that came from outside, as the plan will make it on the real object once the graph has run.
+struct Effect {
+    PlanOp op;                   // SetAttribute, SetItem, Append, Add, SetCell; or Call, whose result is dropped
+    std::vector<Value*> from;    // what is changed comes first; null where something is deleted
+    PyObject* object = nullptr;  // the name of an attribute, or what is called
 };
 
 class Tracer {
@@ -67,7 +75,8 @@ class Tracer {
     virtual Outcome push_call(FunctionValue* function, const Arguments& arguments) = 0;
     /// Goes on with a generator: its frame is pushed and delivers what it yields, or `exhausted()` when it returns.
     virtual Outcome push_generator(GeneratorValue* generator, Value* sent) = 0;
-    /// Raises an exception in a generator, where it waits; delivers what it yields or `exhausted()`, as `push_generator`.
+    /// Raises an exception in a generator, where it waits; delivers what it yields or `exhausted()`, as
+    /// `push_generator`.
     virtual Outcome throw_into_generator(GeneratorValue* generator, Value* exception) = 0;
     /// Runs a task, at once if nothing in it has to wait.
     virtual Outcome start(Task task) = 0;
@@ -106,8 +115,18 @@ class Tracer {
     // --- guards and effects --------------------------------------------------------------------------------------
 
     virtual void guard(Guard guard) = 0;
-    /// Called before a mutable value changes. Breaks, for now, if the value came from outside.
+    /// Called when a value from outside changes, with what the plan has to do for it. The value models the change by
+    /// itself. Breaks if replaying it would run the program's code.
+    virtual void record(Effect effect) = 0;
+    /// Called before a change that can't be replayed: breaks if the value came from outside.
     virtual void will_mutate(Value* value) = 0;
+    /// Whether anything from outside has changed so far: until then, what is outside is what it was.
+    bool has_recorded() const { return !effects_.empty(); }
+    /// The value of an outside object with an identity, if there is one already.
+    Value* known(Borrowed<> object) const {
+        auto found = by_identity_.find(object.get());
+        return found == by_identity_.end() ? nullptr : found->second;
+    }
     /// Registers how to take back a change of the model, should the instruction that makes it not succeed.
     template <class Undo>
     void on_undo(Undo undo) {
@@ -141,6 +160,8 @@ class Tracer {
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;
+    /// In the order in which the program did them.
+    std::vector<Effect> effects_;
     /// Outside objects with an identity of their own, by address.
     std::unordered_map<PyObject*, Value*> by_identity_;
     Value* none_ = nullptr;
