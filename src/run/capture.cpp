@@ -118,7 +118,8 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
                             cpython::is_generator_frame(frame));
     Interpreter::End end = interpreter.run();
     report.times.emplace_back("trace", watch.lap());
-    if (end != Interpreter::End::Returned && interpreter.report().kind != BreakKind::Yield)
+    if (end == Interpreter::End::Failed ||
+        (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
     if (report.broken != nullptr && options_.fullgraph) {
         publish(report);

@@ -123,7 +123,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
-        break_graph(BreakKind::ExceptionLeaves, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
+        break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
                                                     ": " + std::string(text ? utf8(text.get()) : "?"));
     }
     if (answer->status != shape::Status::Ok) {

@@ -86,12 +86,16 @@ PyObject* grad_switch() {
 /// afterwards. A graph that ends at a break leaves them as it found them (at a return torch._dynamo's does not either).
 void Interpreter::rebuild_modes(PlanBuilder& plan, bool is_return) {
     const torch_room::Modes reached = modes_;
-    torch_room::Modes but_grad = reached;
-    but_grad.grad = entry_modes_.grad;
-    if (!contexts_.empty() || but_grad != entry_modes_)
-        throw Break{BreakKind::Rebuild, "the program goes on inside of a context that can't be entered again"};
-    if (reached.grad == entry_modes_.grad) return;
-    if (!is_return) emit_switch(grad_switch(), Arguments::of(boolean(entry_modes_.grad)));
+    const std::vector<EnteredContext> open = contexts_;
+    while (!contexts_.empty()) pop_context(contexts_.back().manager);
+    if (!is_return && modes_.grad != entry_modes_.grad)
+        emit_switch(grad_switch(), Arguments::of(boolean(entry_modes_.grad)));
+    torch_room::Modes left = modes_;
+    left.grad = entry_modes_.grad;
+    STATOR_CHECK(left == entry_modes_, "a mode that no context has changed");
+    for (const EnteredContext& context : open)
+        plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
+    if (reached.grad == entry_modes_.grad && open.empty()) return;
     plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, grad_switch());
 }
 

@@ -148,7 +148,7 @@ void Interpreter::interpret() {
         }
         while (exception != nullptr) {
             if (!may_be_caught(exception))
-                break_graph(BreakKind::ExceptionLeaves, exception->print() + " is raised and leaves the function");
+                break_graph(BreakKind::Raise, exception->print() + " is raised and leaves the function");
             try {
                 Value* current = std::exchange(exception, nullptr);
                 unwind(current);

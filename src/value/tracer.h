@@ -108,9 +108,17 @@ class Tracer {
     virtual torch_room::Modes modes() const = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
-    /// Contexts that were entered and not left yet, by the manager: what leaving it has to know.
-    void push_context(Value* manager, Value* entered) { contexts_.emplace_back(manager, entered); }
-    Value* pop_context(Value* manager);
+    /// A context of PyTorch that the graph enters and leaves.
+    struct EnteredContext {
+        Value* manager;
+        PyObject* enter;  // enters it for real: `enter(manager)`, should the program go on inside of it
+        PyObject* leave;  // what leaves it in the graph, given what entering it gave
+        graph::Node* token;
+        torch_room::Modes before;
+    };
+    void push_context(const EnteredContext& context);
+    /// Leaves a context that was entered in the trace.
+    void pop_context(Value* manager);
 
     // --- guards and effects --------------------------------------------------------------------------------------
 
@@ -156,7 +164,7 @@ class Tracer {
     void realize_now(Value* value);
 
     std::vector<TensorValue*> tensor_arguments_;
-    std::vector<std::pair<Value*, Value*>> contexts_;
+    std::vector<EnteredContext> contexts_;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;
