@@ -50,21 +50,59 @@ std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, byteco
     return miss(point, frame, at);
 }
 
-std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+namespace {
+
+/// The instance whose method a frame executes, if it is one that can be referred to weakly; borrowed.
+PyObject* instance_of(cpython::Frame* frame) {
+    PyCodeObject* code = cpython::code_of(frame);
+    PyObject* first = code->co_argcount > 0 ? cpython::slots(frame)[0] : nullptr;
+    if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+    return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
+}
+
+int line_of(PyCodeObject* code, bytecode::Index at) {
+    return at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line;
+}
+
+}  // namespace
+
+bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
+    // However many instances there are, look-up is a walk over all of them.
+    constexpr std::size_t kMostInstances = 32;
     auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
-    if (point.entries.size() >= bound && !options_.fullgraph) {
-        warn_of_bound(point, frame);
+    std::vector<std::shared_ptr<Entry>> forgotten;  // to go when the list is whole again
+    std::erase_if(point.entries, [&](const std::shared_ptr<Entry>& entry) {
+        bool is_gone = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) == Py_None;
+        if (is_gone) forgotten.push_back(entry);
+        return is_gone;
+    });
+    PyObject* instance = instance_of(frame);
+    std::size_t competing = 0;
+    for (const auto& entry : point.entries)
+        competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+    return competing < bound && point.entries.size() < bound * kMostInstances;
+}
+
+std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    if (!options_.fullgraph && !has_room(point, frame)) {
+        warn_of_bound(point, frame, at);
         if (PyErr_Occurred() != nullptr) throw PythonError();
         return nullptr;
     }
     std::shared_ptr<Entry> entry;
+    CaptureReport report;
+    report.line = line_of(cpython::code_of(frame), at);
+    if (report_listener != nullptr)
+        for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
     try {
-        entry = capture(frame, at);
+        entry = capture(frame, at, report);
     } catch (const std::exception& error) {
         // An error of Stator's own never reaches the program.
         report_internal_error(cpython::code_of(frame), error.what());
     }
     if (entry == nullptr) return nullptr;
+    if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     // Capturing runs the backend, which may run anything, this callable included.
     EntryPoint& now = at.value == 0 ? start_ : inner_[{cpython::code_of(frame), at}];
     now.entries.insert(now.entries.begin(), entry);
@@ -72,20 +110,16 @@ std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
 }
 
-void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame) {
+void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (point.warned) return;
     point.warned = true;
-    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
-    Entry& last = *point.entries.front();
-    std::string guilty = last.guards.explain(cpython::slots(frame), function);
-    if (guilty.empty()) guilty = torch_room::explain_mismatch(last.state);
     PyCodeObject* code = cpython::code_of(frame);
     PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                     "Stator has captured %s (%s:%d) %zu times, which is the bound: further variants run uncompiled. "
-                     "The last capture does not fit because %s. Make that the same on every call, or raise "
-                     "stator.config.entry_bound.",
-                     PyUnicode_AsUTF8(code->co_qualname), PyUnicode_AsUTF8(code->co_filename), code->co_firstlineno,
-                     point.entries.size(), guilty.c_str());
+                     "Stator has captured %s (%s:%d) %zu times, which is the bound: these are kept, and further variants "
+                     "run uncompiled. The last capture does not fit because %s. Make that the same on every call, or "
+                     "raise stator.config.entry_bound.",
+                     PyUnicode_AsUTF8(code->co_qualname), PyUnicode_AsUTF8(code->co_filename), line_of(code, at),
+                     point.entries.size(), point.entries.front()->explain(frame).c_str());
 }
 
 void EntryCache::clear() {

@@ -9,6 +9,8 @@
 
 namespace stator {
 
+struct CaptureReport;
+
 /// How a callable was compiled.
 struct CompileOptions {
     Ref<> backend;  // backend(graph_module, example_inputs) -> callable
@@ -54,8 +56,10 @@ class EntryCache {
 
     std::shared_ptr<Entry> miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
     /// A new entry for the frame; null where it runs uncompiled without being remembered. Throws PythonError.
-    std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at);
-    void warn_of_bound(EntryPoint& point, cpython::Frame* frame);
+    std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report);
+    /// Whether there is room for one more; forgets the entries of instances that are gone.
+    bool has_room(EntryPoint& point, cpython::Frame* frame);
+    void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;
     EntryPoint start_;  // of the callable's own function

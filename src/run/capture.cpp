@@ -106,9 +106,8 @@ std::size_t capture_count() {
     return captures;
 }
 
-std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at) {
+std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report) {
     Stopwatch watch;
-    CaptureReport report;
     PyCodeObject* code = cpython::code_of(frame);
     report.code = Ref<PyCodeObject>::share(code);
     torch_room::GlobalState state = torch_room::snapshot_global_state();

@@ -53,6 +53,13 @@ void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
     for (const Ref<>& kept : plan.kept) visitor(kept.get());
 }
 
+std::string Entry::explain(cpython::Frame* frame) {
+    if (cpython::code_of(frame) != code.get()) return "the function's code was replaced";
+    std::string reason =
+        guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+    return reason.empty() ? torch_room::explain_mismatch(state) : reason;
+}
+
 Ref<> run_entry(Entry& entry, std::vector<Ref<>>* registers) {
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());

@@ -31,6 +31,14 @@ struct Entry {
     bool has_effects = false;
     Plan plan;
 
+    /// A weak reference to the instance whose method it was captured for, if it was one: many instances of a class do
+    /// not compete for the entries of one function.
+    Ref<> owner;
+
+    /// Whether it runs a graph; else it is only a way from one real step to the next.
+    bool has_graph() const { return bool(compiled); }
+    /// Why it does not fit a frame, in words.
+    std::string explain(cpython::Frame* frame);
     bool matches(cpython::Frame* frame) {
         return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
                guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));

@@ -25,13 +25,29 @@ PyObject* FrameRun::go_on() {
         try {
             entry = cache_.find_or_capture(frame_, at_);
         } catch (const PythonError&) {
-            Index blamed = is_untouched_ ? code_.body() : at_;
-            return cpython::run_raising(thread_, frame_, code_[blamed].offset);
+            return raise_here();
         }
-        if (entry == nullptr || !entry->is_captured) return leave();
+        if (entry == nullptr || !entry->is_captured || is_idle(entry)) return leave();
         PyObject* answer = nullptr;
         if (run_entry(std::move(entry), &answer)) return answer;
     }
+}
+
+bool FrameRun::is_idle(const std::shared_ptr<Entry>& entry) {
+    constexpr std::size_t kPatience = 100;
+    if (entry->has_graph()) {
+        idle_ = 0;
+        return false;
+    }
+    if (idle_++ == 0) first_idle_ = entry;
+    if (idle_ <= kPatience) return false;
+    first_idle_->is_captured = false;
+    return true;
+}
+
+PyObject* FrameRun::raise_here() {
+    Index blamed = is_untouched_ ? code_.body() : at_;
+    return cpython::run_raising(thread_, frame_, code_[blamed].offset);
 }
 
 PyObject* FrameRun::leave() {
@@ -51,9 +67,12 @@ bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
             PyErr_Clear();
             *answer = leave();
         } else {
-            Index blamed = is_untouched_ ? code_.body() : at_;
-            *answer = cpython::run_raising(thread_, frame_, code_[blamed].offset);
+            *answer = raise_here();
         }
+        return true;
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame_), error.what());
+        *answer = leave();
         return true;
     }
     if (value) {
@@ -200,8 +219,13 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
     // What is handled around a generator is not part of its state.
     Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
     if (handled && handled.get() != Py_None) return cpython::run(thread, frame);
-    const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
-    return FrameRun(*cache, thread, frame, code.index_at(cpython::next_offset(frame))).go_on();
+    try {
+        const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
+        return FrameRun(*cache, thread, frame, code.index_at(cpython::next_offset(frame))).go_on();
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return cpython::run(thread, frame);
+    }
 }
 
 PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {

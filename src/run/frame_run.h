@@ -42,6 +42,10 @@ class FrameRun {
     /// Takes an instruction's end over; true if the frame was left.
     bool take(const Stepped& stepped, PyObject** answer);
     PyObject* leave();
+    /// Raises at the instruction that the frame is about to execute.
+    PyObject* raise_here();
+    /// Whether the frame goes from one real step to the next for too long to be worth it; then that is remembered.
+    bool is_idle(const std::shared_ptr<Entry>& entry);
 
     static PyObject* handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context);
@@ -54,6 +58,9 @@ class FrameRun {
     bytecode::Index at_;
     /// Nothing of the frame was touched yet.
     bool is_untouched_;
+    /// Entries in a row that had no graph to run, and the first of them.
+    std::size_t idle_ = 0;
+    std::shared_ptr<Entry> first_idle_;
 };
 
 }  // namespace stator
