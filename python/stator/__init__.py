@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
     from stator.errors import BackendCompilerFailed, Unsupported
-    from stator.report import Report, explain
+    from stator.report import Report, explain, watch
     from stator.settings import config
 
 # Public name -> the file that defines it.
@@ -36,6 +36,7 @@ _PUBLIC = {
     "compile": "api",
     "config": "settings",
     "explain": "report",
+    "watch": "report",
     "list_backends": "backends",
     "reset": "api",
 }
@@ -48,6 +49,7 @@ __all__ = [
     "compile",
     "config",
     "explain",
+    "watch",
     "list_backends",
     "reset",
 ]

@@ -18,6 +18,7 @@ struct Waiting {
     FrameHandler handler;
     void* context;
     bool even_if_traced;
+    Frame* only = nullptr;  // a generator's frame, which comes in its middle; else any frame at its start
     Waiting* next = nullptr;
     bool is_linked = false;
 };
@@ -79,24 +80,32 @@ PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
 
 PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
     Waiting* waiting = find_waiting(thread);
-    if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 || !is_at_start(frame))
+    if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 ||
+        (waiting->only == nullptr ? !is_at_start(frame) : waiting->only != frame))
         return pass_on(thread, frame, throwing);
     unlink(*waiting);
     if (!waiting->even_if_traced && is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
     return waiting->handler(thread, frame, waiting->context);
 }
 
-PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments, std::size_t count_and_flags,
-               PyObject* keyword_names) {
+/// Does something while the hook waits for its frame.
+template <class Action>
+auto while_waiting(Waiting& waiting, Action action) {
     Waiting* outer = find_waiting(waiting.thread);
     if (outer != nullptr) [[unlikely]]
         unlink(*outer);
     link(waiting);
-    PyObject* result = PyObject_Vectorcall(callable, arguments, count_and_flags, keyword_names);
+    auto result = action();
     if (waiting.is_linked) unlink(waiting);
     if (outer != nullptr) [[unlikely]]
         link(*outer);
     return result;
+}
+
+PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments, std::size_t count_and_flags,
+               PyObject* keyword_names) {
+    return while_waiting(waiting,
+                         [&] { return PyObject_Vectorcall(callable, arguments, count_and_flags, keyword_names); });
 }
 
 }  // namespace
@@ -120,6 +129,16 @@ PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* co
     Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/true};
     return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.data() + 1,
                 static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names.get());
+}
+
+PySendResult send_with_hook(PyObject* generator, PyObject* value, FrameHandler handler, void* context,
+                            PyObject** result) {
+    auto* frame = reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
+    Ref<> code = Ref<>::steal(PyObject_GetAttrString(generator, "gi_code"));
+    if (!code) return PYGEN_ERROR;
+    Waiting waiting{PyThreadState_Get(), reinterpret_cast<PyCodeObject*>(code.get()), handler, context,
+                    /*even_if_traced=*/false, frame};
+    return while_waiting(waiting, [&] { return PyIter_Send(generator, value, result); });
 }
 
 }  // namespace stator::cpython

@@ -165,6 +165,26 @@ int PlanBuilder::arithmetic(const Expression& expression) {
     return to;
 }
 
+void PlanBuilder::add_frame(PlanFrame frame) {
+    plan_.kept.push_back(Ref<>::share(reinterpret_cast<PyObject*>(frame.code)));
+    plan_.frames.push_back(std::move(frame));
+}
+
+namespace {
+
+void check_frame(const PlanFrame& frame, const std::vector<bool>& filled) {
+    auto check = [&](std::int32_t from) {
+        STATOR_CHECK(from == -1 || filled.at(static_cast<std::size_t>(from)), "a frame reads an empty register");
+    };
+    check(frame.function);
+    check(frame.generator);
+    for (const PlanFrame::Slot& slot : frame.slots) check(slot.from);
+    for (std::int32_t from : frame.stack) check(from);
+    for (const PlanContinuation& continuation : frame.continuations) check(continuation.from);
+}
+
+}  // namespace
+
 Plan PlanBuilder::finish() && {
     std::vector<bool> filled(plan_.registers);
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -172,6 +192,7 @@ Plan PlanBuilder::finish() && {
         STATOR_CHECK(plan_.steps[i].op != PlanOp::Return || i + 1 == plan_.steps.size(),
                      "a plan goes on after it returned");
     }
+    for (const PlanFrame& frame : plan_.frames) check_frame(frame, filled);
     find_shape(plan_);
     return std::move(plan_);
 }

@@ -41,6 +41,31 @@ enum class PlanOp : std::uint8_t {
     Return,        // the frame returns from[0]
 };
 
+/// What a C function that stands between two frames does with the result of the upper one, see value/task.h.
+struct PlanContinuation {
+    enum class Kind : std::uint8_t { Forward, Initialise, Drop, Next };
+    Kind kind;
+    std::int32_t from = -1;  // what Initialise gives
+};
+
+/// The state of a frame where the captured part of the program ends: it is filled with this, and goes on.
+struct PlanFrame {
+    struct Slot {
+        std::int32_t slot;
+        std::int32_t from;  // -1: unbound
+    };
+    PyCodeObject* code = nullptr;     // kept alive by the plan
+    std::int32_t function = -1;       // whose frame is made for it; -1 for the frame that was entered
+    std::int32_t generator = -1;      // the generator that the frame belongs to
+    std::vector<Slot> slots;          // those that are not as they were
+    std::vector<std::int32_t> stack;  // the top one last; -1: NULL
+    /// The instruction that it executes: the one to be done for real in the innermost frame; in the others the one
+    /// that waits for the frame above, its operands already taken off the stack.
+    std::int32_t instruction = 0;
+    /// What stands between the frame below and this one, innermost first.
+    std::vector<PlanContinuation> continuations;
+};
+
 struct PlanStep {
     PlanOp op;
     std::int32_t to = -1;
@@ -64,6 +89,12 @@ struct Plan {
 
     Shape shape = Shape::General;
     std::vector<Part> parts;
+
+    /// Where the plan does not return: the open frames, outermost first.
+    std::vector<PlanFrame> frames;
+    /// The exception that is being handled then.
+    static constexpr std::int32_t kUnchanged = -2;
+    std::int32_t handled_exception = kUnchanged;  // -1: none
 };
 
 /// Builds a plan; values ask it for registers. A value is named by its address.
@@ -83,6 +114,9 @@ class PlanBuilder {
     int fetch(Source* source);
     /// The int that an expression comes to; the same expression twice is one object.
     int arithmetic(const Expression& expression);
+    /// The next frame that is open at the end; then nothing is returned.
+    void add_frame(PlanFrame frame);
+    void set_handled_exception(int from) { plan_.handled_exception = from; }
 
     /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
     /// end.
@@ -101,8 +135,9 @@ class PlanBuilder {
 std::string print(const Plan& plan);
 
 /// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`). Gives the returned value, or
-/// none if the plan does not return; throws PythonError.
-Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched);
+/// none if the plan does not return: then `registers` get what its frames are made of. Throws PythonError.
+Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
+          std::vector<Ref<>>* registers = nullptr);
 
 /// Every reference that the plan owns, for the garbage collector.
 void visit(const Plan& plan, const std::function<void(PyObject*)>& visitor);

@@ -99,11 +99,44 @@ std::string print(const PlanStep& step) {
     return "?";
 }
 
+const char* name(PlanContinuation::Kind kind) {
+    switch (kind) {
+        case PlanContinuation::Kind::Forward:
+            return "gives its result";
+        case PlanContinuation::Kind::Initialise:
+            return "initialises";
+        case PlanContinuation::Kind::Drop:
+            return "gives None";
+        case PlanContinuation::Kind::Next:
+            return "gives an item";
+    }
+    return "?";
+}
+
+std::string print(const PlanFrame& frame) {
+    std::string text = "frame of " + std::string(utf8(frame.code->co_qualname)) + " at instruction " +
+                       std::to_string(frame.instruction);
+    if (frame.function >= 0) text += ", function " + name(frame.function);
+    if (frame.generator >= 0) text += ", generator " + name(frame.generator);
+    for (const PlanContinuation& continuation : frame.continuations) {
+        text += std::string(", ") + name(continuation.kind);
+        if (continuation.from >= 0) text += " " + name(continuation.from);
+    }
+    for (const PlanFrame::Slot& slot : frame.slots)
+        text += "\n  " + std::string(utf8(PyTuple_GET_ITEM(frame.code->co_localsplusnames, slot.slot))) + " = " +
+                name(slot.from);
+    if (!frame.stack.empty()) text += "\n  stack: " + joined(frame.stack, [](std::int32_t from) { return name(from); });
+    return text;
+}
+
 }  // namespace
 
 std::string print(const Plan& plan) {
-    return joined(
+    std::string text = joined(
         plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
+    if (plan.handled_exception != Plan::kUnchanged) text += "\nhandles " + name(plan.handled_exception);
+    for (const PlanFrame& frame : plan.frames) text += (text.empty() ? "" : "\n") + print(frame);
+    return text;
 }
 
 }  // namespace stator

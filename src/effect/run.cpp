@@ -133,13 +133,17 @@ class Executor {
     Executor(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched)
         : plan_(plan), outputs_(outputs), fetched_(fetched), registers_(static_cast<std::size_t>(plan.registers)) {}
 
-    Ref<> run() {
+    Ref<> run(std::vector<Ref<>>* registers) {
         for (const PlanStep& step : plan_.steps) {
             if (step.op == PlanOp::Return) return registers_.take(step.from[0]);
             if (step.to >= 0)
                 registers_.fill(step.to, make(step));
             else
                 change(step);
+        }
+        if (registers != nullptr) {
+            registers->reserve(static_cast<std::size_t>(plan_.registers));
+            for (std::int32_t i = 0; i < plan_.registers; ++i) registers->push_back(registers_.take(i));
         }
         return nullptr;
     }
@@ -280,7 +284,8 @@ class Executor {
 
 }  // namespace
 
-Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched) {
+Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
+          std::vector<Ref<>>* registers) {
     auto part = [&](const Plan::Part& part) {
         PyObject* object = part.op == PlanOp::Output  ? outputs[part.number]
                            : part.op == PlanOp::Fetch ? fetched[part.number]
@@ -299,7 +304,7 @@ Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObje
         case Plan::Shape::General:
             break;
     }
-    return Executor(plan, outputs, fetched).run();
+    return Executor(plan, outputs, fetched).run(registers);
 }
 
 }  // namespace stator

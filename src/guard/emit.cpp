@@ -50,6 +50,9 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
         case Access::Function:
             step.op = StepOp::Function;
             break;
+        case Access::HandledException:
+            step.op = StepOp::HandledException;
+            break;
         case Access::Pinned:
             state_.registers[index] = source.object;
             return;

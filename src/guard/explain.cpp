@@ -13,6 +13,8 @@ const char* name_of(StepOp op) {
             return "slot";
         case StepOp::Function:
             return "function";
+        case StepOp::HandledException:
+            return "handled exception";
         case StepOp::Globals:
             return "globals";
         case StepOp::Builtins:

@@ -163,6 +163,12 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Function:
                 found = function;
                 break;
+            case StepOp::HandledException: {
+                // The thread holds it, so the reference may go at once.
+                Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
+                found = handled ? handled.get() : Py_None;
+                break;
+            }
             case StepOp::Globals:
                 if (!PyFunction_Check(from)) goto failed;
                 found = cpython::globals_of(as_function(from));

@@ -13,6 +13,7 @@ enum class StepOp : std::uint8_t {
     // something found is. Where the object in `from` is not of the kind the fetch needs, the check fails.
     Slot,            // slot `number`
     Function,        // the function of the frame
+    HandledException,  // the exception that the thread handles, or None
     Globals,         // of the function `from`
     Builtins,        // of the function `from`
     ClosureCell,     // cell `number` of the function `from`

@@ -15,8 +15,8 @@ namespace stator {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, 16> kAccessNames = {
-    "Slot",           "Function", "Pinned",         "Globals",       "Builtins", "ClosureCell",
+constexpr std::array<std::string_view, 17> kAccessNames = {
+    "Slot",           "Function", "Pinned", "HandledException",        "Globals",       "Builtins", "ClosureCell",
     "CellContents",   "Default",  "KeywordDefault", "Item",          "DictItem", "InstanceDict",
     "ClassAttribute", "Member",   "MethodSelf",     "MethodFunction"};
 static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::MethodFunction) + 1);
@@ -76,6 +76,8 @@ std::vector<Source*> make_sources(Provenance& provenance, PyObject* descriptions
             sources.push_back(provenance.slot(number, key, object));
         else if (access == Access::Function)
             sources.push_back(provenance.function(object));
+        else if (access == Access::HandledException)
+            sources.push_back(provenance.handled_exception(object));
         else if (access == Access::Pinned)
             sources.push_back(provenance.pinned(object));
         else

@@ -53,27 +53,23 @@ void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
     for (const Ref<>& kept : plan.kept) visitor(kept.get());
 }
 
-PyObject* run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame) {
+std::string Entry::explain(cpython::Frame* frame) {
+    if (cpython::code_of(frame) != code.get()) return "the function's code was replaced";
+    std::string reason =
+        guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+    return reason.empty() ? torch_room::explain_mismatch(state) : reason;
+}
+
+Ref<> run_entry(Entry& entry, std::vector<Ref<>>* registers) {
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());
-    Ref<> value;
-    try {
-        Ref<> answer;
-        std::span<PyObject* const> results;
-        if (entry.compiled) {
-            answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
-            results = results_of(answer.get());
-        }
-        value = run(entry.plan, results, fetched.from(entry.input_count));
-        return cpython::return_at_once(thread, frame, std::move(value));
-    } catch (const PythonError&) {
-        // Nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
-        if (!entry.has_effects && PyErr_ExceptionMatches(PyExc_Exception)) {
-            PyErr_Clear();
-            return cpython::run_untouched(thread, frame);
-        }
-        return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
+    Ref<> answer;
+    std::span<PyObject* const> results;
+    if (entry.compiled) {
+        answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
+        results = results_of(answer.get());
     }
+    return run(entry.plan, results, fetched.from(entry.input_count), registers);
 }
 
 }  // namespace stator

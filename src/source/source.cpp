@@ -27,6 +27,10 @@ Source* Provenance::function(Borrowed<> object) {
     return root(Access::Function, nullptr, 0, object);
 }
 
+Source* Provenance::handled_exception(Borrowed<> object) {
+    return root(Access::HandledException, nullptr, 0, object);
+}
+
 Source* Provenance::pinned(Borrowed<> object) {
     if (auto found = pinned_.find(object.get()); found != pinned_.end()) return found->second;
     auto* source = root(Access::Pinned, nullptr, static_cast<int>(pinned_.size()), object);
@@ -62,6 +66,9 @@ void append(std::string& text, const Source& source) {
             return subscript(short_repr(source.key));
         case Access::Function:
             text += "<function>";
+            return;
+        case Access::HandledException:
+            text += "<handled exception>";
             return;
         case Access::Pinned:
             if (source.key != nullptr)

@@ -19,6 +19,7 @@ enum class Access : std::uint8_t {
     Slot,          // root: slot `number` of the frame
     Function,      // root: the function whose frame it is
     Pinned,        // root: `object` itself, kept alive by the entry; reached again by identity
+    HandledException,  // root: the exception that the thread handles, or None
     Globals,       // the globals dict of a function
     Builtins,      // the builtins dict of a function
     ClosureCell,   // cell `number` of a function's closure
@@ -54,6 +55,7 @@ class Provenance {
 
     Source* slot(int number, Borrowed<> name, Borrowed<> object);
     Source* function(Borrowed<> object);
+    Source* handled_exception(Borrowed<> object);
     Source* pinned(Borrowed<> object);
     /// The child of `parent` by this access; `object` is what was found there. `is_new` tells whether it was asked for
     /// the first time.

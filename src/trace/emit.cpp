@@ -128,7 +128,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
-        break_graph(BreakKind::ExceptionLeaves, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
+        break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
                                                     ": " + std::string(text ? utf8(text.get()) : "?"));
     }
     if (answer->status != shape::Status::Ok) {
@@ -213,67 +213,19 @@ graph::Node* Interpreter::input(TensorValue* tensor) {
     return node;
 }
 
-namespace {
-
-/// Whether raising at an instruction runs nothing of the program: what handles it there only tidies up, and so does
-/// what is around that.
-bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
-    using bytecode::Op;
-    while (const bytecode::Handler* handler = code.handler_for(at)) {
-        at = handler->target;
-        // From 3.12 on every generator has a handler around all of it that minds StopIteration.
-        if (code[at].op == Op::CallIntrinsic1) return true;
-        for (; code[at].op != Op::Reraise; at = at.next()) {
-            Op op = code[at].op;
-            bool tidies = op == Op::Copy || op == Op::PopExcept || op == Op::LoadConst || op == Op::StoreFast ||
-                          op == Op::DeleteFast || op == Op::StoreDeref || op == Op::DeleteDeref;
-            if (!tidies) return false;
-        }
-    }
-    return true;
-}
-
-}  // namespace
-
-void Interpreter::check_given_up_generators() {
-    for (GeneratorValue* generator : generators_) {
-        if (!generator->started || generator->finished || generator->frame == nullptr) continue;
-        auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
-        if (leaves_quietly(*frame.code, frame.at)) continue;
-        throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
-                                                  " is given up inside a try or with statement"};
-    }
-}
-
-void Interpreter::build_plan() {
-    check_given_up_generators();
-    PlanBuilder plan;
-    int returned = result_->rebuild(plan);
-    plan.add(PlanOp::Return, {returned});
-    auto* outputs = graph_->arena().make<graph::Argument::Items>();
-    for (const void* node : plan.outputs())
-        outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
-    graph_->add(graph::NodeKind::Output, interned("output"),
-                {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
-    graph_->finish();
-    fetched_ = plan.fetched();
-    plan_ = std::move(plan).finish();
-}
-
-Trace Interpreter::take_partial_trace() {
-    Trace trace;
-    trace.guards = std::move(guards_);
-    return trace;
-}
-
 Trace Interpreter::take_trace() {
     Trace trace;
     std::unordered_map<const graph::Node*, Source*> sources;
     for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
     for (graph::Node* node : graph_->nodes()) {
+        if (!graph_->is_finished()) break;  // nothing was captured
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
+    // Two ints may well be one object.
+    for (Source* source : trace.inputs)
+        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
+    add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);

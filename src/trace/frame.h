@@ -28,6 +28,7 @@ struct Activation {
 struct TaskFrame final : Activation {
     explicit TaskFrame(Task task) : Activation(true), task(std::move(task)) {}
     Task task;
+    bool is_opaque = false;  // it waits, and only the coroutine knows how it goes on
 };
 
 /// A Python function being interpreted: the state that a real frame would have, in values. Enough to fill a real frame

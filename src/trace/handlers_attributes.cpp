@@ -41,7 +41,7 @@ Task super_attribute(Tracer& tracer, Value* super, Value* type, Value* self, PyO
         proxy = tracer.make<SuperValue>(static_cast<ClassValue*>(type)->held, self);
     else
         proxy = co_await operations::call(tracer, super, arguments);
-    co_return co_await operations::get_attribute(tracer, proxy, name);
+    co_return co_await forwarded(operations::get_attribute(tracer, proxy, name));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.pop();
-    frame.push(t.handled_here() == nullptr ? t.none() : t.handled_here());
+    frame.push(t.handled_here());
     frame.push(exception);
     t.set_handled_exception(exception);
     next(frame);
@@ -70,7 +70,7 @@ void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 void PopExcept(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* previous = frame.pop();
-    t.set_handled_exception(previous->object() == Py_None ? nullptr : previous);
+    t.set_handled_exception(previous);
     next(frame);
 }
 

@@ -49,8 +49,11 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
                                                          type_name(self->type()) + " is read by C code");
     }
     if (PyType_IsSubtype(self->type(), Py_TYPE(real)))
-        for (auto& [key, value] : object->attributes)
-            if (key == name.get() && value != nullptr) return value;
+        for (auto& [key, value] : object->attributes) {
+            if (key != name.get()) continue;
+            if (value == nullptr) raise_no_attribute(tracer, self, name);
+            return value;
+        }
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (!first) {
         PyErr_Clear();
@@ -97,7 +100,48 @@ std::string type_short_name(PyTypeObject* type) {
 
 }  // namespace
 
+namespace {
+
+/// The look-up of a name along an MRO, by the trace's own changes of the classes in it: false if it never meets one.
+bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, Value** value, PyObject** found) {
+    bool met_change = false;
+    *value = nullptr;
+    *found = nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+        PyObject* dict = cpython::class_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
+        if (DictValue* changed = changed_dict(tracer, dict)) {
+            if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
+                met_change = true;
+                if (*known == nullptr) continue;
+                *value = *known;
+                *found = Py_None;  // like it, no descriptor
+                return true;
+            }
+        }
+        PyObject* raw = PyDict_GetItemWithError(dict, name);
+        if (raw == nullptr) continue;
+        if (!met_change) return false;
+        Source* place = tracer.provenance().child(tracer.provenance().pinned(dict), Access::DictItem, name, 0, raw);
+        tracer.guard({GuardKind::Identity, place, raw});
+        *value = tracer.outside(place, raw);
+        *found = raw;
+        tracer.realize(*value);
+        return true;
+    }
+    return met_change;
+}
+
+}  // namespace
+
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
+    if (tracer.has_recorded()) {
+        Value* value = nullptr;
+        PyObject* now = nullptr;
+        if (changed_class_attribute(tracer, type, name, &value, &now)) {
+            if (found != nullptr) *found = now;
+            return value;
+        }
+    }
     PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
     if (found != nullptr) *found = raw;
     Source* holder = tracer.provenance().pinned(reinterpret_cast<PyObject*>(type));
@@ -204,7 +248,7 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 namespace {
 
 Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
-    co_await operations::call(tracer, function, arguments);
+    co_await Continued{operations::call(tracer, function, arguments), {Continuation::Kind::Drop}};
     co_return tracer.none();
 }
 

@@ -94,7 +94,7 @@ Task call_by_name(Tracer& tracer, Value* object, PyObject* name, Arguments argum
     PyUnicode_InternInPlace(&name);
     tracer.keep(Ref<>::steal(name));
     Value* method = co_await operations::get_attribute(tracer, object, name);
-    co_return co_await operations::call(tracer, method, arguments);
+    co_return co_await forwarded(operations::call(tracer, method, arguments));
 }
 
 Outcome apply(Tracer& tracer, PyTypeObject* type, const Arguments& made_with, const Arguments& given) {

@@ -220,7 +220,8 @@ Outcome DictIterator::next(Tracer& tracer) {
 
 int DictIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (dict == nullptr) return IteratorValue::rebuild(plan);
+    // Made anew, it would not notice that the dict has changed.
+    if (dict == nullptr || dict->changed || dict->table.size() != size_) return IteratorValue::rebuild(plan);
     int over = what == What::Keys ? dict->rebuild(plan) : rebuild_view(plan, dict, what);
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));

@@ -38,9 +38,9 @@ Value* CellValue::get(Tracer& tracer) {
 }
 
 void CellValue::set(Tracer& tracer, Value* value) {
-    tracer.will_mutate(this);
-    tracer.on_undo([this, before = contents] { contents = before; });
-    contents = value;
+    if (source != nullptr) tracer.record({PlanOp::SetCell, {this, value}});
+    set_undoably(tracer, contents, value);
+    if (!read) set_undoably(tracer, read, true);
 }
 
 Outcome CellValue::get_attribute(Tracer& tracer, Borrowed<> name) {
@@ -52,7 +52,7 @@ Outcome CellValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 
 int CellValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) return plan.fetch(source);
+    if (source != nullptr) return rebuild_outside(plan, this);
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::Cell);
     if (contents != nullptr) plan.add(PlanOp::SetCell, {to, contents->rebuild(plan)});

@@ -66,7 +66,7 @@ Task next_mapped(Tracer& tracer, MapIterator* self) {
         if (item == tracer.exhausted()) co_return item;
         items.push_back(item);
     }
-    co_return co_await call_with_all(tracer, self->function, items);
+    co_return co_await Continued{call_with_all(tracer, self->function, items), {Continuation::Kind::Next}};
 }
 
 Task next_filtered(Tracer& tracer, FilterIterator* self) {

@@ -61,6 +61,8 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
 // ----------------------------------------------------------------------------------------------
 
 Outcome get_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
+    if (!object->realized)
+        if (Value* method = method_for_growing(tracer, object, name)) return method;
     tracer.realize(object);
     return object->get_attribute(tracer, name);
 }
@@ -91,7 +93,7 @@ namespace {
 
 Task method_call(Tracer& tracer, Value* object, PyObject* name, Arguments arguments) {
     Value* method = co_await get_attribute(tracer, object, name);
-    co_return co_await call(tracer, method, arguments);
+    co_return co_await forwarded(call(tracer, method, arguments));
 }
 
 }  // namespace
@@ -290,7 +292,7 @@ namespace {
 
 Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     try {
-        co_return co_await call(tracer, method, Arguments::of(iterator));
+        co_return co_await Continued{call(tracer, method, Arguments::of(iterator)), {Continuation::Kind::Next}};
     } catch (const Raised& raised) {
         if (!raised_is(raised, PyExc_StopIteration)) throw;
     }

@@ -6,10 +6,12 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
+#include "value/changing.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -109,6 +111,9 @@ void SetValue::realize(Tracer& tracer) {
 
 PyObject* SetValue::real(Tracer& tracer) {
     tracer.realize(this);
+    if (order_is_lost_)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           print() + ", which came from outside, was changed, and its order is asked");
     if (real_ != nullptr && static_cast<std::size_t>(PySet_GET_SIZE(real_)) == table.size()) return real_;
     if (unknown_) return nullptr;
     // A frozenset that nobody else has seen may still be filled.
@@ -166,7 +171,17 @@ std::vector<Value*> SetValue::in_order(Tracer& tracer) {
 void SetValue::add(Tracer& tracer, Value* element) {
     tracer.realize(this);
     if (table.find(tracer, element) != nullptr) return;
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record({PlanOp::Add, {this, element}});
+    put(tracer, element);
+}
+
+void SetValue::lose_order(Tracer& tracer) {
+    if (source != nullptr && real_ == outside) set_undoably(tracer, order_is_lost_, true);
+}
+
+void SetValue::put(Tracer& tracer, Value* element) {
+    lose_order(tracer);
+    if (order_is_lost_) return table.insert(tracer, element, nullptr);
     PyObject* other = twin(tracer);
     table.insert(tracer, element, nullptr);
     if (other == nullptr) return;
@@ -183,7 +198,6 @@ void SetValue::add(Tracer& tracer, Value* element) {
 /// A set is merged as a whole: its size decides how the table grows, and that decides the order.
 void SetValue::merge(Tracer& tracer, SetValue* other) {
     tracer.realize(this);
-    tracer.will_mutate(this);
     PyObject* theirs = other->real(tracer);
     PyObject* mine = theirs == nullptr ? nullptr : twin(tracer);
     if (mine == nullptr) {
@@ -202,33 +216,41 @@ bool SetValue::discard(Tracer& tracer, Value* element) {
     tracer.realize(this);
     Table::Entry* entry = table.find(tracer, element);
     if (entry == nullptr) return false;
-    tracer.will_mutate(this);
-    if (PyObject* other = twin(tracer)) {
+    if (source != nullptr) tracer.record(method_effect(&PySet_Type, "discard", {this, entry->key}));
+    take(tracer, entry);
+    return true;
+}
+
+void SetValue::take(Tracer& tracer, Table::Entry* entry) {
+    lose_order(tracer);
+    if (PyObject* other = order_is_lost_ ? nullptr : twin(tracer)) {
         PyObject* kept = tracer.keep(element_object(tracer, entry->key));
         checked(PySet_Discard(other, kept));
         tracer.on_undo([other, kept] { PySet_Add(other, kept); });
     }
     table.erase(tracer, entry);
-    return true;
 }
 
 void SetValue::clear(Tracer& tracer) {
     tracer.realize(this);
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record(method_effect(&PySet_Type, "clear", {this}));
     table.clear(tracer);
-    tracer.on_undo([this, before = real_, unknown = unknown_] {
-        real_ = before;
-        unknown_ = unknown;
-    });
-    real_ = nullptr;
-    unknown_ = false;
+    set_undoably(tracer, real_, nullptr);
+    set_undoably(tracer, unknown_, false);
+    set_undoably(tracer, order_is_lost_, false);
 }
 
 Value* SetValue::pop(Tracer& tracer) {
     tracer.realize(this);
     if (table.size() == 0) return nullptr;
-    tracer.will_mutate(this);
     Table::Entry* entry = table.entries().front();
+    if (source != nullptr) {
+        // Which one it is depends on what was popped before, unless there is just one.
+        if (table.size() > 1) tracer.will_mutate(this);
+        Value* last = entry->key;
+        discard(tracer, last);
+        return last;
+    }
     if (PyObject* other = twin(tracer)) {
         // A real pop moves the place from which the next one searches.
         PyObject* object = tracer.keep(checked(PyObject_CallMethod(other, "pop", nullptr)));
@@ -279,10 +301,41 @@ SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* 
     return result;
 }
 
+namespace {
+
+/// `update_set` for a set from outside.
+void update_outside_set(Tracer& tracer, std::string_view which, SetValue* target, Value* other) {
+    std::vector<Value*> theirs;
+    if (auto* set = cast<SetValue>(other)) {
+        tracer.realize(set);
+        for (Table::Entry* entry : set->table.entries()) theirs.push_back(entry->key);
+    } else {
+        theirs = as_sequence(other)->all(tracer);
+    }
+    SetValue* operand = make_set(tracer, theirs);
+    for (Table::Entry* entry : target->table.entries())
+        if (which == "intersection" && operand->table.find(tracer, entry->key) == nullptr) target->take(tracer, entry);
+    for (Table::Entry* theirs_entry : operand->table.entries()) {
+        Table::Entry* mine = target->table.find(tracer, theirs_entry->key);
+        if (mine == nullptr && (which == "union" || which == "symmetric_difference"))
+            target->put(tracer, theirs_entry->key);
+        if (mine != nullptr && (which == "difference" || which == "symmetric_difference")) target->take(tracer, mine);
+    }
+    // What was made in the trace may go on changing; the plan makes it as it is now.
+    if (other->source == nullptr && cast<SetValue>(other) != nullptr)
+        other = operand;
+    else if (other->source == nullptr)
+        other = make_list(tracer, theirs);
+    std::string method = which == "union" ? "update" : std::string(which) + "_update";
+    tracer.record(method_effect(&PySet_Type, method.c_str(), {target, other}));
+}
+
+}  // namespace
+
 void update_set(Tracer& tracer, const char* name, SetValue* target, Value* other) {
     tracer.realize(target);
-    tracer.will_mutate(target);
     std::string_view which = name;
+    if (target->source != nullptr) return update_outside_set(tracer, which, target, other);
     if (which == "union") {
         if (auto* set = cast<SetValue>(other)) return target->merge(tracer, set);
         for (Value* element : elements_of(tracer, other)) target->add(tracer, element);
@@ -406,6 +459,8 @@ Outcome SetIterator::next(Tracer& tracer) {
 int SetIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (set == nullptr) return rebuild_iterator(plan, this, plan.add(PlanOp::Set), 0);
+    // Made anew, it would not notice that the set has changed.
+    if (set->order_is_lost() || set->table.size() != elements.size()) return IteratorValue::rebuild(plan);
     return rebuild_iterator(plan, this, set->rebuild(plan), position);
 }
 

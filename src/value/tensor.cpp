@@ -9,6 +9,7 @@
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/constant.h"
+#include "value/dict.h"
 #include "value/function.h"
 #include "value/iterator.h"
 #include "value/sequence.h"
@@ -36,7 +37,8 @@ bool is_plain_class(PyTypeObject* type) {
 
 void TensorValue::realize(Tracer& tracer) {
     if (!is_plain_class(Py_TYPE(outside)))
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
     meta = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
     node = tracer.input(this);
@@ -51,12 +53,16 @@ Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (Value* known = tensor_attribute(tracer, this, name); known != nullptr) return known;
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type(), name, &raw);
-    if (raw != nullptr && (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type ||
-                           Py_TYPE(raw) == &PyWrapperDescr_Type))
+    if (raw != nullptr &&
+        (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type || Py_TYPE(raw) == &PyWrapperDescr_Type))
         return tracer.make<MethodValue>(attribute, this);
     if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
     if (raw == nullptr && outside != nullptr && source != nullptr) {
         PyObject* dict = cpython::instance_dict(outside);
+        if (DictValue* changed = changed_dict(tracer, dict)) {
+            if (Value* own = changed->find(tracer, name)) return own;
+            raise_no_attribute(tracer, this, name);
+        }
         PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
         Source* holder = tracer.provenance().child(source, Access::InstanceDict, nullptr, 0, dict);
         bool is_new = false;
@@ -68,8 +74,20 @@ Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "attribute '" + std::string(utf8(name)) + "' of a tensor is read");
 }
 
-void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
-    tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
+void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (held == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
+    held->put(tracer, tracer.constant(name), value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+}
+
+bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
+    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
 }
 
 Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {

@@ -19,6 +19,7 @@ struct TensorValue final : Value {
     PyObject* object() const override { return outside; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     void set_item(Tracer& tracer, Value* key, Value* value) override;

@@ -224,12 +224,20 @@ Value* Tracer::string(std::string_view text) {
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
 }
 
-Value* Tracer::pop_context(Value* manager) {
+void Tracer::push_context(const EnteredContext& context) {
+    on_undo([this, before = contexts_] { contexts_ = before; });
+    contexts_.push_back(context);
+}
+
+void Tracer::pop_context(Value* manager) {
     for (std::size_t i = contexts_.size(); i-- > 0;) {
-        if (contexts_[i].first != manager) continue;
-        Value* entered = contexts_[i].second;
+        if (contexts_[i].manager != manager) continue;
+        EnteredContext context = contexts_[i];
+        on_undo([this, before = contexts_] { contexts_ = before; });
         contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
-        return entered;
+        emit_effect(context.leave, Arguments::of(make<NodeValue>(context.token)));
+        set_modes(context.before);
+        return;
     }
     break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");
 }
