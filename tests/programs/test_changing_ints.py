@@ -310,3 +310,98 @@ def test_what_a_backend_burns_in_becomes_a_constant():
         return module.forward
 
     run_both("def f(x, i): return x * i", [1, 2, 3, 4, 5], captures=None, backend=backend)
+
+
+# --- counters and loops --------------------------------------------------------------------------------------------------
+
+
+def recorded(make, calls, captures, fullgraph=True):
+    """Runs what `make` makes both ways, `calls` times, and compares results and attributes; at most `captures` graphs."""
+    reset()
+    recorder = Recorder()
+    plain, program = make(), make()
+    compiled = compile(program, backend=recorder, fullgraph=fullgraph)
+    for call in range(calls):
+        x = torch.full((3,), float(call))
+        same_values(plain(x), compiled(x), call)
+        state = getattr(plain, "__dict__", {})
+        for name, value in state.items():
+            if isinstance(value, int):
+                assert program.__dict__[name] == value and type(program.__dict__[name]) is type(value), (name, call)
+    if CAPTURES:
+        assert recorder.count <= captures, f"{recorder.count} captures, at most {captures} expected"
+    reset()
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+        self.total = 5
+
+    def forward(self, x):
+        self.steps += 1
+        self.total += self.steps * 2
+        return x * self.steps + self.total
+
+
+class CountingEvery(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+        self.resets = 0
+
+    def forward(self, x):
+        self.steps += 1
+        if self.steps == 7:
+            self.steps = 0
+            self.resets += 1
+        return x + self.steps
+
+
+def test_counter_on_a_module():
+    recorded(Counting, calls=20, captures=2)
+
+
+def test_counter_that_starts_again():
+    recorded(CountingEvery, calls=30, captures=5)
+
+
+def test_counter_in_a_global_and_a_closure():
+    def make():
+        count, table = 0, {"n": 0}
+
+        def f(x):
+            nonlocal count
+            count += 1
+            table["n"] += 2
+            return x * count + table["n"]
+
+        return f
+
+    recorded(make, calls=20, captures=2)
+
+
+@torch._dynamo.disable
+def opaque(x):
+    return None
+
+
+LOOPS = {
+    "range": "def f(x):\n    for i in range(50):\n        x = x * 0.5 + i\n        opaque(x)\n    return x",
+    "while": "def f(x):\n    i = 0\n    while i < 50:\n        x = x * 0.5 + i\n        opaque(x)\n        i += 1\n    return x, i",
+    "enumerate": "def f(x):\n    for i, s in enumerate('a' * 30):\n        x = x * 0.5 + i\n        opaque(x)\n    return x",
+    "rows": "def f(x):\n    total = 0\n    for i in range(30):\n        total = total + x[i % 3] * i\n        opaque(x)\n    return total",
+    "branch": "def f(x):\n    for i in range(30):\n        if i % 2 == 0: x = x + i\n        else: x = x * 0.5\n        opaque(x)\n    return x",
+    "nested": "def f(x):\n    for i in range(6):\n        for j in range(6):\n            x = x * 0.5 + i * j\n            opaque(x)\n    return x",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_that_break(name):
+    def make():
+        namespace = {"torch": torch, "opaque": opaque}
+        exec(LOOPS[name], namespace)
+        return namespace["f"]
+
+    recorded(make, calls=3, captures=12, fullgraph=False)
