@@ -13,8 +13,8 @@ struct Range {
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Of an int that is guarded to fit into 64 bits. Only comparisons with constants are understood, of the int itself or of
-/// it plus a constant: the range is never too narrow.
+/// Of an int that is guarded to fit into 64 bits. Only comparisons with constants are understood, of the int itself or
+/// of it plus a constant: the range is never too narrow.
 Range range_of(const Source* source, std::span<const Guard> guards);
 
 }  // namespace stator

@@ -13,7 +13,8 @@ void describe_integers(Borrowed<> module, std::span<Source* const> inputs, std::
         if (!ranges) ranges = checked(PyDict_New());
         Range range = range_of(inputs[i], guards);
         Ref<> number = checked(PyLong_FromSize_t(i));
-        Ref<> bounds = checked(Py_BuildValue("LL", static_cast<long long>(range.least), static_cast<long long>(range.most)));
+        Ref<> bounds =
+            checked(Py_BuildValue("LL", static_cast<long long>(range.least), static_cast<long long>(range.most)));
         checked(PyDict_SetItem(ranges.get(), number.get(), bounds.get()));
     }
     if (!ranges) return;

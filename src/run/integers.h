@@ -12,7 +12,8 @@ namespace stator {
 /// `__dict__`, `{number of the input: (least, most)}`. Nothing where there are none. Throws PythonError.
 void describe_integers(Borrowed<> module, std::span<Source* const> inputs, std::span<const Guard> guards);
 
-/// After the backend: the inputs that what it compiled takes for constants, from `_stator_burned_in`. Throws PythonError.
+/// After the backend: the inputs that what it compiled takes for constants, from `_stator_burned_in`. Throws
+/// PythonError.
 std::vector<Source*> burned_in(Borrowed<> module, std::span<Source* const> inputs);
 
 }  // namespace stator

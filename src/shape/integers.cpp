@@ -11,22 +11,23 @@ namespace stator::shape {
 
 namespace {
 
-constexpr const char* kOperators[] = {"add",  "sub",  "mul",  "truediv",  "floordiv",  "mod",  "and_",    "or_", "xor",
-                                      "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "lt",      "le",  "eq",
+constexpr const char* kOperators[] = {"add",  "sub",  "mul",  "truediv",  "floordiv",  "mod",  "and_",   "or_", "xor",
+                                      "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "lt",     "le",  "eq",
                                       "ne",   "gt",   "ge",   "iand",     "ior",       "ixor", "setitem"};
 
 /// Functions of `torch`; tensors have them as methods too.
 constexpr const char* kFunctions[] = {
-    "add", "sub", "subtract", "mul",    "multiply",  "div",     "divide", "true_divide", "floor_divide", "remainder",
-    "fmod", "eq", "ne",       "lt",     "le",        "gt",      "ge",     "clamp",       "clip",         "clamp_min",
-    "clamp_max",  "where",    "masked_fill", "full_like", "addcmul", "addcdiv", "lerp",
+    "add",         "sub",          "subtract",  "mul",     "multiply", "div",       "divide",
+    "true_divide", "floor_divide", "remainder", "fmod",    "eq",       "ne",        "lt",
+    "le",          "gt",           "ge",        "clamp",   "clip",     "clamp_min", "clamp_max",
+    "where",       "masked_fill",  "full_like", "addcmul", "addcdiv",  "lerp",
 };
 /// Methods alone.
-constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",   "div_",       "floor_divide_", "remainder_",
-                                    "fmod_", "clamp_", "clamp_min_", "clamp_max_", "fill_",     "masked_fill_"};
+constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",       "div_",       "floor_divide_", "remainder_",
+                                    "fmod_", "clamp_", "clamp_min_", "clamp_max_", "fill_",         "masked_fill_"};
 
 /// What makes something of the offset itself, or needs it to be a multiple of something.
-constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_", "as_strided_scatter",
+constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_",  "as_strided_scatter",
                                              "view",           "view_as_complex", "view_as_real", "set_"};
 
 struct Names {
@@ -79,6 +80,16 @@ bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target) {
     for (std::string_view one : kMindsOffset)
         if (name == one) return true;
     return false;
+}
+
+bool is_view_by_sizes(graph::NodeKind kind, Borrowed<> target, std::span<const graph::Argument> arguments) {
+    if (kind != graph::NodeKind::Method || utf8(target) != "view" || arguments.size() < 2) return false;
+    for (const graph::Argument& argument : arguments.subspan(1)) {
+        bool is_size = argument.kind == graph::Argument::Kind::Constant && PyLong_CheckExact(argument.constant);
+        if (!is_size && argument.kind != graph::Argument::Kind::Tuple && argument.kind != graph::Argument::Kind::List)
+            return false;
+    }
+    return true;
 }
 
 }  // namespace stator::shape

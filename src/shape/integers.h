@@ -12,5 +12,7 @@ bool takes_any_integer(graph::NodeKind kind, Borrowed<> target);
 
 /// Whether what comes out, or whether anything does, may depend on where in its storage a tensor begins.
 bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target);
+/// Whether this is `tensor.view` with sizes, which does not mind; with a dtype it does.
+bool is_view_by_sizes(graph::NodeKind kind, Borrowed<> target, std::span<const graph::Argument> arguments);
 
 }  // namespace stator::shape

@@ -108,7 +108,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     std::vector<graph::KeywordArgument> keywords;
     takes_any_integer_ = takes_any_integer;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
-    settle_offsets(kind, target);
+    if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
     std::vector<TensorValue*> tensors;
     for (TensorValue* tensor : tensor_arguments_) {

@@ -1,7 +1,7 @@
-/// Ints from outside that change from call to call. Such a value is a constant that was not looked at yet: what it is in
-/// this trace (`held`), with an expression that says what it is in every call. Arithmetic and comparisons with other ints
-/// keep it so, and so do operations on tensors for which any int is as good as any other. All else realizes it, as every
-/// value from outside is realized when it is looked at, which guards that it is the one that was seen.
+/// Ints from outside that change from call to call. Such a value is a constant that was not looked at yet: what it is
+/// in this trace (`held`), with an expression that says what it is in every call. Arithmetic and comparisons with other
+/// ints keep it so, and so do operations on tensors for which any int is as good as any other. All else realizes it, as
+/// every value from outside is realized when it is looked at, which guards that it is the one that was seen.
 #pragma once
 
 #include "value/constant.h"
@@ -35,8 +35,8 @@ void guard_fits(Tracer& tracer, ConstantValue* value);
 /// Realizes every int in it.
 void realize_all(Tracer& tracer, Value* value);
 
-/// `tensor[key]` after the symbolic ints in the key had their effect: each selects a part of the tensor, as an operation
-/// of its own, because `[]` would ask it for its value. What is left of the key holds no symbolic int.
+/// `tensor[key]` after the symbolic ints in the key had their effect: each selects a part of the tensor, as an
+/// operation of its own, because `[]` would ask it for its value. What is left of the key holds no symbolic int.
 struct Selected {
     TensorValue* tensor;
     Value* rest;  // null if nothing is left

@@ -65,6 +65,7 @@ COUNT = range(2, 22)
 
 PROGRAMS = {
     "beside a tensor": "def f(x, i): return x + i, i * x, x - i, i - x, x / (i + 1), x // (i + 1), x % (i + 2)",
+    "of sums and products": "def f(x, i): return x + i, i * x, x - i, i - x, x / (i + 1)",
     "compared with a tensor": "def f(x, i): return x > i, i >= x, x == i",
     "in place": "def f(x, i):\n    y = x.clone()\n    y += i\n    y.mul_(i).add_(i)\n    y *= i + 1\n    return y",
     "of functions": "def f(x, i): return torch.add(x, i, alpha=i), torch.sub(x, x, alpha=i), x.add(i), torch.div(x, i + 1, rounding_mode='floor')",
@@ -93,7 +94,7 @@ def test_captured_twice(name):
     run_both(PROGRAMS[name], COUNT, captures=2)
 
 
-@pytest.mark.parametrize("name", ["beside a tensor", "in place", "row", "two of them", "filled"])
+@pytest.mark.parametrize("name", ["of sums and products", "in place", "row", "two of them", "filled"])
 def test_gradients(name):
     run_both(PROGRAMS[name], COUNT, captures=2, grads=True)
 
