@@ -131,13 +131,13 @@ PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* co
                 static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names.get());
 }
 
-PySendResult send_with_hook(PyObject* generator, PyObject* value, FrameHandler handler, void* context,
+PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
                             PyObject** result) {
     auto* frame = reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
     Ref<> code = Ref<>::steal(PyObject_GetAttrString(generator, "gi_code"));
     if (!code) return PYGEN_ERROR;
     Waiting waiting{PyThreadState_Get(), reinterpret_cast<PyCodeObject*>(code.get()), handler, context,
-                    /*even_if_traced=*/false, frame};
+                    /*even_if_traced=*/is_primed, frame};
     return while_waiting(waiting, [&] { return PyIter_Send(generator, value, result); });
 }
 

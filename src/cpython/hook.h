@@ -28,8 +28,8 @@ PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* co
 
 /// `generator.send(value)` with the handler in the interpreter's place: the handler gets the generator's frame with the
 /// value on its stack, and has to leave it by CPython's own YIELD_VALUE, RETURN_VALUE or an exception. Where somebody
-/// watches the execution, the interpreter runs it.
-PySendResult send_with_hook(PyObject* generator, PyObject* value, FrameHandler handler, void* context,
+/// watches the execution, the interpreter runs it, unless the frame `is_primed`: to be filled by the handler.
+PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
                             PyObject** result);
 
 }  // namespace stator::cpython

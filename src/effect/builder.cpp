@@ -159,6 +159,7 @@ void check_frame(const PlanFrame& frame, const std::vector<bool>& filled) {
     };
     check(frame.function);
     check(frame.generator);
+    if (frame.handled_exception != PlanFrame::kUnchanged) check(frame.handled_exception);
     for (const PlanFrame::Slot& slot : frame.slots) check(slot.from);
     for (std::int32_t from : frame.stack) check(from);
     for (const PlanContinuation& continuation : frame.continuations) check(continuation.from);

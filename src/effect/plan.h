@@ -41,7 +41,7 @@ enum class PlanOp : std::uint8_t {
 
 /// What a C function that stands between two frames does with the result of the upper one, see value/task.h.
 struct PlanContinuation {
-    enum class Kind : std::uint8_t { Forward, Initialise, Drop, Next };
+    enum class Kind : std::uint8_t { Forward, Initialise, Drop, Next, Send };
     Kind kind;
     std::int32_t from = -1;  // what Initialise gives
 };
@@ -62,6 +62,10 @@ struct PlanFrame {
     std::int32_t instruction = 0;
     /// What stands between the frame below and this one, innermost first.
     std::vector<PlanContinuation> continuations;
+    /// The exception that is being handled around the frame, for the outermost one and those of generators: what an
+    /// `except` block has caught that is open there.
+    static constexpr std::int32_t kUnchanged = -2;
+    std::int32_t handled_exception = kUnchanged;  // -1: none
 };
 
 struct PlanStep {
@@ -90,9 +94,6 @@ struct Plan {
 
     /// Where the plan does not return: the open frames, outermost first.
     std::vector<PlanFrame> frames;
-    /// The exception that is being handled then.
-    static constexpr std::int32_t kUnchanged = -2;
-    std::int32_t handled_exception = kUnchanged;  // -1: none
 };
 
 /// Builds a plan; values ask it for registers. A value is named by its address.
@@ -112,7 +113,6 @@ class PlanBuilder {
     int fetch(Source* source);
     /// The next frame that is open at the end; then nothing is returned.
     void add_frame(PlanFrame frame);
-    void set_handled_exception(int from) { plan_.handled_exception = from; }
 
     /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
     /// end.

@@ -104,6 +104,8 @@ const char* name(PlanContinuation::Kind kind) {
             return "gives None";
         case PlanContinuation::Kind::Next:
             return "gives an item";
+        case PlanContinuation::Kind::Send:
+            return "gives what it yields";
     }
     return "?";
 }
@@ -112,6 +114,7 @@ std::string print(const PlanFrame& frame) {
     std::string text = "frame of " + std::string(utf8(frame.code->co_qualname)) + " at instruction " +
                        std::to_string(frame.instruction);
     if (frame.function >= 0) text += ", function " + name(frame.function);
+    if (frame.handled_exception != PlanFrame::kUnchanged) text += ", handles " + name(frame.handled_exception);
     if (frame.generator >= 0) text += ", generator " + name(frame.generator);
     for (const PlanContinuation& continuation : frame.continuations) {
         text += std::string(", ") + name(continuation.kind);
@@ -129,7 +132,6 @@ std::string print(const PlanFrame& frame) {
 std::string print(const Plan& plan) {
     std::string text = joined(
         plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
-    if (plan.handled_exception != Plan::kUnchanged) text += "\nhandles " + name(plan.handled_exception);
     for (const PlanFrame& frame : plan.frames) text += (text.empty() ? "" : "\n") + print(frame);
     return text;
 }

@@ -96,6 +96,8 @@ void FrameRun::fill(Exit& exit, const PlanFrame& state) {
     for (std::int32_t from : state.stack) values.push_back(exit.at(from).release());
     cpython::set_stack(frame_, values);
     at_ = {state.instruction};
+    if (std::int32_t handled = state.handled_exception; handled != PlanFrame::kUnchanged)
+        PyErr_SetHandledException(handled < 0 ? Py_None : exit.at(handled).get());
 }
 
 Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
@@ -107,8 +109,6 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
             return {Stepped::Kind::Raised, at_};
         }
     }
-    if (std::int32_t handled = exit.entry->plan.handled_exception; handled != Plan::kUnchanged)
-        PyErr_SetHandledException(handled < 0 ? Py_None : exit.at(handled).get());
     // What the frames don't hold has to go before the program goes on, as it would have.
     exit.registers.clear();
     exit.entry = nullptr;
@@ -163,6 +163,7 @@ Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
     switch (continuation.kind) {
         case PlanContinuation::Kind::Forward:
         case PlanContinuation::Kind::Next:
+        case PlanContinuation::Kind::Send:
             return result;
         case PlanContinuation::Kind::Drop:
             return Ref<>::share(Py_None);
@@ -188,27 +189,34 @@ PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, 
     }
 }
 
-Ref<> FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
+Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     const PlanFrame& state = exit.frames()[depth];
     const std::vector<PlanContinuation> continuations = state.continuations;
     std::vector<Ref<>> given;
     for (const PlanContinuation& continuation : continuations) given.push_back(exit.at(continuation.from));
-    Ref<> function = exit.at(state.function);
     Primed primed{&cache_, &exit, depth};
-    Ref<> result;
+    Result result;
     {
         Executing executing(thread_, frame_, code_[at_].offset);
-        result = Ref<>::steal(
-            cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function.get()), handle_primed, &primed));
+        if (state.generator >= 0) {
+            Ref<> generator = exit.at(state.generator);
+            PyObject* value = nullptr;
+            PySendResult how = cpython::send_with_hook(generator.get(), Py_None, /*is_primed=*/true, handle_primed, &primed, &value);
+            result = {Ref<>::steal(value), how == PYGEN_RETURN};
+        } else {
+            Ref<> function = exit.at(state.function);
+            auto* real = reinterpret_cast<PyFunctionObject*>(function.get());
+            result.value = Ref<>::steal(cpython::call_primed(real, handle_primed, &primed));
+        }
     }
-    if (!result) {
+    if (!result.value) {
         bool ends_iteration = !continuations.empty() && continuations.front().kind == PlanContinuation::Kind::Next;
         if (!ends_iteration || !PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
         PyErr_Clear();
-        return nullptr;
+        return {};
     }
     for (std::size_t i = 0; i < continuations.size(); ++i)
-        result = apply(continuations[i], std::move(given[i]), std::move(result));
+        result.value = apply(continuations[i], std::move(given[i]), std::move(result.value));
     return result;
 }
 
@@ -230,7 +238,7 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
 
 PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {
     auto* self = static_cast<FrameRun*>(context);
-    return cpython::send_with_hook(generator, value, handle_generator, &self->cache_, result);
+    return cpython::send_with_hook(generator, value, /*is_primed=*/false, handle_generator, &self->cache_, result);
 }
 
 // --- the end of an instruction

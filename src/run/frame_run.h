@@ -37,8 +37,8 @@ class FrameRun {
     Stepped finish_exit(Exit& exit, std::size_t depth);
     void fill(Exit& exit, const PlanFrame& state);
     Stepped step_for_real();
-    /// The result of the frame above; empty at the end of an iteration. Throws PythonError.
-    Ref<> run_frame_above(Exit& exit, std::size_t depth);
+    /// The result of the frame above. Throws PythonError.
+    Result run_frame_above(Exit& exit, std::size_t depth);
     /// Takes an instruction's end over; true if the frame was left.
     bool take(const Stepped& stepped, PyObject** answer);
     PyObject* leave();

@@ -395,7 +395,7 @@ GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
 
 Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
     bool was_finished = generator->finished;
-    Value* item = co_await tracer.push_generator(generator, sent);
+    Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (!was_finished && generator->returned != nullptr && generator->returned->object() != Py_None)
@@ -422,7 +422,8 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
     if (exception->kind != Kind::Exception)
         tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
                                           std::string(exception->type()->tp_name));
-    Value* item = co_await tracer.throw_into_generator(generator, exception);
+    Value* item =
+        co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (generator->returned != nullptr && generator->returned->object() != Py_None)
