@@ -115,6 +115,7 @@ Interpreter::End Interpreter::run() {
             build_return();
             return End::Returned;
         } catch (const Break& reason) {
+            if (!reason.can_exit) throw;
             record_break(reason);
             roll_back();
         }

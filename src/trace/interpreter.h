@@ -131,6 +131,8 @@ class Interpreter final : public Tracer {
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    bool is_protected(const TensorValue* tensor) const;
+    static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
