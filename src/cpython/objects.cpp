@@ -90,6 +90,24 @@ Borrowed<> closure_of(PyFunctionObject* function) {
     return function->func_closure;
 }
 
+PyTypeObject* deque_class() {
+    static PyTypeObject* const type = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("_collections"));
+        return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module.get(), "deque") : nullptr);
+    }();
+    return type;
+}
+
+Py_ssize_t deque_length(PyObject* deque) {
+    return deque_class()->tp_as_sequence->sq_length(deque);
+}
+
+Borrowed<> deque_item(PyObject* deque, Py_ssize_t index) {
+    if (index >= deque_length(deque)) return nullptr;
+    // The deque holds it too.
+    return Ref<>::steal(deque_class()->tp_as_sequence->sq_item(deque, index)).get();
+}
+
 Borrowed<> cell_contents(PyObject* cell) {
     return PyCell_GET(cell);
 }

@@ -40,6 +40,11 @@ Borrowed<> keyword_defaults_of(PyFunctionObject* function);
 /// A tuple of cells, or null.
 Borrowed<> closure_of(PyFunctionObject* function);
 
+/// `collections.deque` objects. An item beyond the end is null.
+PyTypeObject* deque_class();
+Py_ssize_t deque_length(PyObject* deque);
+Borrowed<> deque_item(PyObject* deque, Py_ssize_t index);
+
 /// Null if the cell is empty.
 Borrowed<> cell_contents(PyObject* cell);
 

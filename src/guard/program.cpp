@@ -192,6 +192,10 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (!PyList_Check(from)) goto failed;
                 if (step->number < PyList_GET_SIZE(from)) found = PyList_GET_ITEM(from, step->number);
                 break;
+            case StepOp::DequeItem:
+                if (!PyObject_TypeCheck(from, cpython::deque_class())) goto failed;
+                found = cpython::deque_item(from, step->number);
+                break;
             case StepOp::StringItem:
                 found = from != nullptr ? look_up(from, step->object)
                                         : cpython::instance_attribute(values[step->number], step->object).get();
@@ -299,6 +303,11 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::ListLength:
                 if (!PyList_Check(from) || PyList_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::DequeLength:
+                if (!PyObject_TypeCheck(from, cpython::deque_class()) ||
+                    cpython::deque_length(from) != step->number)
+                    goto failed;
                 continue;
             case StepOp::DictLength:
                 if (PyDict_GET_SIZE(from) != step->number) goto failed;

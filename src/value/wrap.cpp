@@ -7,6 +7,7 @@
 #include "value/builtin.h"
 #include "value/class.h"
 #include "value/constant.h"
+#include "value/deque.h"
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
@@ -89,6 +90,11 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         auto* set = tracer.make<SetValue>(type);
         set->outside = object;
         return set;
+    }
+    if (PyObject_TypeCheck(object, deque_class())) {
+        auto* deque = tracer.make<DequeValue>(type);
+        deque->outside = object;
+        return deque;
     }
     if (type == &PyCell_Type) {
         auto* cell = tracer.make<CellValue>();
