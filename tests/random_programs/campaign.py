@@ -1,7 +1,7 @@
 """Many programs in several processes. A process that dies or hangs is a finding, and the work goes on behind it."""
 
-import os
 import queue
+import re
 import resource
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 from .check import Difference, Invalid, Summary, check
 from .program import generate
-from .shrink import shrunk, symptom
+from .shrink import shrunk
 
 PATIENCE = 60  # seconds for one program
 MEMORY = 16 << 30
@@ -34,7 +34,9 @@ class Totals:
 
 
 def backends(seed: int) -> list[str]:
-    return ["eager", "aot_eager"] if seed % AOT_EVERY == 7 else ["eager"]
+    """aot_autograd leaves out random numbers that nobody uses, so those after them differ."""
+    takes_part = seed % AOT_EVERY == 7 and not re.search("rand|dropout|seed", generate(seed))
+    return ["eager", "aot_eager"] if takes_part else ["eager"]
 
 
 def run_seeds(seeds: range, step: int = 1) -> Totals:
@@ -166,4 +168,4 @@ def as_file(finding: Finding, seconds: float, name: str = "failing.py") -> str:
     )
 
 
-__all__ = ["Finding", "Totals", "as_file", "os", "run_campaign", "run_seeds", "symptom", "work"]
+__all__ = ["Finding", "Totals", "as_file", "run_campaign", "run_seeds", "work"]
