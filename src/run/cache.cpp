@@ -55,7 +55,8 @@ namespace {
 /// The instance whose method a frame executes, if it is one that can be referred to weakly; borrowed.
 PyObject* instance_of(cpython::Frame* frame) {
     PyCodeObject* code = cpython::code_of(frame);
-    PyObject* first = code->co_argcount > 0 ? cpython::slots(frame)[0] : nullptr;
+    if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
+    PyObject* first = cpython::slots(frame)[0];
     if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
     if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE)) return nullptr;
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
@@ -71,17 +72,21 @@ bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
     // However many instances there are, look-up is a walk over all of them.
     constexpr std::size_t kMostInstances = 32;
     auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
+    PyObject* instance = instance_of(frame);
+    auto is_there = [&] {
+        std::size_t competing = 0;
+        for (const auto& entry : point.entries)
+            competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+        return competing < bound && point.entries.size() < bound * kMostInstances;
+    };
+    if (is_there()) return true;
     std::vector<std::shared_ptr<Entry>> forgotten;  // to go when the list is whole again
     std::erase_if(point.entries, [&](const std::shared_ptr<Entry>& entry) {
         bool is_gone = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) == Py_None;
         if (is_gone) forgotten.push_back(entry);
         return is_gone;
     });
-    PyObject* instance = instance_of(frame);
-    std::size_t competing = 0;
-    for (const auto& entry : point.entries)
-        competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
-    return competing < bound && point.entries.size() < bound * kMostInstances;
+    return is_there();
 }
 
 std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
