@@ -26,4 +26,7 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
 /// short.
 PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context);
 
+/// Calls the function with `None` for every parameter: for generators, whose call runs nothing of them.
+PyObject* call_with_placeholders(PyFunctionObject* function);
+
 }  // namespace stator::cpython

@@ -1,6 +1,7 @@
 /// Versions and parts of objects, for the tests of the `cpython` room.
 #include <initializer_list>
 
+#include "cpython/deques.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
 #include "module/bind_frames.h"
@@ -56,6 +57,12 @@ PyObject* parts(PyObject*, PyObject* object) {
         return made;
     };
     auto as_object = [](PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); };
+    if (cpython::is_deque(object)) {
+        PyObject* made = PyTuple_New(cpython::deque_length(object));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); ++i)
+            PyTuple_SET_ITEM(made, i, or_none(cpython::deque_item(object, i)));
+        return made;
+    }
     if (PyRange_Check(object)) {
         auto range = cpython::range_parts(object);
         return tuple({range.start, range.stop, range.step, range.length});
