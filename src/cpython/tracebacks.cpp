@@ -1,5 +1,7 @@
 #include "cpython/tracebacks.h"
 
+#include <frameobject.h>
+
 #include "base/python_error.h"
 #include "cpython/frame_layout.h"
 

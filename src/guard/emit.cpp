@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "cpython/deques.h"
 #include "cpython/objects.h"
 #include "guard/build.h"
 #include "guard/set_entries.h"
@@ -74,10 +75,12 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             break;
         case Access::Item:
             STATOR_CHECK(source.number >= 0, "items are counted from the start");
-            STATOR_CHECK(source.parent->object != nullptr &&
-                             (PyTuple_Check(source.parent->object) || PyList_Check(source.parent->object)),
-                         "only tuples and lists have items by number");
-            step.op = PyTuple_Check(source.parent->object) ? StepOp::TupleItem : StepOp::ListItem;
+            STATOR_CHECK(source.parent->object != nullptr, "an item of nothing");
+            step.op = PyTuple_Check(source.parent->object)         ? StepOp::TupleItem
+                      : cpython::is_deque(source.parent->object) ? StepOp::DequeItem
+                                                                 : StepOp::ListItem;
+            STATOR_CHECK(step.op != StepOp::ListItem || PyList_Check(source.parent->object),
+                         "only tuples, lists and deques have items by number");
             break;
         case Access::DictItem:
             step.op = PyUnicode_CheckExact(source.key) ? StepOp::StringItem
@@ -165,8 +168,10 @@ void GuardBuilder::emit_check(std::int32_t index) {
                 step.op = StepOp::DictLength;
             else if (PyAnySet_Check(seen))
                 step.op = StepOp::SetLength;
+            else if (cpython::is_deque(seen))
+                step.op = StepOp::DequeLength;
             else
-                STATOR_CHECK(false, "a length guard needs a tuple, list, dict or set");
+                STATOR_CHECK(false, "a length guard needs a tuple, list, dict, set or deque");
             break;
         }
         case GuardKind::HasNoKey:

@@ -29,6 +29,8 @@ const char* name_of(StepOp op) {
             return "tuple item";
         case StepOp::ListItem:
             return "list item";
+        case StepOp::DequeItem:
+            return "deque item";
         case StepOp::StringItem:
             return "item";
         case StepOp::ConstantItem:
@@ -79,6 +81,8 @@ const char* name_of(StepOp op) {
             return "dict length";
         case StepOp::SetLength:
             return "set length";
+        case StepOp::DequeLength:
+            return "deque length";
         case StepOp::NoStringKey:
             return "no key";
         case StepOp::NoConstantKey:

@@ -1,6 +1,7 @@
 #include "guard/program.h"
 
 #include "base/check.h"
+#include "cpython/deques.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
 #include "guard/constants.h"
@@ -186,6 +187,10 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (!PyList_Check(from)) goto failed;
                 if (step->number < PyList_GET_SIZE(from)) found = PyList_GET_ITEM(from, step->number);
                 break;
+            case StepOp::DequeItem:
+                if (!cpython::is_deque(from)) goto failed;
+                found = cpython::deque_item(from, step->number);
+                break;
             case StepOp::StringItem:
                 found = from != nullptr ? look_up(from, step->object)
                                         : cpython::instance_attribute(values[step->number], step->object).get();
@@ -299,6 +304,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::SetLength:
                 if (!PyAnySet_Check(from) || PySet_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::DequeLength:
+                if (!cpython::is_deque(from) || cpython::deque_length(from) != step->number) goto failed;
                 continue;
             case StepOp::NoStringKey:
                 if (from != nullptr ? look_up(from, step->object) != nullptr

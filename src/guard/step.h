@@ -21,6 +21,7 @@ enum class StepOp : std::uint8_t {
     KeywordDefault,  // keyword-only default `object` of the function `from`
     TupleItem,       // item `number` of the tuple `from`
     ListItem,        // item `number` of the list `from`
+    DequeItem,       // item `number` of the deque `from`
     StringItem,    // of the dict `from`, by the exact str `object`; where `from` is empty, of the instance in `number`
     ConstantItem,  // of the dict `from`, by the constant `object`; after SafeKeys
     IdentityItem,  // of the dict `from`, by the key that is `object`
@@ -52,6 +53,7 @@ enum class StepOp : std::uint8_t {
     ListLength,
     DictLength,
     SetLength,
+    DequeLength,
     NoStringKey,    // as StringItem, nothing found
     NoConstantKey,  // as ConstantItem, nothing found
     NoIdentityKey,  // as IdentityItem, nothing found

@@ -221,9 +221,10 @@ bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
 
 }  // namespace
 
-void Interpreter::check_given_up_generators() {
+void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
     for (GeneratorValue* generator : generators_) {
         if (!generator->started || generator->finished || generator->frame == nullptr) continue;
+        if (plan.known(generator) >= 0) continue;
         auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
         if (leaves_quietly(*frame.code, frame.at)) continue;
         throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
@@ -232,9 +233,9 @@ void Interpreter::check_given_up_generators() {
 }
 
 void Interpreter::build_plan() {
-    check_given_up_generators();
     PlanBuilder plan;
     int returned = result_->rebuild(plan);
+    check_given_up_generators(plan);
     plan.add(PlanOp::Return, {returned});
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())

@@ -104,6 +104,7 @@ class Interpreter final : public Tracer {
     void step_until_interrupted();
     void deliver(Value* value);
     void unwind(Value* exception);
+    void note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception);
     BytecodeFrame* new_frame(FunctionValue* function);
     void pop_frame();
     Outcome throw_here(GeneratorValue* generator, Value* exception);
@@ -118,8 +119,9 @@ class Interpreter final : public Tracer {
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
     void build_plan();
-    /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
-    void check_given_up_generators();
+    /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
+    /// those when it goes.
+    void check_given_up_generators(const PlanBuilder& plan);
 
     std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
     std::vector<Activation*> frames_;

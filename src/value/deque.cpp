@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/deques.h"
 #include "effect/plan.h"
 #include "value/identity.h"
 #include "value/index.h"
@@ -110,6 +111,22 @@ std::size_t DequeValue::position(Tracer& tracer, Value* index) {
     return static_cast<std::size_t>(*at);
 }
 
+void DequeValue::realize(Tracer& tracer) {
+    ObjectValue::realize(tracer);
+    Ref<> most = checked(PyObject_GenericGetAttr(outside, interned("maxlen")));
+    tracer.realize(tracer.outside(
+        tracer.provenance().child(source, Access::Member, interned("maxlen"), 0, most), tracer.keep(most)));
+    longest = most.get() == Py_None ? -1 : PyLong_AsSsize_t(most.get());
+    Py_ssize_t size = cpython::deque_length(outside);
+    tracer.guard({.kind = GuardKind::Length, .source = source, .number = size});
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        PyObject* item = cpython::deque_item(outside, i);
+        items.push_back(tracer.outside(
+            tracer.provenance().child(source, Access::Item, nullptr, static_cast<int>(i), item), item));
+    }
+    tracer.on_undo([this] { items.clear(); });
+}
+
 Outcome DequeValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("maxlen")) return longest < 0 ? tracer.none() : tracer.integer(longest);
     return ObjectValue::get_attribute(tracer, name);
@@ -196,14 +213,17 @@ Py_hash_t DequeValue::hash(Tracer& tracer) {
 
 int DequeValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (class_ != deque_class())
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+    if (source != nullptr) return rebuild_outside(plan, this);
+    static PyObject* const initialise = method_of_class(deque_class(), "__init__");
+    static PyObject* const append_item = method_of_class(deque_class(), "append");
     int to = plan.reserve(this);
-    std::vector<std::int32_t> from{plan.add(PlanOp::List)};
-    if (longest >= 0) from.push_back(plan.constant(checked(PyLong_FromSsize_t(longest))));
-    plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
-    Ref<> append = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(class_), "append"));
-    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append);
+    Filling filling(plan, this);
+    plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+    if (longest >= 0)
+        plan.add(PlanOp::Call, {to, plan.add(PlanOp::Tuple), plan.constant(checked(PyLong_FromSsize_t(longest)))},
+                 initialise);
+    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append_item);
+    rebuild_attributes(plan, to, this);
     return to;
 }
 
@@ -220,10 +240,14 @@ Outcome DequeIterator::next(Tracer& tracer) {
 
 int DequeIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
+    // One that will complain of a change can't be had otherwise than by changing the deque.
+    if (deque->changes != changes_) return IteratorValue::rebuild(plan);
+    expect_complete(plan, deque, this);
     int over = deque->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));
-    for (std::size_t i = 0; i < taken; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    plan.add_to(to, PlanOp::Call, {over}, method_of_class(deque_class(), reversed ? "__reversed__" : "__iter__"));
+    rebuild_steps(plan, to, taken);
     return to;
 }
 

@@ -1,4 +1,4 @@
-/// `collections.deque`, made in the trace.
+/// `collections.deque`, made in the trace or from outside.
 #pragma once
 
 #include <vector>
@@ -23,6 +23,7 @@ struct DequeValue final : ObjectValue {
     /// A position within the items; raises IndexError.
     std::size_t position(Tracer& tracer, Value* index);
 
+    void realize(Tracer& tracer) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     void set_item(Tracer& tracer, Value* key, Value* value) override;

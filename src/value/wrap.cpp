@@ -1,12 +1,14 @@
 /// From objects to values.
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/deques.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "value/builtin.h"
 #include "value/class.h"
 #include "value/constant.h"
+#include "value/deque.h"
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
@@ -89,6 +91,11 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         auto* set = tracer.make<SetValue>(type);
         set->outside = object;
         return set;
+    }
+    if (cpython::is_deque(object)) {
+        auto* deque = tracer.make<DequeValue>(type);
+        deque->outside = object;
+        return deque;
     }
     if (type == &PyCell_Type) {
         auto* cell = tracer.make<CellValue>();

@@ -222,7 +222,7 @@ def test_owns_what_it_holds() -> None:
 
     def function(thing):
         for each in [thing]:
-            yield each
+            yield each, thing
 
     thing = Thing()
     original = function(thing)
