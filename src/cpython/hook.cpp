@@ -116,19 +116,45 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
     return call(waiting, callable, arguments, count_and_flags, keyword_names);
 }
 
+namespace {
+
+/// The arguments of a call that binds every parameter to `None`.
+struct Placeholders {
+    std::vector<PyObject*> values;
+    Ref<> keyword_names;
+    std::size_t count_and_flags = 0;
+
+    /// False with an exception if memory is short.
+    bool prepare(PyCodeObject* code) {
+        if (code->co_kwonlyargcount > 0) {
+            // The names of parameters come first among all variables.
+            keyword_names = Ref<>::steal(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
+                                                          code->co_argcount + code->co_kwonlyargcount));
+            if (!keyword_names) return false;
+        }
+        values.assign(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+        count_and_flags = static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+        return true;
+    }
+    PyObject* const* arguments() const { return values.data() + 1; }
+};
+
+}  // namespace
+
 PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context) {
     PyCodeObject* code = code_of(function);
-    Ref<> keyword_names;
-    if (code->co_kwonlyargcount > 0) {
-        // The names of parameters come first among all variables.
-        keyword_names = Ref<>::steal(
-            PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
-        if (!keyword_names) return nullptr;
-    }
-    std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+    Placeholders placeholders;
+    if (!placeholders.prepare(code)) return nullptr;
     Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/true};
-    return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.data() + 1,
-                static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names.get());
+    return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.arguments(), placeholders.count_and_flags,
+                placeholders.keyword_names.get());
+}
+
+PyObject* call_with_placeholders(PyFunctionObject* function) {
+    Placeholders placeholders;
+    if (!placeholders.prepare(code_of(function))) return nullptr;
+    return PyObject_Vectorcall(reinterpret_cast<PyObject*>(function), placeholders.arguments(),
+                               placeholders.count_and_flags, placeholders.keyword_names.get());
 }
 
 PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,

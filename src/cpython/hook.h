@@ -26,6 +26,9 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
 /// short.
 PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context);
 
+/// Calls the function with `None` for every parameter: for generators, whose call runs nothing of them.
+PyObject* call_with_placeholders(PyFunctionObject* function);
+
 /// `generator.send(value)` with the handler in the interpreter's place: the handler gets the generator's frame with the
 /// value on its stack, and has to leave it by CPython's own YIELD_VALUE, RETURN_VALUE or an exception. Where somebody
 /// watches the execution, the interpreter runs it, unless the frame `is_primed`: to be filled by the handler.

@@ -42,6 +42,9 @@ Borrowed<> closure_of(PyFunctionObject* function);
 
 /// `collections.deque` objects. An item beyond the end is null.
 PyTypeObject* deque_class();
+inline bool is_deque(PyObject* object) {
+    return PyObject_TypeCheck(object, deque_class());
+}
 Py_ssize_t deque_length(PyObject* deque);
 Borrowed<> deque_item(PyObject* deque, Py_ssize_t index);
 

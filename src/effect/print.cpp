@@ -38,6 +38,13 @@ std::string function(const PlanStep& step) {
     return text;
 }
 
+std::string generator_state(const PlanStep& step) {
+    std::string text = name(step.from[0]) + " holds (";
+    for (std::size_t i = 2; i < step.from.size(); ++i) text += (i == 2 ? "" : ", ") + name(step.from[i]);
+    text += step.number < 0 ? ") and did not start" : ") and waits at " + std::to_string(step.number);
+    return step.from[1] < 0 ? text : text + " handling " + name(step.from[1]);
+}
+
 std::string callee(PyObject* object) {
     return PyType_Check(object) ? type_name(reinterpret_cast<PyTypeObject*>(object)) : short_repr(object);
 }
@@ -78,6 +85,22 @@ std::string print(const PlanStep& step) {
             return to + "method" + list_of(step);
         case PlanOp::Call:
             return to + "call " + callee(step.object) + list_of(step);
+        case PlanOp::CallNamed:
+            return to + "call " + callee(step.object) + list_of(step) + " with keywords in the last";
+        case PlanOp::Frame:
+        case PlanOp::EnteredFrame:
+            return to + (step.op == PlanOp::Frame ? "frame of " : "the frame of ") +
+                   std::string(utf8(reinterpret_cast<PyCodeObject*>(step.object)->co_qualname)) + " at " +
+                   std::to_string(step.number);
+        case PlanOp::Traceback:
+            return to + "traceback of " + from(0) + " at " + std::to_string(step.number) +
+                   (step.from[1] < 0 ? "" : ", then " + from(1));
+        case PlanOp::Generator:
+            return to + "generator of " + from(0);
+        case PlanOp::FillGenerator:
+            return generator_state(step);
+        case PlanOp::EndGenerator:
+            return from(0) + " has ended";
         case PlanOp::SetAttribute:
             return assignment(from(0) + "." + std::string(utf8(step.object)), 1);
         case PlanOp::SetItem:

@@ -30,7 +30,7 @@ bool holds_key_itself(const Source& source) {
 StepOp item_step(PyObject* container) {
     if (PyTuple_Check(container)) return StepOp::TupleItem;
     if (PyList_Check(container)) return StepOp::ListItem;
-    STATOR_CHECK(PyObject_TypeCheck(container, cpython::deque_class()),
+    STATOR_CHECK(cpython::is_deque(container),
                  "only tuples, lists and deques have items by number");
     return StepOp::DequeItem;
 }

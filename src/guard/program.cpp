@@ -193,7 +193,7 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (step->number < PyList_GET_SIZE(from)) found = PyList_GET_ITEM(from, step->number);
                 break;
             case StepOp::DequeItem:
-                if (!PyObject_TypeCheck(from, cpython::deque_class())) goto failed;
+                if (!cpython::is_deque(from)) goto failed;
                 found = cpython::deque_item(from, step->number);
                 break;
             case StepOp::StringItem:
@@ -304,16 +304,14 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::ListLength:
                 if (!PyList_Check(from) || PyList_GET_SIZE(from) != step->number) goto failed;
                 continue;
-            case StepOp::DequeLength:
-                if (!PyObject_TypeCheck(from, cpython::deque_class()) ||
-                    cpython::deque_length(from) != step->number)
-                    goto failed;
-                continue;
             case StepOp::DictLength:
                 if (PyDict_GET_SIZE(from) != step->number) goto failed;
                 continue;
             case StepOp::SetLength:
                 if (!PyAnySet_Check(from) || PySet_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::DequeLength:
+                if (!cpython::is_deque(from) || cpython::deque_length(from) != step->number) goto failed;
                 continue;
             case StepOp::NoStringKey:
                 if (from != nullptr ? look_up(from, step->object) != nullptr

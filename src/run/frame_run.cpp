@@ -60,7 +60,7 @@ bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
     Exit exit{entry, {}};
     Ref<> value;
     try {
-        value = stator::run_entry(*entry, &exit.registers);
+        value = stator::run_entry(*entry, thread_, frame_, &exit.registers);
     } catch (const PythonError&) {
         // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
         if (!entry->has_effects && PyErr_ExceptionMatches(PyExc_Exception)) {

@@ -31,9 +31,10 @@ bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
 
 }  // namespace
 
-void Interpreter::check_given_up_generators() {
+void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
     for (GeneratorValue* generator : generators_) {
         if (!generator->started || generator->finished || generator->frame == nullptr) continue;
+        if (plan.known(generator) >= 0) continue;
         auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
         if (leaves_quietly(*frame.code, frame.at)) continue;
         throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
@@ -53,10 +54,10 @@ void Interpreter::finish_plan(PlanBuilder plan) {
 }
 
 void Interpreter::build_return() {
-    check_given_up_generators();
     PlanBuilder plan;
     replay_effects(plan);
     int returned = result_->rebuild(plan);
+    check_given_up_generators(plan);
     rebuild_modes(plan, /*is_return=*/true);
     plan.add(PlanOp::Return, {returned});
     finish_plan(std::move(plan));

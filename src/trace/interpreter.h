@@ -122,6 +122,7 @@ class Interpreter final : public Tracer {
     void enter_task(TaskFrame& frame);
     void deliver(Value* value);
     void unwind(Value* exception);
+    void note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception);
     BytecodeFrame* new_frame(FunctionValue* function);
     void pop_frame();
     Outcome throw_here(GeneratorValue* generator, Value* exception);
@@ -147,8 +148,9 @@ class Interpreter final : public Tracer {
     void replay_effects(PlanBuilder& plan);
     /// Sources of objects that the trace took for different ones, where one of them was changed.
     void add_distinct(std::vector<Source*>& sources) const;
-    /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
-    void check_given_up_generators();
+    /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
+    /// those when it goes.
+    void check_given_up_generators(const PlanBuilder& plan);
 
     std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
     std::vector<Activation*> frames_;

@@ -230,7 +230,10 @@ Outcome exception_to_repr(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome exception_with_traceback(Tracer& tracer, const Arguments& arguments) {
-    return exception_of(tracer, arguments);
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "with_traceback", arguments, {"self", "tb"}, 2, 2);
+    exception->set_kept_attribute(tracer, interned("__traceback__"), bound[1]);
+    return exception;
 }
 
 Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {

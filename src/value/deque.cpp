@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "effect/plan.h"
 #include "value/changing.h"
 #include "value/constant.h"
@@ -221,14 +222,16 @@ Py_hash_t DequeValue::hash(Tracer& tracer) {
 int DequeValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
-    if (class_ != deque_class())
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+    static PyObject* const initialise = method_of_class(deque_class(), "__init__");
+    static PyObject* const append_item = method_of_class(deque_class(), "append");
     int to = plan.reserve(this);
-    std::vector<std::int32_t> from{plan.add(PlanOp::List)};
-    if (longest >= 0) from.push_back(plan.constant(checked(PyLong_FromSsize_t(longest))));
-    plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
-    Ref<> append = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(class_), "append"));
-    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append);
+    Filling filling(plan, this);
+    plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+    if (longest >= 0)
+        plan.add(PlanOp::Call, {to, plan.add(PlanOp::Tuple), plan.constant(checked(PyLong_FromSsize_t(longest)))},
+                 initialise);
+    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append_item);
+    rebuild_attributes(plan, to, this);
     return to;
 }
 
@@ -245,12 +248,14 @@ Outcome DequeIterator::next(Tracer& tracer) {
 
 int DequeIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    // Made anew, it would not notice that the deque has changed.
+    // One that will complain of a change can't be had otherwise than by changing the deque.
     if (deque->changes != changes_) return IteratorValue::rebuild(plan);
+    expect_complete(plan, deque, this);
     int over = deque->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));
-    for (std::size_t i = 0; i < taken; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    plan.add_to(to, PlanOp::Call, {over}, method_of_class(deque_class(), reversed ? "__reversed__" : "__iter__"));
+    rebuild_steps(plan, to, taken);
     return to;
 }
 

@@ -1,4 +1,4 @@
-/// `collections.deque`.
+/// `collections.deque`, made in the trace or from outside.
 #pragma once
 
 #include <vector>

@@ -398,9 +398,18 @@ Outcome MethodValue::compare(Tracer& tracer, Comparison op, Value* other) {
 int MethodValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return plan.fetch(source);
-    if (function->kind == Kind::Builtin) return Value::rebuild(plan);
+    int of = function->rebuild(plan), bound_to = self->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Method, {function->rebuild(plan), self->rebuild(plan)});
+    PyObject* descriptor = function->kind == Kind::Builtin ? function->object() : nullptr;
+    if (descriptor == nullptr || Py_TYPE(descriptor)->tp_descr_get == nullptr) {
+        plan.add_to(to, PlanOp::Method, {of, bound_to});
+        return to;
+    }
+    // C methods are bound by their descriptor: one of a class to the class, behind the instance that it does without.
+    std::vector<std::int32_t> from{of, bound_to};
+    if (Py_IS_TYPE(descriptor, &PyClassMethodDescr_Type)) from.insert(from.begin() + 1, plan.constant(Py_None));
+    plan.add_to(to, PlanOp::Call, std::move(from), method_of_class(Py_TYPE(descriptor), "__get__"));
     return to;
 }
 

@@ -426,10 +426,27 @@ int SetValue::rebuild(PlanBuilder& plan) {
         plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
         for (std::int32_t element : elements) plan.add(PlanOp::Add, {to, element});
     } else {
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+        plan.add_to(to, PlanOp::Frozenset, std::move(elements), reinterpret_cast<PyObject*>(class_));
     }
     rebuild_attributes(plan, to, this);
     return to;
+}
+
+bool SetValue::keeps_order(const std::vector<Value*>& order) const {
+    if (real_ == nullptr || unknown_) return false;
+    // As the plan does it: in the order in which they came.
+    Ref<> again = checked(is_frozen() ? PyFrozenSet_New(nullptr) : PySet_New(nullptr));
+    for (const Table::Entry& entry : table.all())
+        if (entry.live) {
+            if (entry.key->object() == nullptr) return false;
+            checked(PySet_Add(again.get(), entry.key->object()));
+        }
+    Ref<> iterator = checked(PyObject_GetIter(again.get()));
+    for (Value* element : order) {
+        Ref<> item = Ref<>::steal(PyIter_Next(iterator.get()));
+        if (item.get() != element->object()) return false;
+    }
+    return true;
 }
 
 std::string SetValue::print() const {
@@ -461,7 +478,16 @@ int SetIterator::rebuild(PlanBuilder& plan) {
     if (set == nullptr) return rebuild_iterator(plan, this, plan.add(PlanOp::Set), 0);
     // Made anew, it would not notice that the set has changed.
     if (set->order_is_lost() || set->table.size() != elements.size()) return IteratorValue::rebuild(plan);
-    return rebuild_iterator(plan, this, set->rebuild(plan), position);
+    int over = set->rebuild(plan);
+    std::vector<std::int32_t> left;
+    bool is_known = set->source != nullptr || set->keeps_order(elements);
+    if (position > 0 && !is_known)
+        for (std::size_t i = position; i < elements.size(); ++i) left.push_back(elements[i]->rebuild(plan));
+    if (int known = plan.known(this); known >= 0) return known;
+    // Where the order goes by addresses, the first elements of the rebuilt set need not be those that were given: then
+    // over a set of those that were not.
+    if (position > 0 && !is_known) return rebuild_iterator(plan, this, plan.add(PlanOp::Set, std::move(left)), 0);
+    return rebuild_iterator(plan, this, over, position);
 }
 
 }  // namespace stator

@@ -91,7 +91,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         set->outside = object;
         return set;
     }
-    if (PyObject_TypeCheck(object, deque_class())) {
+    if (cpython::is_deque(object)) {
         auto* deque = tracer.make<DequeValue>(type);
         deque->outside = object;
         return deque;
