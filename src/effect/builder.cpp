@@ -194,7 +194,7 @@ Plan PlanBuilder::finish() && {
                      "a plan goes on after it returned");
     }
     for (const PlanFrame& frame : plan_.frames) check_frame(frame, filled);
-    find_shape(plan_);
+    if (plan_.handled_exception == PlanFrame::kUnchanged) find_shape(plan_);
     return std::move(plan_);
 }
 

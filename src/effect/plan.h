@@ -105,6 +105,8 @@ struct Plan {
 
     /// Where the plan does not return: the open frames, outermost first.
     std::vector<PlanFrame> frames;
+    /// Where it returns: the exception that is being handled from then on, as in `PlanFrame`.
+    std::int32_t handled_exception = PlanFrame::kUnchanged;
 };
 
 /// Builds a plan; values ask it for registers. A value is named by its address.
@@ -134,6 +136,7 @@ class PlanBuilder {
     int fetch(Source* source);
     /// The next frame that is open at the end; then nothing is returned.
     void add_frame(PlanFrame frame);
+    void set_handled_exception(std::int32_t from) { plan_.handled_exception = from; }
 
     /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
     /// end.

@@ -155,6 +155,7 @@ std::string print(const PlanFrame& frame) {
 std::string print(const Plan& plan) {
     std::string text = joined(
         plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
+    if (plan.handled_exception != PlanFrame::kUnchanged) text += "\nhandles " + name(plan.handled_exception);
     for (const PlanFrame& frame : plan.frames) text += (text.empty() ? "" : "\n") + print(frame);
     return text;
 }

@@ -107,7 +107,11 @@ class Executor {
 
     Ref<> run(std::vector<Ref<>>* registers) {
         for (const PlanStep& step : plan_.steps) {
-            if (step.op == PlanOp::Return) return registers_.take(step.from[0]);
+            if (step.op == PlanOp::Return) {
+                if (plan_.handled_exception != PlanFrame::kUnchanged)
+                    PyErr_SetHandledException(plan_.handled_exception < 0 ? Py_None : registers_[plan_.handled_exception]);
+                return registers_.take(step.from[0]);
+            }
             if (step.to >= 0)
                 registers_.fill(step.to, make(step));
             else

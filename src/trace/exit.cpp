@@ -53,12 +53,24 @@ void Interpreter::finish_plan(PlanBuilder plan) {
     plan_ = std::move(plan).finish();
 }
 
+namespace {
+
+/// What is handled, if that is not what was handled at the start.
+std::int32_t rebuild_handled(PlanBuilder& plan, Value* handled) {
+    if (handled == nullptr || (handled->source != nullptr && handled->source->access == Access::HandledException))
+        return PlanFrame::kUnchanged;
+    return handled->object() == Py_None ? -1 : handled->rebuild(plan);
+}
+
+}  // namespace
+
 void Interpreter::build_return() {
     PlanBuilder plan;
     replay_effects(plan);
     int returned = result_->rebuild(plan);
     check_given_up_generators(plan);
     rebuild_modes(plan, /*is_return=*/true);
+    plan.set_handled_exception(rebuild_handled(plan, handled_exception_));
     plan.add(PlanOp::Return, {returned});
     finish_plan(std::move(plan));
 }
@@ -121,13 +133,6 @@ PlanContinuation::Kind plan_kind(Continuation::Kind kind) {
 bool is_unchanged(const Value* value, int slot) {
     return value != nullptr && value->source != nullptr && value->source->access == Access::Slot &&
            value->source->number == slot;
-}
-
-/// What is handled, if that is not what was handled at the start.
-std::int32_t rebuild_handled(PlanBuilder& plan, Value* handled) {
-    if (handled == nullptr || (handled->source != nullptr && handled->source->access == Access::HandledException))
-        return PlanFrame::kUnchanged;
-    return handled->object() == Py_None ? -1 : handled->rebuild(plan);
 }
 
 }  // namespace
