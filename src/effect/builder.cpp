@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/python_error.h"
 #include "effect/plan.h"
 
 namespace stator {
@@ -41,6 +42,8 @@ Reads reads_of(PlanOp op) {
             return {2, 2, 1};
         case PlanOp::SetItem:
             return {3, 3, 2};
+        case PlanOp::Arithmetic:
+            return {1, 2, 2};
         case PlanOp::FillGenerator:
             return {2, kAny, 1};
         case PlanOp::CallNamed:
@@ -160,6 +163,22 @@ int PlanBuilder::fetch(Source* source) {
     int to = reserve(source);
     add_to(to, PlanOp::Fetch, {}, nullptr, static_cast<int>(fetched_.size()));
     fetched_.push_back(source);
+    return to;
+}
+
+int PlanBuilder::arithmetic(const Expression& expression) {
+    if (expression.op == Expression::Op::Source) return fetch(expression.source);
+    if (int found = known(&expression); found >= 0) return found;
+    std::vector<std::int32_t> from;
+    for (const Expression* operand : {expression.left, expression.right})
+        if (operand != nullptr) from.push_back(arithmetic(*operand));
+    int to = reserve(&expression);
+    if (expression.op == Expression::Op::Constant) {
+        Ref<> number = checked(PyLong_FromLongLong(expression.constant));
+        add_to(to, PlanOp::Constant, {}, number.get());
+    } else {
+        add_to(to, PlanOp::Arithmetic, std::move(from), nullptr, static_cast<int>(expression.op));
+    }
     return to;
 }
 

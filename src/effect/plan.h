@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/ref.h"
+#include "source/expression.h"
 #include "source/source.h"
 
 namespace stator {
@@ -36,6 +37,7 @@ enum class PlanOp : std::uint8_t {
     Traceback,  // to = traceback entry: offset `number` in the frame object from[0], then the entry from[1] (-1: none)
     Call,       // to = object(*from): constructors of builtin classes that have no side effects
     CallNamed,  // to = object(*from, **last), the last of `from` being a dict: the same with keywords
+    Arithmetic,  // to = from[0] op from[1] of exact ints, where op is `number`, an Expression::Op
     SetAttribute,  // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
                    // from[1] (-1: delete)
     SetItem,       // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
@@ -134,6 +136,8 @@ class PlanBuilder {
     int output(const void* node);
     /// What a source leads to at the time of the guards.
     int fetch(Source* source);
+    /// The int that an expression comes to; the same expression twice is one object.
+    int arithmetic(const Expression& expression);
     /// The next frame that is open at the end; then nothing is returned.
     void add_frame(PlanFrame frame);
     void set_handled_exception(std::int32_t from) { plan_.handled_exception = from; }

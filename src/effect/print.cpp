@@ -101,6 +101,11 @@ std::string print(const PlanStep& step) {
             return generator_state(step);
         case PlanOp::EndGenerator:
             return from(0) + " has ended";
+        case PlanOp::Arithmetic: {
+            auto op = static_cast<Expression::Op>(step.number);
+            if (!takes_two(op)) return to + symbol(op) + from(0);
+            return to + from(0) + " " + symbol(op) + " " + from(1);
+        }
         case PlanOp::SetAttribute:
             return assignment(from(0) + "." + std::string(utf8(step.object)), 1);
         case PlanOp::SetItem:

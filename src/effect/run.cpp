@@ -68,6 +68,41 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
     checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
 }
 
+/// Of exact ints, so that none of their operations runs anything of the program's.
+Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
+    using Op = Expression::Op;
+    switch (op) {
+        case Op::Add:
+            return checked(PyNumber_Add(left, right));
+        case Op::Subtract:
+            return checked(PyNumber_Subtract(left, right));
+        case Op::Multiply:
+            return checked(PyNumber_Multiply(left, right));
+        case Op::FloorDivide:
+            return checked(PyNumber_FloorDivide(left, right));
+        case Op::Remainder:
+            return checked(PyNumber_Remainder(left, right));
+        case Op::Power:
+            return checked(PyNumber_Power(left, right, Py_None));
+        case Op::LeftShift:
+            return checked(PyNumber_Lshift(left, right));
+        case Op::RightShift:
+            return checked(PyNumber_Rshift(left, right));
+        case Op::And:
+            return checked(PyNumber_And(left, right));
+        case Op::Or:
+            return checked(PyNumber_Or(left, right));
+        case Op::Xor:
+            return checked(PyNumber_Xor(left, right));
+        case Op::Negative:
+            return checked(PyNumber_Negative(left));
+        case Op::Invert:
+            return checked(PyNumber_Invert(left));
+        default:
+            STATOR_CHECK(false, "a plan computes ints, it does not compare them");
+    }
+}
+
 /// Registers in use while a plan runs: owned references, on the C stack where they are few.
 class Registers {
   public:
@@ -159,6 +194,9 @@ class Executor {
                 return make_instance(class_of(step), tuple_of(step));
             case PlanOp::Function:
                 return make_function(step);
+            case PlanOp::Arithmetic:
+                return compute(static_cast<Expression::Op>(step.number), from(step, 0),
+                               step.from.size() > 1 ? from(step, 1) : nullptr);
             case PlanOp::Cell:
                 return checked(PyCell_New(step.from.empty() ? nullptr : from(step, 0)));
             case PlanOp::Method:

@@ -208,6 +208,10 @@ void GuardBuilder::emit_check(std::int32_t index) {
             step.op = fact.kind == GuardKind::Same ? StepOp::Same : StepOp::Different;
             step.number = fact.other;
             break;
+        case GuardKind::Expression:
+            step.op = StepOp::Expression;
+            step.number = narrow(fact.number);
+            break;
     }
     emit(step, index);
 }

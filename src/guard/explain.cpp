@@ -103,6 +103,8 @@ const char* name_of(StepOp op) {
             return "same";
         case StepOp::Different:
             return "different";
+        case StepOp::Expression:
+            return "expression";
         case StepOp::AllDistinct:
             return "all distinct";
         case StepOp::Done:
@@ -163,7 +165,13 @@ std::string GuardProgram::State::print_place(std::int32_t place) const {
     return stator::print(chain.front());
 }
 
+std::string GuardProgram::State::print_expression(std::int64_t index) const {
+    return stator::print(expressions[static_cast<std::size_t>(index)],
+                         [this](const Term& term) { return print_place(term.place); });
+}
+
 std::string GuardProgram::State::print_fact(const Fact& fact) const {
+    if (fact.kind == GuardKind::Expression) return print_expression(fact.number);
     return guard_text(fact.kind, print_place(fact.place), fact.expected, fact.number,
                       fact.other < 0 ? "" : print_place(fact.other), fact.tensor < 0 ? nullptr : &tensors[fact.tensor]);
 }
@@ -237,6 +245,8 @@ std::string GuardProgram::State::explain_failure() const {
             return place + " is not " + print_place(fact.other) + ", was the same object";
         case GuardKind::Different:
             return place + " is " + print_place(fact.other) + ", was another object";
+        case GuardKind::Expression:
+            return print_expression(fact.number) + " is not true any more: " + place + " is " + short_repr(object);
         case GuardKind::Present:
         case GuardKind::Absent:
             break;

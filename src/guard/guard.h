@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "source/expression.h"
 #include "source/source.h"
 
 namespace stator {
@@ -23,6 +24,7 @@ enum class GuardKind : std::uint8_t {
     Tensor,     // the metadata of the tensor `expected`
     Same,       // the very object that `other` leads to
     Different,  // not the object that `other` leads to
+    Expression,  // ints for which `expression` is true; `source` is one of theirs
 };
 
 struct Guard {
@@ -31,6 +33,7 @@ struct Guard {
     PyObject* expected = nullptr;  // kept alive by the trace's arena, then by the program (of a tensor only its class)
     std::int64_t number = 0;
     Source* other = nullptr;
+    const Expression* expression = nullptr;
 };
 
 /// `L['x'] is a tuple of 3 items`.

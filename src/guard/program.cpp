@@ -138,6 +138,17 @@ void GuardProgram::State::enter_changed(Step* first, Step* enter) {
     if (enter->relied_on) quick.forget();
 }
 
+bool GuardProgram::State::holds(std::span<const Term> expression) const {
+    auto result = evaluate(expression, [this](const Term& term) -> std::optional<std::int64_t> {
+        PyObject* object = registers[term.place];
+        if (object == nullptr || !PyLong_CheckExact(object)) return std::nullopt;
+        int overflow = 0;
+        long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+        return overflow == 0 ? std::optional<std::int64_t>(value) : std::nullopt;
+    });
+    return result == 1;
+}
+
 template <bool kCounting>
 bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyObject* function, std::size_t* count) {
     PyObject** const values = registers.data();
@@ -342,6 +353,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Different:
                 if (from == values[step->number]) goto failed;
                 continue;
+            case StepOp::Expression:
+                if (!holds(expressions[step->number])) goto failed;
+                continue;
             case StepOp::AllDistinct:
                 if (!distinct->check(values)) goto failed;
                 continue;
@@ -402,6 +416,36 @@ std::span<PyObject* const> GuardProgram::fetched() const {
 
 std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
     return check(slots, function) ? "" : state_->explain_failure();
+}
+
+std::vector<std::string> GuardProgram::State::changed_integers(PyObject* const* slots, PyObject* function) {
+    std::vector<std::string> places;
+    drop_computed();
+    if (running > 0) return places;
+    InUse in_use(running);
+    // What changed is put up with, for the time of this walk, to find what else did.
+    std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
+    std::vector<Ref<>> held;
+    while (!execute<false>(steps.data(), slots, function, nullptr)) {
+        Step& step = steps[failed];
+        PyObject* object = step.from < 0 ? nullptr : registers[step.from];
+        if (step.op != StepOp::Constant || !PyLong_CheckExact(step.object) || !PyLong_CheckExact(object)) break;
+        places.push_back(print_place(step.from));
+        put_up_with.emplace_back(failed, step.object);
+        held.push_back(Ref<>::share(object));
+        step.object = object;
+    }
+    for (auto [index, expected] : put_up_with) steps[index].object = expected;
+    // Blocks have succeeded that would not have: nothing that they remember holds.
+    quick.forget();
+    for (Step& step : steps)
+        if (step.op >= StepOp::EnterDict && step.op <= StepOp::EnterClass && step.op != StepOp::LeaveDict)
+            step.object = nullptr;
+    return places;
+}
+
+std::vector<std::string> GuardProgram::changed_integers(PyObject* const* slots, PyObject* function) {
+    return state_->changed_integers(slots, function);
 }
 
 std::size_t GuardProgram::size() const {

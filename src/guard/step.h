@@ -64,6 +64,7 @@ enum class StepOp : std::uint8_t {
     Tensor,         // metadata `tensors[number]`
     Same,           // the object in register `number`
     Different,      // not the object in register `number`
+    Expression,     // `expressions[number]` is true
     AllDistinct,
     Done,
 };

@@ -89,6 +89,15 @@ bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
     return is_there();
 }
 
+void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
+    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
+    for (const auto& entry : point.entries) {
+        if (cpython::code_of(frame) != entry->code.get()) continue;
+        for (std::string& place : entry->guards.changed_integers(cpython::slots(frame), function))
+            dynamic_[cpython::code_of(frame)].changing.insert(std::move(place));
+    }
+}
+
 std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (!options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
@@ -100,6 +109,7 @@ std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame
     report.line = line_of(cpython::code_of(frame), at);
     if (report_listener != nullptr)
         for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
+    learn_changes(point, frame);
     try {
         entry = capture(frame, at, report);
     } catch (const std::exception& error) {
@@ -133,6 +143,7 @@ void EntryCache::clear() {
     std::unordered_map<Place, EntryPoint, HashPlace> inner;
     std::swap(start, start_);
     std::swap(inner, inner_);
+    dynamic_.clear();
 }
 
 std::vector<std::shared_ptr<Entry>> EntryCache::entries() const {

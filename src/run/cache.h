@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "run/entry.h"
+#include "source/dynamic.h"
 
 namespace stator {
 
@@ -59,11 +60,15 @@ class EntryCache {
     std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report);
     /// Whether there is room for one more; forgets the entries of instances that are gone.
     bool has_room(EntryPoint& point, cpython::Frame* frame);
+    /// Learns from entries that do not fit which ints change.
+    void learn_changes(const EntryPoint& point, cpython::Frame* frame);
     void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;
     EntryPoint start_;  // of the callable's own function
     std::unordered_map<Place, EntryPoint, HashPlace> inner_;
+    /// By the code of the frame; an address that comes again costs a capture at most.
+    std::unordered_map<PyCodeObject*, DynamicSources> dynamic_;
 };
 
 /// How many captures succeeded since the process began.

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/captured.h"
 #include "run/cache.h"
+#include "run/integers.h"
 #include "run/report.h"
 #include "torch/fake.h"
 #include "trace/interpreter.h"
@@ -114,7 +115,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     CollectorPaused paused;
     std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
     Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
-                            cpython::is_generator_frame(frame));
+                            cpython::is_generator_frame(frame), &dynamic_[code]);
     Interpreter::End end = interpreter.run();
     report.times.emplace_back("trace", watch.lap());
     if (end == Interpreter::End::Failed ||
@@ -151,8 +152,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         GraphModule module = make_graph_module(std::move(trace.graph));
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
+        describe_integers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
         entry->compiled = call_backend(options_, module.module.get(), inputs);
+        if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
+            // Each time there are fewer ints that are variables, so this ends.
+            for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));
+            return capture(frame, at, report);
+        }
         report.times.emplace_back("backend", watch.lap());
     }
     ++captures;

@@ -93,6 +93,9 @@ class Provenance {
 /// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.
 std::string print(const Source& source);
 
+/// The same whatever labels were given: what it is in another trace too.
+std::string path(const Source& source);
+
 /// The same as an identifier, which names the placeholder: `L_self_layers_0_`.
 std::string identifier(Source& source);
 

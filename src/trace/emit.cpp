@@ -3,6 +3,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
+#include "shape/integers.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -52,15 +53,16 @@ const graph::Location* Interpreter::current_location() {
 std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& arguments,
                                                        std::vector<graph::KeywordArgument>* keywords) {
     tensor_arguments_.clear();
+    integer_arguments_.clear();
     std::vector<graph::Argument> positional;
     positional.reserve(arguments.positional.size());
     for (Value* value : arguments.positional) {
-        realize(value);
+        if (value->kind != Kind::Constant) realize(value);  // a constant knows when it has to be
         positional.push_back(value->as_argument(*this));
     }
     keywords->reserve(arguments.keywords.size());
     for (const Keyword& keyword : arguments.keywords) {
-        realize(keyword.value);
+        if (keyword.value->kind != Kind::Constant) realize(keyword.value);
         keywords->push_back({keyword.name, keyword.value->as_argument(*this)});
     }
     return positional;
@@ -123,9 +125,12 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
     }
 }
 
-Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
+                         bool takes_any_integer) {
     std::vector<graph::KeywordArgument> keywords;
+    takes_any_integer_ = takes_any_integer;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
+    settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
     std::vector<TensorValue*> tensors;
     for (TensorValue* tensor : tensor_arguments_) {
@@ -163,6 +168,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     node->result = answer->result;
     node->has_effect = answer->has_effect();
     node->location = current_location();
+    note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
         on_undo([changed, before = changed->meta] { changed->meta = before; });
@@ -185,15 +191,18 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments);
+    return emit(graph::NodeKind::Function, function, arguments,
+                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments);
+    return emit(graph::NodeKind::Method, name, arguments,
+                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
+    takes_any_integer_ = false;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
@@ -214,13 +223,11 @@ void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
     emit_effect(function, arguments);
 }
 
-graph::Node* Interpreter::input(TensorValue* tensor) {
-    std::string name = identifier(*tensor->source);
+graph::Node* Interpreter::add_placeholder(Source* source) {
+    std::string name = identifier(*source);
     Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
     graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
-    node->result.kind = graph::Result::Kind::Tensor;
-    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
-    inputs_.push_back(tensor);
+    inputs_.push_back(source);
     input_nodes_.push_back(node);
     on_undo([this] {
         inputs_.pop_back();
@@ -229,16 +236,25 @@ graph::Node* Interpreter::input(TensorValue* tensor) {
     return node;
 }
 
+graph::Node* Interpreter::input(TensorValue* tensor) {
+    graph::Node* node = add_placeholder(tensor->source);
+    node->result.kind = graph::Result::Kind::Tensor;
+    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
+    return node;
+}
+
 Trace Interpreter::take_trace() {
     Trace trace;
     std::unordered_map<const graph::Node*, Source*> sources;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]->source);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
     for (graph::Node* node : graph_->nodes()) {
         if (!graph_->is_finished()) break;  // nothing was captured
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
-    trace.distinct = trace.inputs;
+    // Two ints may well be one object.
+    for (Source* source : trace.inputs)
+        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);

@@ -30,8 +30,9 @@ struct NullValue final : Value {
 }  // namespace
 
 Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
-                         std::size_t stack_depth, bool is_generator)
+                         std::size_t stack_depth, bool is_generator, const DynamicSources* dynamic)
     : entered_generator_(is_generator), modes_(torch_room::current_modes()), entry_modes_(modes_) {
+    dynamic_ = dynamic;
     null_ = make<NullValue>();
     // The last few calls up to the limit are CPython's: it knows exactly where the limit is.
     constexpr int kLeft = 20;

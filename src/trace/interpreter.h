@@ -43,7 +43,7 @@ class Interpreter final : public Tracer {
   public:
     /// For a real frame that is about to execute the instruction `at`, with its slots, and the stack behind them.
     Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
-                std::size_t stack_depth, bool is_generator);
+                std::size_t stack_depth, bool is_generator, const DynamicSources* dynamic = nullptr);
     ~Interpreter() override;
 
     /// How far the program was captured.
@@ -70,6 +70,8 @@ class Interpreter final : public Tracer {
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     Arena& graph_arena() override { return graph_->arena(); }
     graph::Node* input(TensorValue* tensor) override;
+    graph::Argument integer_argument(ConstantValue* value) override;
+    TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
@@ -131,13 +133,25 @@ class Interpreter final : public Tracer {
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
-    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
     bool is_protected(const TensorValue* tensor) const;
     static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
+    /// A new input of the graph; its result is left to the caller.
+    graph::Node* add_placeholder(Source* source);
+
+    // Ints that change between calls, in the graph: integers.cpp.
+    bool has_variables() const { return dynamic_ != nullptr && !dynamic_->changing.empty(); }
+    graph::Node* integer_node(const Expression& expression);
+    /// The ints that say where in its storage the result of a node begins; null if that is known.
+    const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
+    /// Before an operation that may need to know where its arguments begin: realizes those ints.
+    void settle_offsets(graph::NodeKind kind, Borrowed<> target);
+    void note_offset(graph::Node* node, bool is_view);
+
     /// The plan of a program that returned, and of one that goes on in the open frames.
     void build_return();
     void build_exit();
@@ -168,8 +182,11 @@ class Interpreter final : public Tracer {
     bool entered_generator_ = false;
     std::size_t depth_limit_ = 0;
     std::vector<Guard> guards_;
-    std::vector<TensorValue*> inputs_;
+    std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
+    std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
+    std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
+    std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
     torch_room::Modes modes_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.

@@ -15,6 +15,7 @@
 #include "value/registry.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
+#include "value/symbolic.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -56,7 +57,7 @@ int is_subclass_of(Tracer& tracer, PyTypeObject* type, PyTypeObject* of, const c
 }
 
 Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instance) {
-    tracer.realize(subject);
+    symbolic::realize_class(tracer, subject);
     tracer.realize(classes);
     const char* function = of_instance ? "isinstance" : "issubclass";
     const char* check_name = of_instance ? "__instancecheck__" : "__subclasscheck__";
@@ -104,7 +105,7 @@ Outcome builtin_issubclass(Tracer& tracer, const Arguments& arguments) {
 
 Outcome class_type(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is made by calling type()");
-    tracer.realize(arguments.positional[0]);
+    symbolic::realize_class(tracer, arguments.positional[0]);
     return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
 }
 

@@ -360,7 +360,7 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
     auto* argument = tracer.graph_arena().make<graph::Argument::Items>();
     argument->values.reserve(parts.size());
     for (Value* part : parts) {
-        tracer.realize(part);
+        if (part->kind != Kind::Constant) tracer.realize(part);  // a constant knows when it has to be
         argument->values.push_back(part->as_argument(tracer));
     }
     if (class_ != &PyTuple_Type && class_ != &PyList_Type) argument->type = class_;

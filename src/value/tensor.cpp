@@ -13,6 +13,7 @@
 #include "value/function.h"
 #include "value/iterator.h"
 #include "value/sequence.h"
+#include "value/symbolic.h"
 #include "value/tensor_attributes.h"
 #include "value/tracer.h"
 
@@ -108,11 +109,19 @@ PyObject* setitem_function() {
 }  // namespace
 
 Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
-    return tracer.emit_function(getitem_function(), Arguments::of(this, key));
+    auto [part, rest] = symbolic::select(tracer, this, key);
+    if (rest == nullptr) return part;
+    return tracer.emit_function(getitem_function(), Arguments::of(part, rest));
 }
 
 void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
-    tracer.emit_function(setitem_function(), Arguments::of(this, key, value));
+    if (!symbolic::is(value)) tracer.realize(value);
+    auto* tensor = cast<TensorValue>(value);
+    // What is written through a part makes the whole require a gradient, which only `[]` itself tells.
+    if (tensor != nullptr && tensor->meta->requires_grad && !meta->requires_grad) symbolic::realize_all(tracer, key);
+    auto [part, rest] = symbolic::select(tracer, this, key);
+    if (rest == nullptr) rest = tracer.constant(Py_Ellipsis);
+    tracer.emit_function(setitem_function(), Arguments::of(part, rest, value));
 }
 
 std::ptrdiff_t TensorValue::length(Tracer& tracer) {

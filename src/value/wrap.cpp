@@ -16,6 +16,7 @@
 #include "value/sequence.h"
 #include "value/set.h"
 #include "value/slice.h"
+#include "value/symbolic.h"
 #include "value/tensor.h"
 #include "value/tracer.h"
 
@@ -141,6 +142,8 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
     value->realized = false;
     source->value = value;
     on_undo([source] { source->value = nullptr; });
+    if (dynamic_ != nullptr && PyLong_CheckExact(object.get()) && dynamic_->contains(*source))
+        symbolic::make_variable(*this, static_cast<ConstantValue*>(value));
     if (has_identity(value)) {
         by_identity_.emplace(object.get(), value);
         on_undo([this, key = object.get()] { by_identity_.erase(key); });
