@@ -237,12 +237,13 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = computed[step->number].get();
                 break;
             case StepOp::MethodSelf:
-                if (!PyMethod_Check(from)) goto failed;
-                found = PyMethod_GET_SELF(from);
+                if (PyMethod_Check(from))
+                    found = PyMethod_GET_SELF(from);
+                else if (PyCFunction_Check(from))
+                    found = PyCFunction_GET_SELF(from);
                 break;
             case StepOp::MethodFunction:
-                if (!PyMethod_Check(from)) goto failed;
-                found = PyMethod_GET_FUNCTION(from);
+                found = PyMethod_Check(from) ? PyMethod_GET_FUNCTION(from) : cpython::c_method_descriptor(from).get();
                 break;
 
             case StepOp::EnterInstanceDict:

@@ -129,12 +129,15 @@ void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecod
     if (point.warned) return;
     point.warned = true;
     PyCodeObject* code = cpython::code_of(frame);
-    PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                     "Stator has captured %s (%s:%d) %zu times, which is the bound: these are kept, and further variants "
-                     "run uncompiled. The last capture does not fit because %s. Make that the same on every call, or "
-                     "raise stator.config.entry_bound.",
-                     PyUnicode_AsUTF8(code->co_qualname), PyUnicode_AsUTF8(code->co_filename), line_of(code, at),
-                     point.entries.size(), point.entries.front()->explain(frame).c_str());
+    const int line = line_of(code, at);
+    Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
+        "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
+        "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
+        "stator.config.entry_bound.",
+        code->co_qualname, code->co_filename, line, point.entries.size(), point.entries.front()->explain(frame).c_str()));
+    // At the program's line, but without a trace of it in the program's globals.
+    if (message)
+        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
 }
 
 void EntryCache::clear() {

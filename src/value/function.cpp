@@ -364,14 +364,17 @@ std::string FunctionValue::print() const {
 // -----------------------------------------------------------------------------------------------------
 
 void MethodValue::realize(Tracer& tracer) {
-    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type)});
-    PyObject *real_function = PyMethod_GET_FUNCTION(outside), *real_self = PyMethod_GET_SELF(outside);
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(outside))});
+    bool is_python = PyMethod_Check(outside);
+    PyObject* real_function = is_python ? PyMethod_GET_FUNCTION(outside) : cpython::c_method_descriptor(outside).get();
+    PyObject* real_self = is_python ? PyMethod_GET_SELF(outside) : PyCFunction_GET_SELF(outside);
     function = tracer.outside(tracer.provenance().child(source, Access::MethodFunction, nullptr, 0, real_function),
                               real_function);
     self = tracer.outside(tracer.provenance().child(source, Access::MethodSelf, nullptr, 0, real_self), real_self);
 }
 
 PyTypeObject* MethodValue::type() const {
+    if (outside != nullptr) return Py_TYPE(outside);
     return function != nullptr && function->kind == Kind::Builtin ? &PyCFunction_Type : &PyMethod_Type;
 }
 

@@ -72,7 +72,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         return function;
     }
     if (PyType_Check(object)) return tracer.make<ClassValue>(reinterpret_cast<PyTypeObject*>(object));
-    if (type == &PyMethod_Type) {
+    if (type == &PyMethod_Type || cpython::c_method_descriptor(object) != nullptr) {
         auto* method = tracer.make<MethodValue>(nullptr, nullptr);
         method->outside = object;
         return method;
