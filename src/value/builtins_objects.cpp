@@ -416,8 +416,14 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
 }
 
-Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message) {
+Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message, Value* traceback) {
     tracer.realize(exception);
+    if (message != nullptr) tracer.realize(message);
+    // The class and an instance of it: that instance.
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
+                                                  message->kind == Kind::Exception &&
+                                                  PyType_IsSubtype(message->type(), type->held))
+        exception = message;
     if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
         Arguments arguments;
         if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
@@ -426,6 +432,8 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
     if (exception->kind != Kind::Exception)
         tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
                                           std::string(exception->type()->tp_name));
+    if (traceback != nullptr && traceback->object() != Py_None)
+        exception->set_kept_attribute(tracer, interned("__traceback__"), traceback);
     Value* item =
         co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
@@ -437,7 +445,7 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
 
 Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
-    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2]));
+    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2], bound[3]));
 }
 
 Task close_generator(Tracer& tracer, GeneratorValue* generator) {

@@ -544,7 +544,7 @@ def test_calls_with_keywords() -> None:
     build = Builder()
     named = build.add("Dict", build.constant("strict"), build.constant(True))
     plan = build.returning(build.add("CallNamed", build.constant("ab"), build.constant("c"), named, object=zip))
-    assert plan.print().splitlines()[-2] == "r5 = call builtins.zip(r3, r4, r2) with keywords in the last"
+    assert plan.print().splitlines()[-2] == "r5 = call zip(r3, r4, r2) with keywords in the last"
     pairs = plan.run((), ())
     assert next(pairs) == ("a", "c")
     with pytest.raises(ValueError, match="shorter"):
