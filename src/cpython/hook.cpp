@@ -14,7 +14,7 @@ namespace {
 /// under the GIL as everything here, and has an element for each thread at most.
 struct Waiting {
     PyThreadState* thread;
-    PyCodeObject* code;
+    PyCodeObject* code;  // null: every function's
     FrameHandler handler;
     void* context;
     bool even_if_traced;
@@ -78,8 +78,27 @@ PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
     return result;
 }
 
+bool is_function_frame(const Frame* frame) {
+    constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+    int flags = layout::code(frame)->co_flags;
+    return (flags & CO_OPTIMIZED) != 0 && (flags & kAsynchronous) == 0 &&
+           (is_generator_frame(frame) || is_at_start(frame));
+}
+
+PyObject* hook_callback(Waiting& waiting, PyThreadState* thread, Frame* frame) {
+    unlink(waiting);
+    PyObject* result = is_being_traced(thread, layout::code(frame)) ? run_untouched(thread, frame)
+                                                                   : waiting.handler(thread, frame, waiting.context);
+    link(waiting);
+    return result;
+}
+
 PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
     Waiting* waiting = find_waiting(thread);
+    if (waiting != nullptr && waiting->code == nullptr) {
+        if (throwing != 0 || !is_function_frame(frame)) return pass_on(thread, frame, throwing);
+        return hook_callback(*waiting, thread, frame);
+    }
     if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 ||
         (waiting->only == nullptr ? !is_at_start(frame) : waiting->only != frame))
         return pass_on(thread, frame, throwing);
@@ -155,6 +174,22 @@ PyObject* call_with_placeholders(PyFunctionObject* function) {
     if (!placeholders.prepare(code_of(function))) return nullptr;
     return PyObject_Vectorcall(reinterpret_cast<PyObject*>(function), placeholders.arguments(),
                                placeholders.count_and_flags, placeholders.keyword_names.get());
+}
+
+struct HookCallbacks::State {
+    Waiting waiting;
+    Waiting* outer;
+};
+
+HookCallbacks::HookCallbacks(PyThreadState* thread, FrameHandler handler, void* context)
+    : state_(new State{Waiting{thread, nullptr, handler, context, false}, find_waiting(thread)}) {
+    if (state_->outer != nullptr) unlink(*state_->outer);
+    link(state_->waiting);
+}
+
+HookCallbacks::~HookCallbacks() {
+    unlink(state_->waiting);
+    if (state_->outer != nullptr) link(*state_->outer);
 }
 
 PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,

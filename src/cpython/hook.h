@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <memory>
+
 #include "cpython/frame.h"
 
 namespace stator::cpython {
@@ -34,5 +36,19 @@ PyObject* call_with_placeholders(PyFunctionObject* function);
 /// watches the execution, the interpreter runs it, unless the frame `is_primed`: to be filled by the handler.
 PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
                             PyObject** result);
+
+/// While it lives, every frame of a Python function that C code starts or goes on with in this thread goes to the
+/// handler, but for those that the handler's own work starts, and for those that are left by an exception.
+class HookCallbacks {
+  public:
+    HookCallbacks(PyThreadState* thread, FrameHandler handler, void* context);
+    ~HookCallbacks();
+    HookCallbacks(const HookCallbacks&) = delete;
+    HookCallbacks& operator=(const HookCallbacks&) = delete;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
 
 }  // namespace stator::cpython

@@ -71,6 +71,8 @@ struct PlanFrame {
     /// The instruction that it executes: the one to be done for real in the innermost frame; in the others the one
     /// that waits for the frame above, its operands already taken off the stack.
     std::int32_t instruction = 0;
+    /// The instruction runs functions of the program from C code (`sorted` with a key), and one of them broke.
+    bool runs_callbacks = false;
     /// What stands between the frame below and this one, innermost first.
     std::vector<PlanContinuation> continuations;
     /// The exception that is being handled around the frame, for the outermost one and those of generators: what an

@@ -142,6 +142,7 @@ std::string print(const PlanFrame& frame) {
     std::string text = "frame of " + std::string(utf8(frame.code->co_qualname)) + " at instruction " +
                        std::to_string(frame.instruction);
     if (frame.function >= 0) text += ", function " + name(frame.function);
+    if (frame.runs_callbacks) text += ", runs callbacks";
     if (frame.handled_exception != PlanFrame::kUnchanged) text += ", handles " + name(frame.handled_exception);
     if (frame.generator >= 0) text += ", generator " + name(frame.generator);
     for (const PlanContinuation& continuation : frame.continuations) {

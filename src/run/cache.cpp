@@ -26,9 +26,9 @@ long setting(const char* name, long otherwise) {
 
 }  // namespace
 
-PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
+PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_main) {
     try {
-        return FrameRun(*this, thread, frame, {0}).go_on();
+        return FrameRun(*this, thread, frame, {0}, is_main).go_on();
     } catch (const PythonError&) {
         return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
     } catch (const std::exception& error) {
@@ -38,8 +38,12 @@ PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
     }
 }
 
-std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at) {
-    EntryPoint& point = at.value == 0 ? start_ : inner_[{cpython::code_of(frame), at}];
+EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    return is_main ? start_ : inner_[{cpython::code_of(frame), at}];
+}
+
+std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    EntryPoint& point = point_at(frame, at, is_main);
     std::vector<std::shared_ptr<Entry>>& entries = point.entries;
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (!entries[i]->matches(frame)) continue;
@@ -47,7 +51,7 @@ std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, byteco
         if (i > 0) std::rotate(entries.begin(), place, place + 1);
         return entries[0];
     }
-    return miss(point, frame, at);
+    return miss(frame, at, is_main);
 }
 
 namespace {
@@ -98,7 +102,8 @@ void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
     }
 }
 
-std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    EntryPoint& point = point_at(frame, at, is_main);
     if (!options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
         if (PyErr_Occurred() != nullptr) throw PythonError();
@@ -119,7 +124,7 @@ std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame
     if (entry == nullptr) return nullptr;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     // Capturing runs the backend, which may run anything, this callable included.
-    EntryPoint& now = at.value == 0 ? start_ : inner_[{cpython::code_of(frame), at}];
+    EntryPoint& now = point_at(frame, at, is_main);
     now.entries.insert(now.entries.begin(), entry);
     // The first run takes the way of every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;

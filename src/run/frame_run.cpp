@@ -1,29 +1,33 @@
 #include "run/frame_run.h"
 
+#include <optional>
+
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/hook.h"
 #include "cpython/tracing.h"
 #include "run/report.h"
+#include "value/function.h"
 
 namespace stator {
 
 using bytecode::Index;
 using bytecode::Instruction;
 
-FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, Index at)
+FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, Index at, bool is_main)
     : cache_(cache),
       thread_(thread),
       frame_(frame),
       code_(bytecode::decode(cpython::code_of(frame))),
       at_(at),
+      is_main_(is_main),
       is_untouched_(at.value == 0) {}
 
 PyObject* FrameRun::go_on() {
     while (true) {
         std::shared_ptr<Entry> entry;
         try {
-            entry = cache_.find_or_capture(frame_, at_);
+            entry = cache_.find_or_capture(frame_, at_, is_main_ && at_.value == 0);
         } catch (const PythonError&) {
             return raise_here();
         }
@@ -110,9 +114,10 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
         }
     }
     // What the frames don't hold has to go before the program goes on, as it would have.
+    bool runs_callbacks = exit.frames()[depth].runs_callbacks;
     exit.registers.clear();
     exit.entry = nullptr;
-    return step_for_real();
+    return step_for_real(runs_callbacks);
 }
 
 namespace {
@@ -139,10 +144,28 @@ class Executing {
 
 }  // namespace
 
-Stepped FrameRun::step_for_real() {
+namespace {
+
+/// Whether the iterator may run functions of the program: `map`, `zip` over something that does, ...
+bool may_run_callbacks(PyObject* iterator) {
+    PyTypeObject* type = Py_TYPE(iterator);
+    for (PyTypeObject* plain : {&PyListIter_Type, &PyTupleIter_Type, &PyRangeIter_Type, &PyLongRangeIter_Type,
+                                &PyDictIterKey_Type, &PyDictIterItem_Type, &PyDictIterValue_Type, &PySetIter_Type,
+                                &PyUnicodeIter_Type, &PyListRevIter_Type, &PyGen_Type})
+        if (type == plain) return false;
+    return true;
+}
+
+}  // namespace
+
+Stepped FrameRun::step_for_real(bool runs_callbacks) {
     if (PyErr_CheckSignals() < 0) return {Stepped::Kind::Raised, at_};
     try {
         Executing executing(thread_, frame_, code_[at_].offset);
+        if (code_[at_].op == bytecode::Op::ForIter)
+            runs_callbacks = may_run_callbacks(cpython::stack(frame_).back());
+        std::optional<cpython::HookCallbacks> hooked;
+        if (runs_callbacks) hooked.emplace(thread_, handle_callback, &cache_);
         return step(frame_, code_, at_, send, this);
     } catch (const PythonError&) {
         return {Stepped::Kind::Raised, at_};
@@ -234,6 +257,12 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
         PyErr_Clear();
         return cpython::run(thread, frame);
     }
+}
+
+PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    if (is_disabled(reinterpret_cast<PyObject*>(cpython::function_of(frame)))) return cpython::run(thread, frame);
+    if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
+    return static_cast<EntryCache*>(context)->run(thread, frame, /*is_main=*/false);
 }
 
 PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {

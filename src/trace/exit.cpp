@@ -173,6 +173,7 @@ void Interpreter::add_frames(PlanBuilder& plan) {
         // `with` calls `__enter__` once it has got `__exit__`.
         if (!is_innermost && (*frame.code)[frame.at].op == bytecode::Op::BeforeWith)
             state.stack.push_back(frame.held->rebuild(plan));
+        state.runs_callbacks = is_innermost && broke_in_callback_;
         plan.add_frame(std::move(state));
     }
 }

@@ -184,7 +184,10 @@ void Interpreter::roll_back() {
     // What was given up while an instruction of a lower frame went on can't be had back.
     if (frames_.size() < mark_.depth)
         throw Break{report_.kind, report_.reason + " (after a call that the instruction made has ended)"};
-    while (frames_.size() > mark_.depth) pop_frame();
+    while (frames_.size() > mark_.depth) {
+        broke_in_callback_ = broke_in_callback_ || !frames_.back()->is_task;
+        pop_frame();
+    }
 }
 
 bool Interpreter::may_be_caught(Value* exception) const {

@@ -179,6 +179,7 @@ class Interpreter final : public Tracer {
         std::size_t depth = 0;  // of `frames_`
     };
     Mark mark_;
+    bool broke_in_callback_ = false;
     bool entered_generator_ = false;
     std::size_t depth_limit_ = 0;
     std::vector<Guard> guards_;

@@ -478,6 +478,10 @@ Outcome does_io(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a file, the console or the debugger is used");
 }
 
+Outcome logs(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a log record is written");
+}
+
 Outcome warns(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a warning is issued");
 }
@@ -499,6 +503,8 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "globals", builtin_globals);
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
+    if (Ref<> logger = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("logging"), "Logger")); logger)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(logger.get()), "_log", logs);
     handlers.add("warnings", "warn", warns);
     handlers.add("warnings", "warn_explicit", warns);
 

@@ -208,13 +208,12 @@ bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* v
     return true;
 }
 
-namespace {
-
-/// What `torch.compiler.disable` leaves on the function that it wraps.
 bool is_disabled(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
     return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable")) == Py_True;
 }
+
+namespace {
 
 bool is_marked_constant(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
