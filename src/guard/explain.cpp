@@ -31,6 +31,8 @@ const char* name_of(StepOp op) {
             return "tuple item";
         case StepOp::ListItem:
             return "list item";
+        case StepOp::DequeItem:
+            return "deque item";
         case StepOp::StringItem:
             return "item";
         case StepOp::ConstantItem:
@@ -77,6 +79,8 @@ const char* name_of(StepOp op) {
             return "tuple length";
         case StepOp::ListLength:
             return "list length";
+        case StepOp::DequeLength:
+            return "deque length";
         case StepOp::DictLength:
             return "dict length";
         case StepOp::SetLength:
@@ -127,6 +131,7 @@ std::string size_text(PyObject* container) {
     Py_ssize_t size = PyTuple_Check(container)    ? PyTuple_GET_SIZE(container)
                       : PyList_Check(container)   ? PyList_GET_SIZE(container)
                       : PyDict_Check(container)   ? PyDict_GET_SIZE(container)
+                      : PyObject_TypeCheck(container, cpython::deque_class()) ? cpython::deque_length(container)
                       : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
                                                   : -1;
     return size < 0 ? "no length that could be compared" : std::to_string(size) + (size == 1 ? " item" : " items");

@@ -15,7 +15,7 @@ enum class GuardKind : std::uint8_t {
     Identity,   // the object is `expected`
     Constant,   // same class and equal value as `expected`, a constant
     Function,   // a Python function with this code and these globals (`expected`: the function seen)
-    Length,     // a tuple, list, dict or set of `number` items
+    Length,     // a tuple, list, deque, dict or set of `number` items
     Present,    // something is there: the key of a DictItem exists, a cell is not empty
     HasNoKey,   // a dict without `expected`
     Keys,       // a dict with exactly the keys of the tuple `expected`, in that order

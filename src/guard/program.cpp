@@ -203,6 +203,10 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (!PyList_Check(from)) goto failed;
                 if (step->number < PyList_GET_SIZE(from)) found = PyList_GET_ITEM(from, step->number);
                 break;
+            case StepOp::DequeItem:
+                if (!cpython::is_deque(from)) goto failed;
+                found = cpython::deque_item(from, step->number);
+                break;
             case StepOp::StringItem:
                 found = from != nullptr ? look_up(from, step->object)
                                         : cpython::instance_attribute(values[step->number], step->object).get();
@@ -233,12 +237,13 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = computed[step->number].get();
                 break;
             case StepOp::MethodSelf:
-                if (!PyMethod_Check(from)) goto failed;
-                found = PyMethod_GET_SELF(from);
+                if (PyMethod_Check(from))
+                    found = PyMethod_GET_SELF(from);
+                else if (PyCFunction_Check(from))
+                    found = PyCFunction_GET_SELF(from);
                 break;
             case StepOp::MethodFunction:
-                if (!PyMethod_Check(from)) goto failed;
-                found = PyMethod_GET_FUNCTION(from);
+                found = PyMethod_Check(from) ? PyMethod_GET_FUNCTION(from) : cpython::c_method_descriptor(from).get();
                 break;
 
             case StepOp::EnterInstanceDict:
@@ -316,6 +321,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::SetLength:
                 if (!PyAnySet_Check(from) || PySet_GET_SIZE(from) != step->number) goto failed;
+                continue;
+            case StepOp::DequeLength:
+                if (!cpython::is_deque(from) || cpython::deque_length(from) != step->number) goto failed;
                 continue;
             case StepOp::NoStringKey:
                 if (from != nullptr ? look_up(from, step->object) != nullptr

@@ -22,6 +22,7 @@ enum class StepOp : std::uint8_t {
     KeywordDefault,  // keyword-only default `object` of the function `from`
     TupleItem,       // item `number` of the tuple `from`
     ListItem,        // item `number` of the list `from`
+    DequeItem,       // item `number` of the deque `from`
     StringItem,    // of the dict `from`, by the exact str `object`; where `from` is empty, of the instance in `number`
     ConstantItem,  // of the dict `from`, by the constant `object`; after SafeKeys
     IdentityItem,  // of the dict `from`, by the key that is `object`
@@ -51,6 +52,7 @@ enum class StepOp : std::uint8_t {
     FunctionCode,  // a Python function with the code `object` and the globals `extra`
     TupleLength,
     ListLength,
+    DequeLength,
     DictLength,
     SetLength,
     NoStringKey,    // as StringItem, nothing found

@@ -26,9 +26,9 @@ long setting(const char* name, long otherwise) {
 
 }  // namespace
 
-PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
+PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_main) {
     try {
-        return FrameRun(*this, thread, frame, {0}).go_on();
+        return FrameRun(*this, thread, frame, {0}, is_main).go_on();
     } catch (const PythonError&) {
         return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
     } catch (const std::exception& error) {
@@ -38,8 +38,12 @@ PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
     }
 }
 
-std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at) {
-    EntryPoint& point = at.value == 0 ? start_ : inner_[{cpython::code_of(frame), at}];
+EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    return is_main ? start_ : inner_[{cpython::code_of(frame), at}];
+}
+
+std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    EntryPoint& point = point_at(frame, at, is_main);
     std::vector<std::shared_ptr<Entry>>& entries = point.entries;
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (!entries[i]->matches(frame)) continue;
@@ -47,7 +51,7 @@ std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, byteco
         if (i > 0) std::rotate(entries.begin(), place, place + 1);
         return entries[0];
     }
-    return miss(point, frame, at);
+    return miss(frame, at, is_main);
 }
 
 namespace {
@@ -55,7 +59,8 @@ namespace {
 /// The instance whose method a frame executes, if it is one that can be referred to weakly; borrowed.
 PyObject* instance_of(cpython::Frame* frame) {
     PyCodeObject* code = cpython::code_of(frame);
-    PyObject* first = code->co_argcount > 0 ? cpython::slots(frame)[0] : nullptr;
+    if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
+    PyObject* first = cpython::slots(frame)[0];
     if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
     if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE)) return nullptr;
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
@@ -71,17 +76,21 @@ bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
     // However many instances there are, look-up is a walk over all of them.
     constexpr std::size_t kMostInstances = 32;
     auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
+    PyObject* instance = instance_of(frame);
+    auto is_there = [&] {
+        std::size_t competing = 0;
+        for (const auto& entry : point.entries)
+            competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+        return competing < bound && point.entries.size() < bound * kMostInstances;
+    };
+    if (is_there()) return true;
     std::vector<std::shared_ptr<Entry>> forgotten;  // to go when the list is whole again
     std::erase_if(point.entries, [&](const std::shared_ptr<Entry>& entry) {
         bool is_gone = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) == Py_None;
         if (is_gone) forgotten.push_back(entry);
         return is_gone;
     });
-    PyObject* instance = instance_of(frame);
-    std::size_t competing = 0;
-    for (const auto& entry : point.entries)
-        competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
-    return competing < bound && point.entries.size() < bound * kMostInstances;
+    return is_there();
 }
 
 void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
@@ -93,7 +102,8 @@ void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
     }
 }
 
-std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    EntryPoint& point = point_at(frame, at, is_main);
     if (!options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
         if (PyErr_Occurred() != nullptr) throw PythonError();
@@ -114,7 +124,7 @@ std::shared_ptr<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame
     if (entry == nullptr) return nullptr;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     // Capturing runs the backend, which may run anything, this callable included.
-    EntryPoint& now = at.value == 0 ? start_ : inner_[{cpython::code_of(frame), at}];
+    EntryPoint& now = point_at(frame, at, is_main);
     now.entries.insert(now.entries.begin(), entry);
     // The first run takes the way of every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
@@ -124,12 +134,15 @@ void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecod
     if (point.warned) return;
     point.warned = true;
     PyCodeObject* code = cpython::code_of(frame);
-    PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                     "Stator has captured %s (%s:%d) %zu times, which is the bound: these are kept, and further variants "
-                     "run uncompiled. The last capture does not fit because %s. Make that the same on every call, or "
-                     "raise stator.config.entry_bound.",
-                     PyUnicode_AsUTF8(code->co_qualname), PyUnicode_AsUTF8(code->co_filename), line_of(code, at),
-                     point.entries.size(), point.entries.front()->explain(frame).c_str());
+    const int line = line_of(code, at);
+    Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
+        "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
+        "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
+        "stator.config.entry_bound.",
+        code->co_qualname, code->co_filename, line, point.entries.size(), point.entries.front()->explain(frame).c_str()));
+    // At the program's line, but without a trace of it in the program's globals.
+    if (message)
+        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
 }
 
 void EntryCache::clear() {

@@ -23,10 +23,10 @@ class EntryCache {
     explicit EntryCache(CompileOptions options) : options_(std::move(options)) {}
 
     /// Answers for a frame at its start. Leaves it.
-    PyObject* run(PyThreadState* thread, cpython::Frame* frame);
+    PyObject* run(PyThreadState* thread, cpython::Frame* frame, bool is_main = true);
     /// The entry whose guards hold for a frame that is about to execute `at`, captured if there is none; null where the
     /// frame is left to CPython. Throws PythonError.
-    std::shared_ptr<Entry> find_or_capture(cpython::Frame* frame, bytecode::Index at);
+    std::shared_ptr<Entry> find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main);
 
     void clear();
     std::vector<std::shared_ptr<Entry>> entries() const;
@@ -55,7 +55,8 @@ class EntryCache {
         }
     };
 
-    std::shared_ptr<Entry> miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
+    EntryPoint& point_at(cpython::Frame* frame, bytecode::Index at, bool is_main);
+    std::shared_ptr<Entry> miss(cpython::Frame* frame, bytecode::Index at, bool is_main);
     /// A new entry for the frame; null where it runs uncompiled without being remembered. Throws PythonError.
     std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report);
     /// Whether there is room for one more; forgets the entries of instances that are gone.
@@ -65,7 +66,7 @@ class EntryCache {
     void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;
-    EntryPoint start_;  // of the callable's own function
+    EntryPoint start_;  // of the callable's own function, whatever its code becomes
     std::unordered_map<Place, EntryPoint, HashPlace> inner_;
     /// By the code of the frame; an address that comes again costs a capture at most.
     std::unordered_map<PyCodeObject*, DynamicSources> dynamic_;

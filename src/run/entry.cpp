@@ -1,5 +1,7 @@
 #include "run/entry.h"
 
+#include "bytecode/code.h"
+
 #include <array>
 #include <memory>
 
@@ -60,7 +62,23 @@ std::string Entry::explain(cpython::Frame* frame) {
     return reason.empty() ? torch_room::explain_mismatch(state) : reason;
 }
 
-Ref<> run_entry(Entry& entry, std::vector<Ref<>>* registers) {
+namespace {
+
+Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at) {
+    const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
+    Ref<PyFrameObject> object;
+    {
+        // A frame that did not begin has none.
+        cpython::LinkedFrame link(thread, frame, code[std::max(at, code.body())].offset);
+        object = Ref<PyFrameObject>::share(PyEval_GetFrame());
+    }
+    cpython::resume_at(frame, code[at].start);
+    return object;
+}
+
+}  // namespace
+
+Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers) {
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());
     Ref<> answer;
@@ -69,7 +87,9 @@ Ref<> run_entry(Entry& entry, std::vector<Ref<>>* registers) {
         answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
         results = results_of(answer.get());
     }
-    return run(entry.plan, results, fetched.from(entry.input_count), registers);
+    Ref<PyFrameObject> object;
+    if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
+    return run(entry.plan, results, fetched.from(entry.input_count), object.get(), registers);
 }
 
 }  // namespace stator

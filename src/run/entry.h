@@ -49,6 +49,6 @@ struct Entry {
 
 /// Runs the graph and the plan of an entry whose guards have just held. Gives what the frame returns, or nothing: then
 /// the plan's frames go on, and are made of `registers`. Throws PythonError.
-Ref<> run_entry(Entry& entry, std::vector<Ref<>>* registers);
+Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers);
 
 }  // namespace stator

@@ -1,29 +1,33 @@
 #include "run/frame_run.h"
 
+#include <optional>
+
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/hook.h"
 #include "cpython/tracing.h"
 #include "run/report.h"
+#include "value/function.h"
 
 namespace stator {
 
 using bytecode::Index;
 using bytecode::Instruction;
 
-FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, Index at)
+FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, Index at, bool is_main)
     : cache_(cache),
       thread_(thread),
       frame_(frame),
       code_(bytecode::decode(cpython::code_of(frame))),
       at_(at),
+      is_main_(is_main),
       is_untouched_(at.value == 0) {}
 
 PyObject* FrameRun::go_on() {
     while (true) {
         std::shared_ptr<Entry> entry;
         try {
-            entry = cache_.find_or_capture(frame_, at_);
+            entry = cache_.find_or_capture(frame_, at_, is_main_ && at_.value == 0);
         } catch (const PythonError&) {
             return raise_here();
         }
@@ -60,7 +64,7 @@ bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
     Exit exit{entry, {}};
     Ref<> value;
     try {
-        value = stator::run_entry(*entry, &exit.registers);
+        value = stator::run_entry(*entry, thread_, frame_, &exit.registers);
     } catch (const PythonError&) {
         // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
         if (!entry->has_effects && PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -96,6 +100,8 @@ void FrameRun::fill(Exit& exit, const PlanFrame& state) {
     for (std::int32_t from : state.stack) values.push_back(exit.at(from).release());
     cpython::set_stack(frame_, values);
     at_ = {state.instruction};
+    if (std::int32_t handled = state.handled_exception; handled != PlanFrame::kUnchanged)
+        PyErr_SetHandledException(handled < 0 ? Py_None : exit.at(handled).get());
 }
 
 Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
@@ -107,12 +113,11 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
             return {Stepped::Kind::Raised, at_};
         }
     }
-    if (std::int32_t handled = exit.entry->plan.handled_exception; handled != Plan::kUnchanged)
-        PyErr_SetHandledException(handled < 0 ? Py_None : exit.at(handled).get());
     // What the frames don't hold has to go before the program goes on, as it would have.
+    bool runs_callbacks = exit.frames()[depth].runs_callbacks;
     exit.registers.clear();
     exit.entry = nullptr;
-    return step_for_real();
+    return step_for_real(runs_callbacks);
 }
 
 namespace {
@@ -139,10 +144,28 @@ class Executing {
 
 }  // namespace
 
-Stepped FrameRun::step_for_real() {
+namespace {
+
+/// Whether the iterator may run functions of the program: `map`, `zip` over something that does, ...
+bool may_run_callbacks(PyObject* iterator) {
+    PyTypeObject* type = Py_TYPE(iterator);
+    for (PyTypeObject* plain : {&PyListIter_Type, &PyTupleIter_Type, &PyRangeIter_Type, &PyLongRangeIter_Type,
+                                &PyDictIterKey_Type, &PyDictIterItem_Type, &PyDictIterValue_Type, &PySetIter_Type,
+                                &PyUnicodeIter_Type, &PyListRevIter_Type, &PyGen_Type})
+        if (type == plain) return false;
+    return true;
+}
+
+}  // namespace
+
+Stepped FrameRun::step_for_real(bool runs_callbacks) {
     if (PyErr_CheckSignals() < 0) return {Stepped::Kind::Raised, at_};
     try {
         Executing executing(thread_, frame_, code_[at_].offset);
+        if (code_[at_].op == bytecode::Op::ForIter)
+            runs_callbacks = may_run_callbacks(cpython::stack(frame_).back());
+        std::optional<cpython::HookCallbacks> hooked;
+        if (runs_callbacks) hooked.emplace(thread_, handle_callback, &cache_);
         return step(frame_, code_, at_, send, this);
     } catch (const PythonError&) {
         return {Stepped::Kind::Raised, at_};
@@ -163,6 +186,7 @@ Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
     switch (continuation.kind) {
         case PlanContinuation::Kind::Forward:
         case PlanContinuation::Kind::Next:
+        case PlanContinuation::Kind::Send:
             return result;
         case PlanContinuation::Kind::Drop:
             return Ref<>::share(Py_None);
@@ -188,27 +212,34 @@ PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, 
     }
 }
 
-Ref<> FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
+Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     const PlanFrame& state = exit.frames()[depth];
     const std::vector<PlanContinuation> continuations = state.continuations;
     std::vector<Ref<>> given;
     for (const PlanContinuation& continuation : continuations) given.push_back(exit.at(continuation.from));
-    Ref<> function = exit.at(state.function);
     Primed primed{&cache_, &exit, depth};
-    Ref<> result;
+    Result result;
     {
         Executing executing(thread_, frame_, code_[at_].offset);
-        result = Ref<>::steal(
-            cpython::call_primed(reinterpret_cast<PyFunctionObject*>(function.get()), handle_primed, &primed));
+        if (state.generator >= 0) {
+            Ref<> generator = exit.at(state.generator);
+            PyObject* value = nullptr;
+            PySendResult how = cpython::send_with_hook(generator.get(), Py_None, /*is_primed=*/true, handle_primed, &primed, &value);
+            result = {Ref<>::steal(value), how == PYGEN_RETURN};
+        } else {
+            Ref<> function = exit.at(state.function);
+            auto* real = reinterpret_cast<PyFunctionObject*>(function.get());
+            result.value = Ref<>::steal(cpython::call_primed(real, handle_primed, &primed));
+        }
     }
-    if (!result) {
+    if (!result.value) {
         bool ends_iteration = !continuations.empty() && continuations.front().kind == PlanContinuation::Kind::Next;
         if (!ends_iteration || !PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
         PyErr_Clear();
-        return nullptr;
+        return {};
     }
     for (std::size_t i = 0; i < continuations.size(); ++i)
-        result = apply(continuations[i], std::move(given[i]), std::move(result));
+        result.value = apply(continuations[i], std::move(given[i]), std::move(result.value));
     return result;
 }
 
@@ -228,9 +259,15 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
     }
 }
 
+PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    if (is_disabled(reinterpret_cast<PyObject*>(cpython::function_of(frame)))) return cpython::run(thread, frame);
+    if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
+    return static_cast<EntryCache*>(context)->run(thread, frame, /*is_main=*/false);
+}
+
 PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {
     auto* self = static_cast<FrameRun*>(context);
-    return cpython::send_with_hook(generator, value, handle_generator, &self->cache_, result);
+    return cpython::send_with_hook(generator, value, /*is_primed=*/false, handle_generator, &self->cache_, result);
 }
 
 // --- the end of an instruction

@@ -23,7 +23,7 @@ struct Exit {
 class FrameRun {
   public:
     /// For a frame that is about to execute the instruction `at`.
-    FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bytecode::Index at);
+    FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bytecode::Index at, bool is_main = false);
 
     /// Goes on until the frame is left. What comes out is the answer of the frame's evaluation.
     PyObject* go_on();
@@ -36,9 +36,9 @@ class FrameRun {
     /// Fills the frame with its state at the exit, and does the instruction that ends there.
     Stepped finish_exit(Exit& exit, std::size_t depth);
     void fill(Exit& exit, const PlanFrame& state);
-    Stepped step_for_real();
-    /// The result of the frame above; empty at the end of an iteration. Throws PythonError.
-    Ref<> run_frame_above(Exit& exit, std::size_t depth);
+    Stepped step_for_real(bool runs_callbacks);
+    /// The result of the frame above. Throws PythonError.
+    Result run_frame_above(Exit& exit, std::size_t depth);
     /// Takes an instruction's end over; true if the frame was left.
     bool take(const Stepped& stepped, PyObject** answer);
     PyObject* leave();
@@ -48,6 +48,7 @@ class FrameRun {
     bool is_idle(const std::shared_ptr<Entry>& entry);
 
     static PyObject* handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PyObject* handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PySendResult send(void* context, PyObject* generator, PyObject* value, PyObject** result);
 
@@ -56,6 +57,7 @@ class FrameRun {
     cpython::Frame* frame_;
     const bytecode::Code& code_;
     bytecode::Index at_;
+    bool is_main_;  // the frame of the compiled callable itself
     /// Nothing of the frame was touched yet.
     bool is_untouched_;
     /// Entries in a row that had no graph to run, and the first of them.

@@ -93,7 +93,7 @@ class Step {
     /// Operands go, the result comes, and so on as for a call that was waited for.
     Stepped finish(int operands, Ref<> result) {
         cpython::drop(frame_, operands);
-        return complete(frame_, code_, at_, std::move(result));
+        return complete(frame_, code_, at_, {std::move(result)});
     }
     Stepped next() const { return {Stepped::Kind::Next, at_.next()}; }
     Stepped go_to(Index target) const { return {Stepped::Kind::Next, target}; }
@@ -152,14 +152,9 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
         switch (send_(context_, arguments[0], Py_None, &result)) {
             case PYGEN_NEXT:
                 return finish(operands, Ref<>::steal(result));
-            case PYGEN_RETURN: {
-                Ref<> returned = Ref<>::steal(result);
-                if (returned.get() == Py_None)
-                    PyErr_SetNone(PyExc_StopIteration);
-                else
-                    PyErr_SetObject(PyExc_StopIteration, checked(PyTuple_Pack(1, returned.get())).get());
-                throw PythonError();
-            }
+            case PYGEN_RETURN:
+                cpython::drop(frame_, operands);
+                return complete(frame_, code_, at_, {Ref<>::steal(result), true});
             case PYGEN_ERROR:
                 throw PythonError();
         }
@@ -199,8 +194,7 @@ Stepped Step::for_iter() {
             case PYGEN_NEXT:
                 return finish(0, Ref<>::steal(result));
             case PYGEN_RETURN:
-                Py_DECREF(result);
-                return finish(0, nullptr);
+                return complete(frame_, code_, at_, {Ref<>::steal(result), true});
             case PYGEN_ERROR:
                 throw PythonError();
         }
@@ -219,15 +213,8 @@ Stepped Step::send() {
     PySendResult how = PyGen_CheckExact(receiver) ? send_(context_, receiver, value, &result)
                                                   : PyIter_Send(receiver, value, &result);
     if (how == PYGEN_ERROR) throw PythonError();
-    Ref<> held = Ref<>::steal(result);
     cpython::drop(frame_, 1);
-    if (how == PYGEN_NEXT) {
-        cpython::push(frame_, std::move(held));
-        return next();
-    }
-    if (!cpython::kDialect.send_keeps_receiver) cpython::drop(frame_, 1);
-    cpython::push(frame_, std::move(held));
-    return go_to(instruction_.target);
+    return complete(frame_, code_, at_, {Ref<>::steal(result), how == PYGEN_RETURN});
 }
 
 // --- containers
@@ -632,11 +619,11 @@ Stepped step(cpython::Frame* frame, const Code& code, Index at, Sender send, voi
     }
 }
 
-Stepped complete(cpython::Frame* frame, const Code& code, Index at, Ref<> result) {
+Stepped complete(cpython::Frame* frame, const Code& code, Index at, Result result) {
     const Instruction& instruction = code[at];
     auto push_callable = [&] {
         if (!cpython::kDialect.null_above_callable) cpython::push(frame, nullptr);
-        cpython::push(frame, std::move(result));
+        cpython::push(frame, std::move(result.value));
         if (cpython::kDialect.null_above_callable) cpython::push(frame, nullptr);
     };
     switch (instruction.op) {
@@ -662,28 +649,38 @@ Stepped complete(cpython::Frame* frame, const Code& code, Index at, Ref<> result
             if ((instruction.extra & 1) != 0)
                 push_callable();
             else
-                cpython::push(frame, std::move(result));
+                cpython::push(frame, std::move(result.value));
             break;
         case Op::LoadGlobal:
             if (instruction.extra == 1)
                 push_callable();
             else
-                cpython::push(frame, std::move(result));
+                cpython::push(frame, std::move(result.value));
             break;
         case Op::ForIter:
-            if (!result) {
+            if (!result.value || result.has_ended) {
                 cpython::drop(frame, 1);
                 return {Stepped::Kind::Next, instruction.target};
             }
-            cpython::push(frame, std::move(result));
+            cpython::push(frame, std::move(result.value));
+            break;
+        case Op::Send:
+            if (result.has_ended && !cpython::kDialect.send_keeps_receiver) cpython::drop(frame, 1);
+            cpython::push(frame, std::move(result.value));
+            if (result.has_ended) return {Stepped::Kind::Next, instruction.target};
             break;
         default:
-            if (!result) {
-                // Something else than a loop asked for an item.
+            // Something else than a loop asked for an item.
+            if (!result.value || (result.has_ended && result.value.get() == Py_None)) {
                 PyErr_SetNone(PyExc_StopIteration);
                 return {Stepped::Kind::Raised, at};
             }
-            cpython::push(frame, std::move(result));
+            if (result.has_ended) {
+                Ref<> exception = Ref<>::steal(PyObject_CallOneArg(PyExc_StopIteration, result.value.get()));
+                if (exception) PyErr_SetObject(PyExc_StopIteration, exception.get());
+                return {Stepped::Kind::Raised, at};
+            }
+            cpython::push(frame, std::move(result.value));
     }
     return {Stepped::Kind::Next, at.next()};
 }

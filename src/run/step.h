@@ -25,8 +25,13 @@ using Sender = PySendResult (*)(void* context, PyObject* generator, PyObject* va
 /// Executes the instruction at `at`. The frame has its operands on the stack and must be linked.
 Stepped step(cpython::Frame* frame, const bytecode::Code& code, bytecode::Index at, Sender send, void* context);
 
-/// Ends an instruction that waited for a call with the call's result, operands already taken off the stack. An empty
-/// result stands for the end of an iteration.
-Stepped complete(cpython::Frame* frame, const bytecode::Code& code, bytecode::Index at, Ref<> result);
+/// What an instruction waited for.
+struct Result {
+    Ref<> value;            // empty at the end of an iteration
+    bool has_ended = false;  // of a generator: it has returned the value
+};
+
+/// Ends an instruction that waited for a result, operands already taken off the stack.
+Stepped complete(cpython::Frame* frame, const bytecode::Code& code, bytecode::Index at, Result result);
 
 }  // namespace stator

@@ -26,7 +26,7 @@ enum class Access : std::uint8_t {
     CellContents,  // what a cell holds
     Default,       // positional default `number` of a function
     KeywordDefault,  // keyword-only default `key` of a function
-    Item,          // item `number` of a tuple or list
+    Item,          // item `number` of a tuple, list or deque
     DictItem,      // value of `key` in a dict, by the dict's own lookup
     InstanceDict,  // the dict of an instance, a Python module or a function
     ClassAttribute,  // `key` as found along the MRO of a class, unbound

@@ -103,6 +103,28 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     return none();
 }
 
+/// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
+bool Interpreter::is_protected(const TensorValue* tensor) const {
+    if (!modes_.grad) return false;
+    for (; tensor != nullptr; tensor = tensor->view_of) {
+        if (tensor->is_row && tensor->meta->requires_grad)
+            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
+        if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
+    }
+    return false;
+}
+
+void Interpreter::note_view(Value* view, TensorValue* base) {
+    if (auto* tensor = cast<TensorValue>(view)) {
+        tensor->view_of = base;
+    } else if (SequenceValue* several = as_sequence(view)) {
+        for (Value* item : several->items) {
+            note_view(item, base);
+            if (auto* tensor = cast<TensorValue>(item)) tensor->is_one_of_several_views = true;
+        }
+    }
+}
+
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                          bool takes_any_integer) {
     std::vector<graph::KeywordArgument> keywords;
@@ -131,6 +153,12 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
                                                     ": " + std::string(text ? utf8(text.get()) : "?"));
     }
+    for (int written : answer->written)
+        if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
+            graph_->truncate(mark);
+            break_graph(BreakKind::OperationFails,
+                        "an operation writes to a leaf that requires a gradient, or to one of several views");
+        }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
         break_graph(
@@ -157,7 +185,9 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         tensor->meta = answer->result.tensor;
         return tensor;
     }
-    return value_of(node, node->result);
+    Value* value = value_of(node, node->result);
+    if (answer->view_of >= 0) note_view(value, tensors.at(static_cast<std::size_t>(answer->view_of)));
+    return value;
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {

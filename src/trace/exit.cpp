@@ -31,9 +31,10 @@ bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
 
 }  // namespace
 
-void Interpreter::check_given_up_generators() {
+void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
     for (GeneratorValue* generator : generators_) {
         if (!generator->started || generator->finished || generator->frame == nullptr) continue;
+        if (plan.known(generator) >= 0) continue;
         auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
         if (leaves_quietly(*frame.code, frame.at)) continue;
         throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
@@ -52,12 +53,24 @@ void Interpreter::finish_plan(PlanBuilder plan) {
     plan_ = std::move(plan).finish();
 }
 
+namespace {
+
+/// What is handled, if that is not what was handled at the start.
+std::int32_t rebuild_handled(PlanBuilder& plan, Value* handled) {
+    if (handled == nullptr || (handled->source != nullptr && handled->source->access == Access::HandledException))
+        return PlanFrame::kUnchanged;
+    return handled->object() == Py_None ? -1 : handled->rebuild(plan);
+}
+
+}  // namespace
+
 void Interpreter::build_return() {
-    check_given_up_generators();
     PlanBuilder plan;
     replay_effects(plan);
     int returned = result_->rebuild(plan);
+    check_given_up_generators(plan);
     rebuild_modes(plan, /*is_return=*/true);
+    plan.set_handled_exception(rebuild_handled(plan, handled_exception_));
     plan.add(PlanOp::Return, {returned});
     finish_plan(std::move(plan));
 }
@@ -66,9 +79,6 @@ void Interpreter::build_exit() {
     PlanBuilder plan;
     replay_effects(plan);
     add_frames(plan);
-    if (handled_exception_ != nullptr &&
-        (handled_exception_->source == nullptr || handled_exception_->source->access != Access::HandledException))
-        plan.set_handled_exception(handled_exception_->object() == Py_None ? -1 : handled_exception_->rebuild(plan));
     rebuild_modes(plan, /*is_return=*/false);
     finish_plan(std::move(plan));
 }
@@ -111,6 +121,8 @@ PlanContinuation::Kind plan_kind(Continuation::Kind kind) {
             return PlanContinuation::Kind::Drop;
         case Continuation::Kind::Next:
             return PlanContinuation::Kind::Next;
+        case Continuation::Kind::Send:
+            return PlanContinuation::Kind::Send;
         case Continuation::Kind::Unknown:
             break;
     }
@@ -127,6 +139,7 @@ bool is_unchanged(const Value* value, int slot) {
 
 void Interpreter::add_frames(PlanBuilder& plan) {
     std::vector<PlanContinuation> continuations;
+    std::size_t generators = 0;
     for (std::size_t depth = 0; depth < frames_.size(); ++depth) {
         if (frames_[depth]->is_task) {
             const Continuation& continuation = static_cast<TaskFrame&>(*frames_[depth]).task.promise().continuation;
@@ -136,14 +149,19 @@ void Interpreter::add_frames(PlanBuilder& plan) {
         }
         auto& frame = static_cast<BytecodeFrame&>(*frames_[depth]);
         const bool is_entered = depth == 0, is_innermost = depth + 1 == frames_.size();
-        if (!is_entered && frame.generator != nullptr)
-            throw Break{BreakKind::Rebuild, "the generator " + std::string(utf8(frame.function->code->co_qualname)) +
-                                                " would have to go on in its middle"};
         PlanFrame state;
         state.code = frame.function->code;
         state.instruction = frame.at.value;
         state.continuations = std::exchange(continuations, {});
-        if (!is_entered) state.function = frame.function->rebuild(plan);
+        if (frame.generator != nullptr) {
+            state.generator = frame.generator->rebuild(plan);
+            ++generators;
+        } else if (!is_entered) {
+            state.function = frame.function->rebuild(plan);
+        }
+        if (is_entered || frame.generator != nullptr)
+            state.handled_exception = rebuild_handled(
+                plan, generators < handled_around_.size() ? handled_around_[generators] : handled_exception_);
         for (int slot = 0; slot < static_cast<int>(frame.slots.size()); ++slot) {
             Value* value = frame.slots[static_cast<std::size_t>(slot)];
             if (is_entered && is_unchanged(value, slot)) continue;
@@ -155,6 +173,7 @@ void Interpreter::add_frames(PlanBuilder& plan) {
         // `with` calls `__enter__` once it has got `__exit__`.
         if (!is_innermost && (*frame.code)[frame.at].op == bytecode::Op::BeforeWith)
             state.stack.push_back(frame.held->rebuild(plan));
+        state.runs_callbacks = is_innermost && broke_in_callback_;
         plan.add_frame(std::move(state));
     }
 }

@@ -9,6 +9,7 @@
 #include "value/exception.h"
 #include "value/operations.h"
 #include "value/sequence.h"
+#include "value/undoable.h"
 
 namespace stator::handlers {
 
@@ -127,10 +128,10 @@ Task raise_value(Interpreter& t, Value* value, Value* cause) {
         } else if (cause->object() != Py_None && cause->kind != Kind::Exception) {
             t.raise(PyExc_TypeError, "exception causes must derive from BaseException");
         }
-        exception->cause = cause->object() == Py_None ? nullptr : cause;
-        exception->suppress_context = true;
+        set_undoably(t, exception->cause, cause->object() == Py_None ? nullptr : cause);
+        set_undoably(t, exception->suppress_context, true);
     }
-    if (exception->context == nullptr && t.handled_exception() != exception) exception->context = t.handled_exception();
+    set_context(t, exception, t.handled_exception());
     throw Raised{exception};
 }
 

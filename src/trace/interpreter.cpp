@@ -14,6 +14,7 @@
 #include "value/exception.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -116,6 +117,7 @@ Interpreter::End Interpreter::run() {
             build_return();
             return End::Returned;
         } catch (const Break& reason) {
+            if (!reason.can_exit) throw;
             record_break(reason);
             roll_back();
         }
@@ -182,7 +184,10 @@ void Interpreter::roll_back() {
     // What was given up while an instruction of a lower frame went on can't be had back.
     if (frames_.size() < mark_.depth)
         throw Break{report_.kind, report_.reason + " (after a call that the instruction made has ended)"};
-    while (frames_.size() > mark_.depth) pop_frame();
+    while (frames_.size() > mark_.depth) {
+        broke_in_callback_ = broke_in_callback_ || !frames_.back()->is_task;
+        pop_frame();
+    }
 }
 
 bool Interpreter::may_be_caught(Value* exception) const {
@@ -246,6 +251,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     frame->stack.clear();
     frame->generator = nullptr;
     frame->location = nullptr;
+    frame->traced = nullptr;
     return frame;
 }
 
@@ -322,6 +328,22 @@ void Interpreter::deliver(Value* value) {
     }
 }
 
+void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception) {
+    using bytecode::Op;
+    const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+    // What raises again adds nothing where it stands.
+    bool raises_again = instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
+                        (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
+    if (raises_again) return;
+    if (frame.traced == nullptr)
+        set_undoably(*this, frame.traced,
+                     make<TracedFrame>(frame.function->code, frame.function->globals, frames_.size() == 1,
+                                       instruction.offset));
+    // An exception that is thrown into a generator comes out of the yield where it waits.
+    bool is_thrown = instruction.op == Op::Resume && (instruction.arg & 3) != 0;
+    add_to_traceback(*this, exception, frame.traced, is_thrown ? frame.waits_at() : instruction.offset);
+}
+
 void Interpreter::unwind(Value* exception) {
     while (!frames_.empty()) {
         if (frames_.back()->is_task) {
@@ -339,10 +361,9 @@ void Interpreter::unwind(Value* exception) {
         }
         auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
         auto* raised = cast<ExceptionValue>(exception);
-        if (raised != nullptr) raised->was_raised = true;
+        if (raised != nullptr) note_in_traceback(frame, raised);
         if (const bytecode::Handler* handler = frame.code->handler_for(frame.at); handler != nullptr) {
-            if (raised != nullptr && raised->context == nullptr && handled_exception() != exception)
-                raised->context = handled_exception();
+            if (raised != nullptr && raised->context == nullptr) set_context(*this, raised, handled_exception());
             const bytecode::Instruction& instruction = (*frame.code)[frame.at];
             frame.stack.resize(static_cast<std::size_t>(handler->depth));
             if (handler->push_lasti) frame.push(integer(instruction.offset.unit()));
@@ -388,6 +409,7 @@ void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
 void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
     auto* generator = make<GeneratorValue>(&PyGen_Type);
     generator->name = frame.function->code->co_qualname;
+    generator->function = frame.function;
     generator->frame = &frame;
     frame.generator = generator;
     generators_.push_back(generator);

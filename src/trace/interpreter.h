@@ -124,6 +124,7 @@ class Interpreter final : public Tracer {
     void enter_task(TaskFrame& frame);
     void deliver(Value* value);
     void unwind(Value* exception);
+    void note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception);
     BytecodeFrame* new_frame(FunctionValue* function);
     void pop_frame();
     Outcome throw_here(GeneratorValue* generator, Value* exception);
@@ -133,6 +134,8 @@ class Interpreter final : public Tracer {
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
+    bool is_protected(const TensorValue* tensor) const;
+    static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
@@ -159,8 +162,9 @@ class Interpreter final : public Tracer {
     void replay_effects(PlanBuilder& plan);
     /// Sources of objects that the trace took for different ones, where one of them was changed.
     void add_distinct(std::vector<Source*>& sources) const;
-    /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
-    void check_given_up_generators();
+    /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
+    /// those when it goes.
+    void check_given_up_generators(const PlanBuilder& plan);
 
     std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
     std::vector<Activation*> frames_;
@@ -175,6 +179,7 @@ class Interpreter final : public Tracer {
         std::size_t depth = 0;  // of `frames_`
     };
     Mark mark_;
+    bool broke_in_callback_ = false;
     bool entered_generator_ = false;
     std::size_t depth_limit_ = 0;
     std::vector<Guard> guards_;

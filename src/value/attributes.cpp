@@ -298,7 +298,13 @@ Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Valu
 Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     Outcome descriptor = through_descriptor(tracer, self, name, nullptr);
     if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;
-    if (!self->delete_own_attribute(tracer, name)) raise_no_attribute(tracer, self, name);
+    if (!self->delete_own_attribute(tracer, name)) {
+        // An empty slot says no more than its name.
+        PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
+        if (raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type)
+            tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
+        raise_no_attribute(tracer, self, name);
+    }
     return tracer.none();
 }
 

@@ -34,6 +34,8 @@ inline bool is_failure(BreakKind kind) {
 struct Break {
     BreakKind kind;
     std::string reason;
+    /// False where what was captured before can't be used either.
+    bool can_exit = true;
 };
 
 /// `data-dependent`, ...: stable, the section names of docs/breaks.md.

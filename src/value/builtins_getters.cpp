@@ -43,14 +43,7 @@ struct GetterValue final : ObjectValue {
 
     Outcome call(Tracer& tracer, const Arguments& given) override;
     int rebuild(PlanBuilder& plan) override {
-        if (int known = plan.known(this); known >= 0) return known;
-        if (!arguments.keywords.empty())
-            throw Break{BreakKind::Rebuild, "an operator.methodcaller with keywords leaves the compiled code"};
-        std::vector<std::int32_t> from;
-        for (Value* argument : arguments.positional) from.push_back(argument->rebuild(plan));
-        int to = plan.reserve(this);
-        plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
-        return to;
+        return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(class_), arguments);
     }
 };
 

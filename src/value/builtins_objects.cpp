@@ -231,7 +231,10 @@ Outcome exception_to_repr(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome exception_with_traceback(Tracer& tracer, const Arguments& arguments) {
-    return exception_of(tracer, arguments);
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "with_traceback", arguments, {"self", "tb"}, 2, 2);
+    exception->set_kept_attribute(tracer, interned("__traceback__"), bound[1]);
+    return exception;
 }
 
 Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
@@ -396,7 +399,7 @@ GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
 
 Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
     bool was_finished = generator->finished;
-    Value* item = co_await tracer.push_generator(generator, sent);
+    Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (!was_finished && generator->returned != nullptr && generator->returned->object() != Py_None)
@@ -413,8 +416,14 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
 }
 
-Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message) {
+Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message, Value* traceback) {
     tracer.realize(exception);
+    if (message != nullptr) tracer.realize(message);
+    // The class and an instance of it: that instance.
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
+                                                  message->kind == Kind::Exception &&
+                                                  PyType_IsSubtype(message->type(), type->held))
+        exception = message;
     if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
         Arguments arguments;
         if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
@@ -423,7 +432,10 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
     if (exception->kind != Kind::Exception)
         tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
                                           std::string(exception->type()->tp_name));
-    Value* item = co_await tracer.throw_into_generator(generator, exception);
+    if (traceback != nullptr && traceback->object() != Py_None)
+        exception->set_kept_attribute(tracer, interned("__traceback__"), traceback);
+    Value* item =
+        co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (generator->returned != nullptr && generator->returned->object() != Py_None)
@@ -433,7 +445,7 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
 
 Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
-    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2]));
+    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2], bound[3]));
 }
 
 Task close_generator(Tracer& tracer, GeneratorValue* generator) {
@@ -466,6 +478,10 @@ Outcome does_io(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a file, the console or the debugger is used");
 }
 
+Outcome logs(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a log record is written");
+}
+
 Outcome warns(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a warning is issued");
 }
@@ -487,6 +503,8 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "globals", builtin_globals);
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
+    if (Ref<> logger = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("logging"), "Logger")); logger)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(logger.get()), "_log", logs);
     handlers.add("warnings", "warn", warns);
     handlers.add("warnings", "warn_explicit", warns);
 

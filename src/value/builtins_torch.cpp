@@ -13,6 +13,7 @@
 #include "value/constant.h"
 #include "value/object.h"
 #include "value/operations.h"
+#include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
@@ -62,26 +63,25 @@ Outcome is_inference_mode_enabled(Tracer& tracer, const Arguments&) {
 
 /// `torch._C._InferenceMode(mode)`: what `torch.inference_mode` enters and leaves.
 struct InferenceModeValue final : Value {
-    explicit InferenceModeValue(bool mode) : Value(Kind::Context), mode(mode) {}
+    InferenceModeValue(bool mode, Value* argument) : Value(Kind::Context), mode(mode), mode_argument(argument) {}
 
     bool mode;
+    Value* mode_argument;
 
     PyTypeObject* type() const override {
         static auto* held = reinterpret_cast<PyTypeObject*>(find("torch._C", "_InferenceMode").release());
         return held;
     }
     int rebuild(PlanBuilder& plan) override {
-        if (int known = plan.known(this); known >= 0) return known;
-        int to = plan.reserve(this);
-        plan.add_to(to, PlanOp::Call, {plan.constant(mode ? Py_True : Py_False)}, reinterpret_cast<PyObject*>(type()));
-        return to;
+        return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(type()), {mode_argument});
     }
     std::string print() const override { return "inference mode"; }
 };
 
 Outcome make_inference_mode(Tracer& tracer, const Arguments& arguments) {
     Ref<> mode = constant_argument(tracer, arguments.positional.at(0), "the inference mode");
-    return tracer.make<InferenceModeValue>(PyObject_IsTrue(mode.get()) == 1);
+    bool is_on = PyObject_IsTrue(mode.get()) == 1;
+    return tracer.make<InferenceModeValue>(is_on, tracer.boolean(is_on));
 }
 
 Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
@@ -161,6 +161,14 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
     static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
     graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
+    if (self->source == nullptr) {
+        // Should the object leave the compiled code while it is entered, its own `__exit__` needs these.
+        torch_room::Modes::Autocast* outer = before.autocast_of(device_kind(tracer, device_type.get()));
+        self->set_own_attribute(tracer, interned("prev_cache_enabled"), tracer.boolean(before.autocast_cache));
+        self->set_own_attribute(tracer, interned("prev"), tracer.boolean(outer->enabled));
+        self->set_own_attribute(tracer, interned("prev_fastdtype"),
+                                tracer.constant(torch_room::dtype_object(outer->dtype)));
+    }
     tracer.set_modes(modes);
     static PyObject* leave = find("torch.amp.autocast_mode", "_exit_autocast").release();
     static PyObject* enter =

@@ -14,6 +14,7 @@
 #include "value/iterator.h"
 #include "value/keys.h"
 #include "value/operations.h"
+#include "value/rebuilding.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/set.h"
@@ -300,6 +301,17 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return bind_attribute(tracer, attribute, raw, through_instance ? self : nullptr, type, name);
     }
     tracer.raise(PyExc_AttributeError, "'super' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+int SuperValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return rebuild_outside(plan, this);
+    int of = self->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(start)), of},
+                reinterpret_cast<PyObject*>(&PySuper_Type));
+    return to;
 }
 
 std::string SuperValue::print() const {

@@ -45,6 +45,7 @@ struct SuperValue final : Value {
 
     PyTypeObject* type() const override { return &PySuper_Type; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
 };
 

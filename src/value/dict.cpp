@@ -388,12 +388,13 @@ int DictValue::rebuild(PlanBuilder& plan) {
         return to;
     }
     int to = plan.reserve(this);
+    Filling filling(plan, this);
     if (class_ == &PyDict_Type) {
         plan.add_to(to, PlanOp::Dict);
     } else if (class_ == default_dict_class()) {
-        std::vector<std::int32_t> from;
-        if (default_factory != nullptr) from.push_back(default_factory->rebuild(plan));
-        plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
+        plan.add_to(to, PlanOp::Call, {}, reinterpret_cast<PyObject*>(class_));
+        if (default_factory != nullptr)
+            plan.add(PlanOp::SetAttribute, {to, default_factory->rebuild(plan)}, interned("default_factory"));
     } else {
         plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
         if (default_factory != nullptr)

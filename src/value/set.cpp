@@ -413,6 +413,38 @@ graph::Argument SetValue::as_argument(Tracer& tracer) {
     return graph::Argument::of_constant(tracer.keep(std::move(known)));
 }
 
+namespace {
+
+bool have_same_order(PyObject* left, PyObject* right) {
+    Ref<> one = checked(PySequence_List(left)), other = checked(PySequence_List(right));
+    Py_ssize_t size = PyList_GET_SIZE(one.get());
+    if (size != PyList_GET_SIZE(other.get())) return false;
+    for (Py_ssize_t i = 0; i < size; ++i)
+        if (PyList_GET_ITEM(one.get(), i) != PyList_GET_ITEM(other.get(), i)) return false;
+    return true;
+}
+
+/// Filled one by one, or as a copy of the real set that has the same history, a rebuilt set gives its elements as the
+/// program's would; else the order goes by addresses, or by a history that can't be repeated.
+enum class Rebuilt : std::uint8_t { InOrder, AsCopy, InAnyOrder };
+
+Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
+    if (real == nullptr || is_unknown || static_cast<std::size_t>(PySet_GET_SIZE(real)) != set.table.size())
+        return Rebuilt::InAnyOrder;
+    Ref<> again = checked(set.is_frozen() ? PyFrozenSet_New(nullptr) : PySet_New(nullptr));
+    for (const Table::Entry& entry : set.table.all()) {
+        if (!entry.live) continue;
+        if (entry.key->object() == nullptr) return Rebuilt::InAnyOrder;
+        checked(PySet_Add(again.get(), entry.key->object()));
+    }
+    if (have_same_order(again.get(), real)) return Rebuilt::InOrder;
+    bool is_plain = set.class_ == &PySet_Type || set.class_ == &PyFrozenSet_Type;
+    Ref<> copy = checked(set.is_frozen() ? PyFrozenSet_New(real) : PySet_New(real));
+    return is_plain && have_same_order(copy.get(), real) ? Rebuilt::AsCopy : Rebuilt::InAnyOrder;
+}
+
+}  // namespace
+
 int SetValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
@@ -420,16 +452,22 @@ int SetValue::rebuild(PlanBuilder& plan) {
     for (Table::Entry* entry : table.entries()) elements.push_back(entry->key->rebuild(plan));
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    if (class_ == &PySet_Type || class_ == &PyFrozenSet_Type) {
+    if (how_rebuilt(*this, real_, unknown_) == Rebuilt::AsCopy) {
+        plan.add_to(to, PlanOp::Call, {plan.constant(real_)}, reinterpret_cast<PyObject*>(class_));
+    } else if (class_ == &PySet_Type || class_ == &PyFrozenSet_Type) {
         plan.add_to(to, is_frozen() ? PlanOp::Frozenset : PlanOp::Set, std::move(elements));
     } else if (!is_frozen()) {
         plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
         for (std::int32_t element : elements) plan.add(PlanOp::Add, {to, element});
     } else {
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+        plan.add_to(to, PlanOp::Frozenset, std::move(elements), reinterpret_cast<PyObject*>(class_));
     }
     rebuild_attributes(plan, to, this);
     return to;
+}
+
+bool SetValue::keeps_order(const std::vector<Value*>&) const {
+    return how_rebuilt(*this, real_, unknown_) != Rebuilt::InAnyOrder;
 }
 
 std::string SetValue::print() const {
@@ -461,7 +499,16 @@ int SetIterator::rebuild(PlanBuilder& plan) {
     if (set == nullptr) return rebuild_iterator(plan, this, plan.add(PlanOp::Set), 0);
     // Made anew, it would not notice that the set has changed.
     if (set->order_is_lost() || set->table.size() != elements.size()) return IteratorValue::rebuild(plan);
-    return rebuild_iterator(plan, this, set->rebuild(plan), position);
+    int over = set->rebuild(plan);
+    std::vector<std::int32_t> left;
+    bool is_known = set->source != nullptr || set->keeps_order(elements);
+    if (position > 0 && !is_known)
+        for (std::size_t i = position; i < elements.size(); ++i) left.push_back(elements[i]->rebuild(plan));
+    if (int known = plan.known(this); known >= 0) return known;
+    // Where the order is another one, the first elements of the rebuilt set need not be those that were given: then
+    // over a set of those that were not.
+    if (position > 0 && !is_known) return rebuild_iterator(plan, this, plan.add(PlanOp::Set, std::move(left)), 0);
+    return rebuild_iterator(plan, this, over, position);
 }
 
 }  // namespace stator

@@ -27,6 +27,8 @@ struct SetValue final : ObjectValue {
     Value* pop(Tracer& tracer);
     /// Elements in the order in which Python would iterate.
     std::vector<Value*> in_order(Tracer& tracer);
+    /// Whether the rebuilt set will give its elements in this order.
+    bool keeps_order(const std::vector<Value*>& order) const;
     /// A real set with the same history, whose order is therefore the order of the program's set; null if an element is
     /// not known. Borrowed: it lives as long as the trace.
     PyObject* real(Tracer& tracer);

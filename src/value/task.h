@@ -21,6 +21,7 @@ struct Continuation {
         Initialise,  // the result has to be None, and `value` is given instead
         Drop,        // None is given instead
         Next,        // the result is an item, StopIteration the end
+        Send,        // of a generator: what it yields is the result, its end is a StopIteration
     };
     Kind kind = Kind::Unknown;
     Value* value = nullptr;

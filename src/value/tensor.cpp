@@ -138,6 +138,9 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
         rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
+    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`, and where gradients are recorded it
+    // refuses to write to one of those views.
+    for (Value* row : rows) static_cast<TensorValue*>(row)->is_row = true;
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
 

@@ -13,6 +13,9 @@ struct TensorValue final : Value {
     graph::Node* node = nullptr;  // null for an input that was not used yet
     const torch_room::TensorMeta* meta = nullptr;
     PyObject* outside = nullptr;  // the real tensor, if it is an input
+    TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
+    bool is_one_of_several_views = false;  // of `unbind`, `split`, ...
+    bool is_row = false;                   // of iterating over a tensor
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;

@@ -7,6 +7,7 @@
 #include "value/builtin.h"
 #include "value/class.h"
 #include "value/constant.h"
+#include "value/deque.h"
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
@@ -71,7 +72,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         return function;
     }
     if (PyType_Check(object)) return tracer.make<ClassValue>(reinterpret_cast<PyTypeObject*>(object));
-    if (type == &PyMethod_Type) {
+    if (type == &PyMethod_Type || cpython::c_method_descriptor(object) != nullptr) {
         auto* method = tracer.make<MethodValue>(nullptr, nullptr);
         method->outside = object;
         return method;
@@ -90,6 +91,11 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         auto* set = tracer.make<SetValue>(type);
         set->outside = object;
         return set;
+    }
+    if (cpython::is_deque(object)) {
+        auto* deque = tracer.make<DequeValue>(type);
+        deque->outside = object;
+        return deque;
     }
     if (type == &PyCell_Type) {
         auto* cell = tracer.make<CellValue>();

@@ -462,3 +462,90 @@ def test_returning_outputs_takes_nanoseconds() -> None:
     print(f"one output {one:.0f} ns, a tuple of three {three:.0f} ns")
     assert one < 1000
     assert three < 2000
+
+
+def offset_of_first_yield(function: Any) -> int:
+    import dis
+
+    return next(each.offset for each in dis.get_instructions(function) if each.opname == "YIELD_VALUE")
+
+
+def test_generators_wait_where_they_are_told() -> None:
+    def function(own, first, *, second=None):
+        yield own
+        yield first, second, own
+
+    build = Builder()
+    generator = build.add("Generator", build.constant(function))
+    one, two = build.constant(1), build.constant(2)
+    where = offset_of_first_yield(function)
+    build.plan.add("FillGenerator", [generator, -1, generator, one, two], NotImplemented, -1, where)
+    fresh = build.add("Generator", build.constant(function))
+    build.plan.add("FillGenerator", [fresh, -1, one, -1, two], NotImplemented, -1, -1)
+    ended = build.add("Generator", build.constant(function))
+    build.add("EndGenerator", ended)
+    plan = build.returning(build.add("Tuple", generator, fresh, ended))
+    text = plan.print().splitlines()
+    assert text[1] == "r1 = generator of r0"
+    assert text[4] == f"r1 holds (r1, r2, r3) and waits at {where}"
+    assert text[6] == "r4 holds (r2, nothing, r3) and did not start"
+    assert text[8] == "r5 has ended"
+    waiting, fresh, ended = plan.run((), ())
+    assert next(waiting) == (1, 2, waiting)
+    assert list(waiting) == []
+    assert next(fresh) == 1
+    with pytest.raises(UnboundLocalError):
+        next(fresh)
+    assert ended.gi_frame is None and list(ended) == []
+
+
+def test_a_generator_that_handles_an_exception() -> None:
+    def function():
+        yield
+        raise  # noqa: PLE0704
+
+    build = Builder()
+    error = ValueError("handled")
+    generator = build.add("Generator", build.constant(function))
+    where = offset_of_first_yield(function)
+    build.plan.add("FillGenerator", [generator, build.constant(error)], NotImplemented, -1, where)
+    plan = build.returning(generator)
+    assert plan.print().splitlines()[3] == f"r1 holds () and waits at {where} handling r2"
+    with pytest.raises(ValueError, match="handled") as raised:
+        next(plan.run((), ()))
+    assert raised.value is error
+
+
+def test_tracebacks() -> None:
+    code = test_tracebacks.__code__
+    build = Builder()
+    namespace = build.constant(globals())
+    outer = build.plan.add("EnteredFrame", [namespace], code, -1, 4)
+    inner = build.plan.add("Frame", [namespace], offset_of_first_yield.__code__, -1, 2)
+    below = build.plan.add("Traceback", [inner, -1], NotImplemented, -1, 2)
+    trace = build.plan.add("Traceback", [outer, below], NotImplemented, -1, 4)
+    plan = build.returning(trace)
+    assert plan.print().splitlines()[1:] == [
+        "r1 = the frame of test_tracebacks at 4",
+        "r2 = frame of offset_of_first_yield at 2",
+        "r3 = traceback of r2 at 2",
+        "r4 = traceback of r1 at 4, then r3",
+        "return r4",
+    ]
+    made = plan.run((), ())
+    assert made.tb_frame.f_code is code and made.tb_lasti == 4
+    assert made.tb_lineno == made.tb_frame.f_lineno
+    assert made.tb_next.tb_frame.f_code is offset_of_first_yield.__code__
+    assert made.tb_next.tb_frame.f_globals is globals()
+    assert made.tb_next.tb_next is None
+
+
+def test_calls_with_keywords() -> None:
+    build = Builder()
+    named = build.add("Dict", build.constant("strict"), build.constant(True))
+    plan = build.returning(build.add("CallNamed", build.constant("ab"), build.constant("c"), named, object=zip))
+    assert plan.print().splitlines()[-2] == "r5 = call zip(r3, r4, r2) with keywords in the last"
+    pairs = plan.run((), ())
+    assert next(pairs) == ("a", "c")
+    with pytest.raises(ValueError, match="shorter"):
+        next(pairs)

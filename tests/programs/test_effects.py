@@ -155,18 +155,21 @@ def test_order_of_sets(line: str) -> None:
 # --- kinds of containers, as globals ----------------------------------------------------------------------------------
 
 KINDS = {
-    "OrderedDict": ("D = collections.OrderedDict(a=1, b=2, c=3)", ["D['z'] = x", "D.move_to_end('a')", "D.move_to_end('c', last=False)", "D.popitem()", "D.popitem(last=False)", "del D['b']; D['b'] = 1", "D.pop('a')", "D.clear()", "D.update(q=1); D.move_to_end('a')"]),
+    "OrderedDict": ("D = collections.OrderedDict(a=1, b=2, c=3)", ["D['z'] = x", "D.move_to_end('a')", "D.move_to_end('c', last=False)", "D.popitem()", "D.popitem(last=False)", "del D['b']; D['b'] = 1", "D.pop('a'); D['a'] = 5", "D.clear()", "D.update(q=1); D.move_to_end('a')"]),
     "defaultdict": ("D = collections.defaultdict(list, a=[1])", ["D['a'].append(2)", "D['n'].append(x)", "D['n']; D['m']", "D.default_factory = int; D['k'] += 1", "D.get('q')"]),
     "Counter": ("D = collections.Counter('aab')", ["D['a'] += 1", "D['z'] += 2", "D.update('abc')", "D.subtract('ab')", "D.update(a=3)", "del D['a']", "D['missing']"]),
-    "subclass of dict": ("class M(dict):\n    def __setitem__(self, k, v):\n        super().__setitem__(k, (v, 'set'))\n    def __delitem__(self, k):\n        super().__delitem__(k)\n        self.last = k\nD = M(a=1)", ["D['a'] = 2", "D['n'] = x", "del D['a']", "D.update(k=3)", "D.tag = x", "dict.__setitem__(D, 'p', 1)"]),
+    "subclass of dict": ("class M(dict):\n    def __setitem__(self, k, v):\n        super().__setitem__(k, (v, 'set'))\n    def __delitem__(self, k):\n        super().__delitem__(k)\n        self.last = k\nD = M(a=1)", ["D['a'] = 2", "D['n'] = x", "del D['a']; dict.update(D, a=1)", "D.update(k=3)", "D.tag = x", "dict.__setitem__(D, 'p', 1)"]),
     "subclass of list": ("class L(list):\n    def append(self, v):\n        super().append((v, len(self)))\nD = L([1, 2])", ["D.append(x)", "D.extend([3])", "D.tag = 5; D.append(D.tag)", "D[0] = x", "D += [4]"]),
     "subclass of set": ("class S(set):\n    def add(self, v):\n        self.n = v\n        super().add(v)\nD = S([1])", ["D.add(2)", "D.discard(1)", "D.update([4])"]),
     "nested": ("D = {'l': [1, {'k': []}], 's': {1}}", ["D['l'][1]['k'].append(x)", "D['l'][0] += 1", "D['s'].add(2)", "D['l'].append(D['l'][1])", "D['l'][1]['k'].append(D['l'])"]),
     "aliases": ("D = [1]\nE = D\nF_ = {'d': D}", ["D.append(2); E.append(3); F_['d'].append(4)", "E[0] = x; assert D[0] is E[0]", "F_['d'] = E[:]; D.append(1)", "F_['e'] = D"]),
-    "UserDict": ("D = collections.UserDict(a=1)", ["D['b'] = x", "del D['a']", "D.update(c=1)"]),
+    "deque": ("D = collections.deque([1, 2, 3])", ["D.append(x)", "D.appendleft(x)", "D.extend([4, 5])", "D.extendleft([4, 5])", "D.extend(D)", "D.rotate(1)", "D.rotate(-2)", "D.reverse()", "D.insert(1, x)", "D[0] = 9", "D[-1] += 1", "D.pop(); D.appendleft(0)", "D.append(D.popleft())", "D.remove(2); D.append(2)", "del D[1]; D.append(2)", "D.clear()", "D += [7]", "D *= 2", "D.append(len(D) + sum(D))", "D.append(2 in D); D.append(D.copy())"]),
+    "deque with maxlen": ("D = collections.deque([1, 2], maxlen=3)", ["D.append(x)", "D.appendleft(x); D.appendleft(D.maxlen)", "D.extend(range(5))"]),
+    "subclass of deque": ("class Q(collections.deque):\n    def append(self, v):\n        super().append((v, len(self)))\nD = Q([1], maxlen=2)", ["D.append(2)", "D.appendleft(x)", "D.name = 'q'"]),
+    "UserDict": ("D = collections.UserDict(a=1)", ["D['b'] = x", "del D['a']; D['a'] = 1", "D.update(c=1)"]),
     "UserList": ("D = collections.UserList([1])", ["D.append(x)", "D[0] = 3", "D += [1]"]),
     "ChainMap": ("D = collections.ChainMap({'a': 1}, {'b': 2})", ["D['c'] = x", "D.maps[1]['b'] = 5"]),
-    "tensors": ("D = {'t': torch.ones(3, 4)}", ["D['t'] = D['t'] + x", "D['t'].add_(1)", "D['u'] = D.pop('t')"]),
+    "tensors": ("D = {'t': torch.ones(3, 4)}", ["D['t'] = D['t'] + x", "D['t'].add_(1)", "D['u'] = D.pop('t'); D['t'] = x"]),
 }
 
 
@@ -174,7 +177,7 @@ KINDS = {
     "setup, line", [(setup, line) for setup, lines in KINDS.values() for line in lines], ids=lambda text: text[-40:]
 )
 def test_kinds(setup: str, line: str) -> None:
-    check(f"{setup}\ndef f(x):\n    {line}\n    return x + 1, D", calls=3, stateful=True)
+    check(f"{setup}\ndef f(x):\n    global D\n    {line}\n    return x + 1, D", calls=3, stateful=True)
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
@@ -238,15 +241,15 @@ ATTRIBUTES = """
 Plain: o.a = x
 Plain: o.a += 1; o.a += 1
 Plain: o.b = [x]; o.b.append(o.a)
-Plain: del o.a; assert not hasattr(o, "a")
+Plain: del o.a; assert not hasattr(o, "a"); o.a = 3
 Plain: del o.a; o.a = 4
-Plain: o.shared += 1; assert o.shared == 11
+Plain: o.shared += 1; o.shared += o.shared
 Plain: o.shared = 1; del o.shared; assert o.shared == 10
 Plain: o.items.append(x); o.items = o.items + [1]; o.items.append(2)
 Plain: setattr(o, "dy" + "namic", 3); assert o.dynamic == 3
 Plain: o.__dict__["k"] = 1; assert o.k == 1
 Plain: o.k = 1; assert o.__dict__["k"] == 1 and "k" in vars(o); vars(o)["k"] += 1; assert o.k == 2
-Plain: o.__dict__.update(p=1, q=x); del o.__dict__["a"]
+Plain: o.__dict__.update(p=1, q=x); del o.__dict__["q"]
 Plain: o.me = o; o.me.me.a = 3
 Plain: o.new = Plain(); o.new.a = o; o.new.items = o.items
 Plain: o.a, o.b = x, o.a
@@ -255,15 +258,15 @@ Plain: object.__setattr__(o, "a", 5)
 Plain: o.z = 1; o.y = 2; del o.z; o.z = 3; o.order = list(o.__dict__)
 Slotted: o.a = x
 Slotted: o.b = 2; o.a += o.b
-Slotted: del o.a; assert not hasattr(o, "a"); o.a = 1; del o.a
+Slotted: del o.a; assert not hasattr(o, "a"); o.a = 1; del o.a; o.a = 2
 Slotted: o.b = [1]; o.b.append(x)
 Both: o.a = 2; o.free = x; o.b = o.free
 Guarded: o.a = x
 Guarded: o.n = 1; o.m = 2
-Guarded: del o.a
+Guarded: del o.a; o.a = 1
 Property: o.double = 8
 Property: o.double += 2; o.a += o.double
-Property: del o.double
+Property: del o.double; o.a = 4
 Described: o.field = x
 Described: o.field += 1; o.field += 1
 Described: o.field = 1; del o.field
