@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import systems, tables
+from bench import breaks, systems, tables
 from bench.measure import measure
 from bench.programs import PROGRAMS, Program, made
 
@@ -33,7 +33,21 @@ def main() -> None:
     compared = (systems.dynamo(),) if options.dynamo_alone else systems.both()
     results = [(program, measure(program, compared, options.repeats)) for program in programs]
     times = {} if options.dynamo_alone else capture_times(programs)
+    breaking = [program for program in breaks.PROGRAMS if options.only in program.name]
+    costs = [(program, breaks.measure_breaks(program, compared, options.repeats)) for program in breaking]
 
+    if results:
+        print_programs(results)
+    if costs:
+        print(breaks.table(costs))
+    if times:
+        print()
+        print(tables.shares(times))
+    folder = Path(__file__).parent / "results"
+    print(f"\nWritten to {tables.write_json(results, times, breaks.as_record(costs), folder)}")
+
+
+def print_programs(results: tables.Results) -> None:
     print(tables.comparison(results, "capture", "Capture: the first call, with a backend that does no work"))
     print()
     print(tables.comparison(results, "cached", "Cached call: every later one, with that backend"))
@@ -41,10 +55,7 @@ def main() -> None:
     print(
         tables.comparison(results, "first_result", "First result: from the first call to a real answer, with `eager`")
     )
-    if times:
-        print()
-        print(tables.shares(times))
-    print(f"\nWritten to {tables.write_json(results, times, Path(__file__).parent / 'results')}")
+    print()
 
 
 if __name__ == "__main__":
