@@ -299,8 +299,7 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (!PyList_Check(from) || PyList_GET_SIZE(from) != step->number) goto failed;
                 continue;
             case StepOp::DequeLength:
-                if (!PyObject_TypeCheck(from, cpython::deque_class()) ||
-                    cpython::deque_length(from) != step->number)
+                if (!PyObject_TypeCheck(from, cpython::deque_class()) || cpython::deque_length(from) != step->number)
                     goto failed;
                 continue;
             case StepOp::DictLength:

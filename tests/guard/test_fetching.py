@@ -50,6 +50,7 @@ def module() -> types.ModuleType:
 WAYS = [
     ("item of tuple", lambda: (1, 2), lambda x: x.item(1), "L['x'][1]"),
     ("item of list", lambda: [1, 2], lambda x: x.item(1), "L['x'][1]"),
+    ("item of deque", lambda: collections.deque([1, 2]), lambda x: x.item(1), "L['x'][1]"),
     ("key", lambda: {"a": 1}, lambda x: x.key("a"), "L['x']['a']"),
     ("number key", lambda: {7: 1}, lambda x: x.key(7), "L['x'][7]"),
     ("class key", lambda: {int: 1}, lambda x: x.key(int), "L['x'][int]"),
@@ -103,7 +104,7 @@ def test_way(make: Any, reach: Any, text: str) -> None:
 
 
 def test_bounds() -> None:
-    for kind in (tuple, list):
+    for kind in (tuple, list, collections.deque):
         program = of_slot(kind([1, 2, 3]), lambda x: x.item(2).guard("Present"))
         assert program.check(kind("abc"))
         assert program.explain(kind("ab")) == f"L['x'][2] is not there any more: L['x'] is of type {kind.__name__}"
