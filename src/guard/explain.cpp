@@ -128,12 +128,12 @@ std::string contents(PyObject* container) {
 }
 
 std::string size_text(PyObject* container) {
-    Py_ssize_t size = PyTuple_Check(container)    ? PyTuple_GET_SIZE(container)
-                      : PyList_Check(container)   ? PyList_GET_SIZE(container)
-                      : PyDict_Check(container)   ? PyDict_GET_SIZE(container)
+    Py_ssize_t size = PyTuple_Check(container)                                ? PyTuple_GET_SIZE(container)
+                      : PyList_Check(container)                               ? PyList_GET_SIZE(container)
+                      : PyDict_Check(container)                               ? PyDict_GET_SIZE(container)
                       : PyObject_TypeCheck(container, cpython::deque_class()) ? cpython::deque_length(container)
-                      : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
-                                                  : -1;
+                      : PyAnySet_Check(container)                             ? PySet_GET_SIZE(container)
+                                                                              : -1;
     return size < 0 ? "no length that could be compared" : std::to_string(size) + (size == 1 ? " item" : " items");
 }
 

@@ -78,7 +78,9 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
 
 }  // namespace
 
-Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers) {
+Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+                bool* graph_failed) {
+    *graph_failed = !entry.has_effects;
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());
     Ref<> answer;
@@ -87,6 +89,7 @@ Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std:
         answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
         results = results_of(answer.get());
     }
+    *graph_failed = false;
     Ref<PyFrameObject> object;
     if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
     return run(entry.plan, results, fetched.from(entry.input_count), object.get(), registers);

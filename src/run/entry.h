@@ -48,7 +48,9 @@ struct Entry {
 };
 
 /// Runs the graph and the plan of an entry whose guards have just held. Gives what the frame returns, or nothing: then
-/// the plan's frames go on, and are made of `registers`. Throws PythonError.
-Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers);
+/// the plan's frames go on, and are made of `registers`. Throws PythonError; `graph_failed` tells whether the program
+/// could have seen nothing of it yet.
+Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+                bool* graph_failed);
 
 }  // namespace stator

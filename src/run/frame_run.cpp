@@ -63,11 +63,12 @@ PyObject* FrameRun::leave() {
 bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
     Exit exit{entry, {}};
     Ref<> value;
+    bool graph_failed = false;
     try {
-        value = stator::run_entry(*entry, thread_, frame_, &exit.registers);
+        value = stator::run_entry(*entry, thread_, frame_, &exit.registers, &graph_failed);
     } catch (const PythonError&) {
         // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
-        if (!entry->has_effects && PyErr_ExceptionMatches(PyExc_Exception)) {
+        if (graph_failed && PyErr_ExceptionMatches(PyExc_Exception)) {
             PyErr_Clear();
             *answer = leave();
         } else {

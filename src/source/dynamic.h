@@ -17,9 +17,9 @@ struct DynamicSources {
     std::unordered_set<std::string> fixed;
 
     bool contains(const Source& source) const {
-        if (changing.empty()) return false;
+        if (changing.empty() && !source.varies) return false;
         std::string place = path(source);
-        return changing.contains(place) && !fixed.contains(place);
+        return (source.varies || changing.contains(place)) && !fixed.contains(place);
     }
 };
 

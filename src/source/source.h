@@ -43,6 +43,7 @@ struct Source {
     PyObject* label = nullptr;   // how it prints, where that is not how it is reached; kept alive by the arena
     PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
     Value* value = nullptr;      // the value made of it, once one was
+    bool varies = false;         // a number there is likely to be another one next time
     std::vector<Source*> children;
     std::string identifier;      // see `identifier`; kept where other names begin with it
     std::int32_t register_number = -1;  // given when the guard program is built

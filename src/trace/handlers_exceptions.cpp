@@ -125,7 +125,8 @@ Task raise_value(Interpreter& t, Value* value, Value* cause) {
         t.realize(cause);
         if (auto* type = cast<ClassValue>(cause); type != nullptr && PyExceptionClass_Check(type->object())) {
             cause = co_await operations::call(t, type, {});
-        } else if (cause->object() != Py_None && cause->kind != Kind::Exception) {
+        } else if (cause->object() != Py_None &&
+                   !PyType_IsSubtype(cause->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
             t.raise(PyExc_TypeError, "exception causes must derive from BaseException");
         }
         set_undoably(t, exception->cause, cause->object() == Py_None ? nullptr : cause);

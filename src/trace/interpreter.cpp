@@ -27,6 +27,14 @@ struct NullValue final : Value {
     std::string print() const override { return "NULL"; }
 };
 
+/// The variables that a function changes: a loop's counter is another one wherever the loop is entered again.
+std::vector<bool> assigned_slots(const bytecode::Code& code) {
+    std::vector<bool> assigned(static_cast<std::size_t>(code.slot_count()));
+    for (const bytecode::Instruction& instruction : code.instructions())
+        if (instruction.op == bytecode::Op::StoreFast) assigned[static_cast<std::size_t>(instruction.arg)] = true;
+    return assigned;
+}
+
 }  // namespace
 
 Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
@@ -48,18 +56,23 @@ Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObjec
     frame->at = at;
     const int slot_count = frame->code->slot_count();
     const bool is_start = at.value == 0;
+    is_resumed_ = !is_start;
+    std::vector<bool> assigned = is_start ? std::vector<bool>() : assigned_slots(*frame->code);
     for (int i = 0; i < slot_count; ++i) {
         // At the start, arguments are bound and nothing else is. Later on a variable may be either.
-        if (!is_start) guard({slots[i] != nullptr ? GuardKind::Present : GuardKind::Absent,
-                              provenance_.slot(i, frame->code->slot_name(i), slots[i])});
-        if (slots[i] == nullptr) continue;
-        frame->slots[i] = outside(provenance_.slot(i, frame->code->slot_name(i), slots[i]), slots[i]);
+        Source* source = provenance_.slot(i, frame->code->slot_name(i), slots[i]);
+        if (!is_start) {
+            guard({slots[i] != nullptr ? GuardKind::Present : GuardKind::Absent, source});
+            source->varies = assigned[static_cast<std::size_t>(i)];
+        }
+        if (slots[i] != nullptr) frame->slots[i] = outside(source, slots[i]);
     }
     for (std::size_t i = 0; i < stack_depth; ++i) {
         int place = slot_count + static_cast<int>(i);
         PyObject* held = slots[place];
         PyObject* name = keep(checked(PyUnicode_FromFormat("___stack%zu", i)));
         Source* source = provenance_.slot(place, name, held);
+        source->varies = true;
         guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, source});
         frame->push(held == nullptr ? null_ : outside(source, held));
     }

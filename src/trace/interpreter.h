@@ -144,7 +144,7 @@ class Interpreter final : public Tracer {
     graph::Node* add_placeholder(Source* source);
 
     // Ints that change between calls, in the graph: integers.cpp.
-    bool has_variables() const { return dynamic_ != nullptr && !dynamic_->changing.empty(); }
+    bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
     graph::Node* integer_node(const Expression& expression);
     /// The ints that say where in its storage the result of a node begins; null if that is known.
     const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
@@ -181,6 +181,7 @@ class Interpreter final : public Tracer {
     Mark mark_;
     bool broke_in_callback_ = false;
     bool entered_generator_ = false;
+    bool is_resumed_ = false;  // the trace starts in the middle of its frame
     std::size_t depth_limit_ = 0;
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;

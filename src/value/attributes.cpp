@@ -288,6 +288,18 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
 
 }  // namespace
 
+void expect_setter(Tracer& tracer, PyTypeObject* type, setattrofunc setter) {
+    // Where Python code of a class comes first, it was run, and has called the C code of a base.
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+        PyObject* raw = PyDict_GetItemWithError(cpython::class_dict(base), interned("__setattr__"));
+        if (raw == nullptr || Py_TYPE(raw) != &PyWrapperDescr_Type) continue;
+        if (base->tp_setattro == setter) return;
+        break;
+    }
+    tracer.break_graph(BreakKind::CustomAttribute, "attributes of class " + type_name(type) + " are set by C code");
+}
+
 Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Value* value) {
     Outcome descriptor = through_descriptor(tracer, self, name, value);
     if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;

@@ -12,6 +12,7 @@
 #include "value/generator.h"
 #include "value/operations.h"
 #include "value/partial.h"
+#include "value/raising.h"
 #include "value/registry.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
@@ -301,10 +302,22 @@ Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
     return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
 }
 
+Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty() || cast<ClassValue>(arguments.positional[0]) == nullptr)
+        raise_wrong_receiver(tracer, &PyType_Type, "__setattr__", arguments);
+    return object_setattr(tracer, arguments);
+}
+
 Outcome object_delattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__delattr__", arguments, {"self", "name"}, 2, 2);
     tracer.realize(bound[0]);
     return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+}
+
+Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty() || cast<ClassValue>(arguments.positional[0]) == nullptr)
+        raise_wrong_receiver(tracer, &PyType_Type, "__delattr__", arguments);
+    return object_delattr(tracer, arguments);
 }
 
 Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
@@ -512,6 +525,8 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyBaseObject_Type, "__init__", object_init);
     handlers.add_method(&PyBaseObject_Type, "__new__", object_new);
     handlers.add_method(&PyBaseObject_Type, "__setattr__", object_setattr);
+    handlers.add_method(&PyType_Type, "__setattr__", type_setattr);
+    handlers.add_method(&PyType_Type, "__delattr__", type_delattr);
     handlers.add_method(&PyBaseObject_Type, "__delattr__", object_delattr);
     handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
     handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);

@@ -145,13 +145,13 @@ namespace {
 /// The dict of a class, to be changed under this name. Breaks where more than a plain attribute would change: a method,
 /// a descriptor, or what the class keeps elsewhere too.
 DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> name, Value* value) {
+    expect_setter(tracer, Py_TYPE(self->held), PyType_Type.tp_setattro);
     PyObject* before = nullptr;
     class_attribute(tracer, self->held, name, &before);
     auto is_descriptor = [](PyTypeObject* type) {
         return type->tp_descr_get != nullptr || type->tp_descr_set != nullptr;
     };
     bool is_plain = !utf8(name).starts_with("__") && (self->held->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
-                    Py_TYPE(self->held)->tp_setattro == PyType_Type.tp_setattro &&
                     (before == nullptr || !is_descriptor(Py_TYPE(before)));
     if (value != nullptr) {
         tracer.realize(value);

@@ -145,8 +145,8 @@ Outcome DequeValue::get_item(Tracer& tracer, Value* key) {
 void DequeValue::set_item(Tracer& tracer, Value* key, Value* value) {
     std::size_t at = position(tracer, key);
     if (source != nullptr)
-        tracer.record(method_effect(deque_class(), "__setitem__",
-                                    {this, tracer.integer(static_cast<std::int64_t>(at)), value}));
+        tracer.record(
+            method_effect(deque_class(), "__setitem__", {this, tracer.integer(static_cast<std::int64_t>(at)), value}));
     set_undoably(tracer, items, items);
     items[at] = value;
 }

@@ -123,17 +123,6 @@ bool can_hold(PyTypeObject* type, Borrowed<> name) {
                                            "' object attribute '" + std::string(utf8(name)) + "' is read-only");
 }
 
-/// Breaks where C code of the class wants to know of each attribute that is set.
-void expect_plain_attributes(Tracer& tracer, PyTypeObject* type) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-        PyObject* raw = PyDict_GetItemWithError(cpython::class_dict(base), interned("__setattr__"));
-        if (raw == nullptr || Py_TYPE(raw) != &PyWrapperDescr_Type) continue;
-        if (base->tp_setattro == PyObject_GenericSetAttr) return;
-        tracer.break_graph(BreakKind::CustomAttribute, "attributes of class " + type_name(type) + " are set by C code");
-    }
-}
-
 /// Sets, or deletes where `value` is null, a slot of an object from outside.
 void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* value) {
     if (!is_open_slot(object->class_, name))
@@ -172,7 +161,7 @@ DictValue* attributes_to_change(Tracer& tracer, Value* object) {
 
 void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     if (source != nullptr) {
-        expect_plain_attributes(tracer, class_);
+        expect_setter(tracer, class_, PyObject_GenericSetAttr);
         if (is_slot(class_, name)) return change_slot(tracer, this, name, value);
         DictValue* held = attributes_to_change(tracer, this);
         if (held == nullptr) raise_cannot_hold(tracer, this, name);
@@ -194,7 +183,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
 
 bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     if (source != nullptr) {
-        expect_plain_attributes(tracer, class_);
+        expect_setter(tracer, class_, PyObject_GenericSetAttr);
         if (is_slot(class_, name)) {
             if (!slot_is_filled(tracer, this, name)) return false;
             change_slot(tracer, this, name, nullptr);

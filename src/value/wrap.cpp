@@ -163,7 +163,8 @@ Value* Tracer::constant(Borrowed<> object) {
         arena_.keep(Ref<>::share(object.get()));
         return make<ConstantValue>(object.get());
     }
-    if (PyTuple_CheckExact(object.get()) || PyFrozenSet_CheckExact(object.get())) return fresh(Ref<>::share(object.get()));
+    if (PyTuple_CheckExact(object.get()) || PyFrozenSet_CheckExact(object.get()))
+        return fresh(Ref<>::share(object.get()));
     Value* value = outside(provenance_.pinned(object), object);
     realize(value);
     return value;

@@ -440,6 +440,76 @@ def test_running_leaks_nothing() -> None:
     assert after[2] - before[2] < 50
 
 
+# --- effects: changes of objects that were there before ---------------------------------------------------------------
+
+
+class Intercepted:
+    """Effects go past the class: what it would have done was traced."""
+
+    shared = 1
+
+    @property
+    def a(self) -> int:
+        raise AssertionError("property")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AssertionError("__setattr__")
+
+    def __delattr__(self, name: str) -> None:
+        raise AssertionError("__delattr__")
+
+
+class RefusingDeque(collections.deque):
+    def append(self, item: object) -> None:
+        raise AssertionError("append")
+
+
+def test_methods_are_called_for_their_effect() -> None:
+    build = Builder()
+    numbers, queue, order, seen = (build.fetch(i) for i in range(4))
+    build.add("Call", numbers, build.constant(0), build.constant("new"), object=list.insert)
+    build.add("SetItem", numbers, build.constant(1), -1)
+    build.add("Call", queue, build.constant("q"), object=collections.deque.append)
+    build.add("Call", order, build.constant("a"), build.constant(True), object=collections.OrderedDict.move_to_end)
+    build.add("Call", seen, build.constant(1), object=set.discard)
+    plan = build.returning(numbers)
+    a, q, d, s = [1, 2], RefusingDeque([0], maxlen=1), collections.OrderedDict(a=1, b=2), {1, 2}
+    assert plan.run((), (a, q, d, s)) is a
+    assert (a, list(q), list(d), s) == (["new", 2], ["q"], ["b", "a"], {2})
+    assert plan.print().count("call ") == 4
+
+
+def test_effects_are_in_order_and_share_what_they_store() -> None:
+    build = Builder()
+    first, second = build.fetch(0), build.fetch(1)
+    made = build.add("List")
+    build.add("Append", first, made)
+    build.add("SetItem", second, build.constant("k"), made)
+    build.add("Append", made, first)
+    build.add("SetItem", second, build.constant("gone"), -1)
+    plan = build.returning(made)
+    a: list = []
+    d = {"gone": 1}
+    result = plan.run((), (a, d))
+    assert a[0] is result and d == {"k": result} and result[0] is a
+
+
+def test_attributes_are_set_past_the_class() -> None:
+    build = Builder()
+    thing = build.fetch(0)
+    build.add("SetAttribute", thing, build.constant(5), object="a")
+    build.add("SetAttribute", thing, build.constant(6), object="b")
+    build.add("SetAttribute", thing, -1, object="b")
+    build.add("SetAttribute", build.constant(Intercepted), build.constant(7), object="shared")
+    plan = build.returning(thing)
+    one = Intercepted()
+    try:
+        assert plan.run((), (one,)) is one
+        assert vars(one) == {"a": 5} and Intercepted.shared == 7
+    finally:
+        Intercepted.shared = 1
+
+
 def test_what_a_plan_keeps() -> None:
     build = Builder()
     kept = Slotted()

@@ -338,6 +338,7 @@ PROGRAMS = {
     "class attribute through subclass": "class C:\n    n = 1\nclass D(C): pass\ndef f(x):\n    C.n = 5\n    a = D.n\n    D.n = 7\n    b = C.n, D.n, D().n\n    del D.n\n    return x + a, b, D.n, vars(C)['n']",
     "new class attribute": "class C: pass\ndef f(x):\n    C.new = [x]\n    C.new.append(1)\n    return x + len(C.new), hasattr(C, 'new'), C().new",
     "classmethod": "class C:\n    made = 0\n    @classmethod\n    def make(cls):\n        cls.made += 1\n        return cls()\ndef f(x):\n    C.make()\n    return x + C.made",
+    "metaclass": "class M(type):\n    def __setattr__(cls, k, v): super().__setattr__(k, v * 2)\n    def __delattr__(cls, k): super().__delattr__(k)\nclass C(metaclass=M): pass\ndef f(x):\n    C.a = 3\n    a = C.a\n    del C.a\n    return x + a, hasattr(C, 'a')",
     "registry": "REG = {}\ndef register(k):\n    def wrap(fn):\n        REG[k] = fn\n        return fn\n    return wrap\ndef f(x):\n    @register('g')\n    def g(v):\n        return v + 1\n    return REG['g'](x), g",
     "function attribute": "def g(v):\n    g.calls += 1\n    return v + g.calls\ng.calls = 0\ndef f(x):\n    return g(x) + g(x)",
     "new function attribute": "def g(v): return v\ndef f(x):\n    g.tag = x\n    return x + 1, g.tag",
