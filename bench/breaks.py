@@ -1,6 +1,6 @@
 """What a break costs in a cached call: under both systems, and beside the program uncompiled.
 
-Two figures. The overhead is a call whose graphs answer with what they gave before, as elsewhere in this folder: the cost
+Two figures. The overhead is a call whose graphs answer with what they gave before, as elsewhere here: the cost
 of leaving and entering compiled code. The whole call runs its graphs by `eager`, to be held against uncompiled.
 """
 
@@ -212,7 +212,9 @@ def table(results: list[tuple[Breaking, Cost]]) -> str:
         overheads.append([*row, verdict(ratio, program.goal)])
         whole = cost.whole.get("stator")
         row = [program.name, str(program.breaks), seconds(cost.uncompiled), seconds(cost.whole["torch._dynamo"])]
-        wholes.append([*row, *([seconds(whole), f"{whole / cost.uncompiled:.2f}"] if whole is not None else ["-", "-"])])
+        wholes.append(
+            [*row, *([seconds(whole), f"{whole / cost.uncompiled:.2f}"] if whole is not None else ["-", "-"])]
+        )
     return (
         f"A cached call that breaks, without its operations\n{aligned(overheads)}\n\n"
         f"The same with its operations, by `eager`, beside uncompiled\n{aligned(wholes)}"

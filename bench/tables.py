@@ -79,9 +79,7 @@ def shares(times: dict[str, dict[str, float]]) -> str:
     return f"Where the time of Stator's capture goes\n{aligned(rows)}"
 
 
-def write_json(
-    results: Results, times: dict[str, dict[str, float]], breaks: dict[str, Any], folder: Path
-) -> Path:
+def write_json(results: Results, times: dict[str, dict[str, float]], breaks: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
         "when": time.strftime("%Y-%m-%d %H:%M:%S"),

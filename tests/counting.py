@@ -1,11 +1,11 @@
 """What runs in graphs: for programs that break, the operations that graphs executed during a call are counted."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import engine
-
 import torch
 
 OPERATIONS = ("call_function", "call_method", "call_module")
@@ -55,10 +55,8 @@ def counted_calls(program: Callable, make_arguments: Callable[[], tuple], calls:
     counted = []
     for _ in range(calls):
         before = backend.executed, backend.graphs_run, backend.compiled, engine.captures()
-        try:
+        with contextlib.suppress(Exception):
             compiled(*make_arguments())
-        except Exception:
-            pass
         after = backend.executed, backend.graphs_run, backend.compiled, engine.captures()
         counted.append(Counted(*(new - old for new, old in zip(after, before))))
     engine.reset()

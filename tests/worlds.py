@@ -9,9 +9,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
-from engine import ENGINE
-
 import torch
+from engine import ENGINE
 
 Maker = Callable[[], Any]
 

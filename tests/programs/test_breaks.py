@@ -687,7 +687,9 @@ def test_every_operation_is_in_a_graph(place, trigger):
 
 @captures
 @resumed
-@pytest.mark.parametrize("loop", ["for k in range(COUNT):", "for k in list(range(COUNT)):", "while (k := k + 1) < COUNT:"])
+@pytest.mark.parametrize(
+    "loop", ["for k in range(COUNT):", "for k in list(range(COUNT)):", "while (k := k + 1) < COUNT:"]
+)
 @pytest.mark.parametrize("trigger", FIRST)
 def test_a_loop_compiles_once(loop, trigger):
     text = f"def f(x, COUNT):\n    t, k = x + 1, 0\n    {loop}\n        t = t + 1\n        n = HOLE\n        t = t * 2 % 5\n    return t"

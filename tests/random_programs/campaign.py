@@ -143,7 +143,10 @@ def run_campaign(seed: int, count: int, jobs: int) -> Totals:
             thread.join(30)
             if sys.stderr.isatty():
                 done = sum(worker.next - seed for worker in workers) // jobs
-                print(f"{done} of {count}, {len(totals.findings)} differ, {time.monotonic() - start:.0f} s", file=sys.stderr)
+                print(
+                    f"{done} of {count}, {len(totals.findings)} differ, {time.monotonic() - start:.0f} s",
+                    file=sys.stderr,
+                )
     return totals
 
 

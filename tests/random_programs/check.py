@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import engine
+import torch
 from compare import Comparison, Difference
 from harness import backward, global_modes, users_lines
-
-import torch
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 IMPORTED: dict[str, Any] = {}

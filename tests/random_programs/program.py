@@ -5,7 +5,7 @@ import re
 from .definitions import FIXED, FUNCTIONS, NEEDS, WRITTEN
 from .expressions import EXPRESSIONS, LEAVES
 from .statements import STATEMENTS
-from .writer import Grammar, Unavailable, Variable, Writer
+from .writer import PREFIXES, Grammar, Unavailable, Variable, Writer
 
 GRAMMAR = Grammar(LEAVES, EXPRESSIONS, STATEMENTS)
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -60,7 +60,8 @@ BETWEEN_CALLS = [
 
 # The expressions and statements that name a definition or one below it.
 BELOW = {
-    name: re.compile(rf"(?<!def )(?<!class )\b({'|'.join(list(WRITTEN)[number:])})\(") for number, name in enumerate(WRITTEN)
+    name: re.compile(rf"(?<!def )(?<!class )\b({'|'.join(list(WRITTEN)[number:])})\(")
+    for number, name in enumerate(WRITTEN)
 }
 
 
@@ -88,7 +89,7 @@ def generate(seed: int) -> str:
             body.append(f"G_mod.{choose(['register_forward_hook(hook)', 'eval()', 'requires_grad_(False)'])}")
 
     kinds = ["tensor"] + [kind for kind in PARAMETERS if chance(0.3) and (kind != "module" or "G_mod" in str(body))]
-    parameters = [f"{name}{number}" for number, name in enumerate((writer_prefix(kind) for kind in kinds), start=1)]
+    parameters = [f"{name}{number}" for number, name in enumerate((PREFIXES[kind] for kind in kinds), start=1)]
     writer.statements_left = writer.random.randint(6, 18)
     blocks = "\n".join(["    <block>"] * writer.random.randint(2, 5))
     body += writer.lines(f"def f({', '.join(parameters)}):\n{blocks}\n    return <result>")
@@ -108,12 +109,6 @@ def written_definitions(writer: Writer) -> dict[str, list[str]]:
         writer.variables.clear()
     writer.forbidden = None
     return bodies
-
-
-def writer_prefix(kind: str) -> str:
-    from .writer import PREFIXES
-
-    return PREFIXES[kind]
 
 
 def written_steps(writer: Writer, kinds: list[str]) -> list[tuple[str, str]]:

@@ -115,7 +115,9 @@ def fewer_statements(tree: ast.AST) -> Iterator[Callable[[], None]]:
                 def drop(found: list = found, start: int = start, chunk: int = chunk, name: str = name) -> None:
                     gone = found[start : start + chunk]
                     keep = [one for one in gone if isinstance(one, ast.FunctionDef) and one.name == "f"]
-                    keep += [one for one in gone if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "STEPS"]
+                    keep += [
+                        one for one in gone if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "STEPS"
+                    ]
                     found[start : start + chunk] = keep
                     if name == "body" and not found:
                         found.append(ast.Pass())
@@ -135,7 +137,9 @@ def hoisted(tree: ast.AST) -> Iterator[Callable[[], None]]:
             for inner in ("body", "orelse", "finalbody"):
                 block = getattr(statement, inner, None)
                 if isinstance(block, list) and block:
-                    yield lambda found=found, index=index, block=block: found.__setitem__(slice(index, index + 1), block)
+                    yield lambda found=found, index=index, block=block: found.__setitem__(
+                        slice(index, index + 1), block
+                    )
             for holder in getattr(statement, "handlers", []) + getattr(statement, "cases", []):
                 yield lambda found=found, index=index, holder=holder: found.__setitem__(
                     slice(index, index + 1), holder.body
