@@ -16,6 +16,7 @@ struct CaptureReport;
 struct CompileOptions {
     Ref<> backend;  // backend(graph_module, example_inputs) -> callable
     bool fullgraph = false;
+    bool registers_attributes = false;  // parameters and buffers become attributes of the graph module
 };
 
 class EntryCache {

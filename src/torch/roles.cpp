@@ -116,7 +116,9 @@ Role role_of(PyObject* callable) {
         if (disallowed.has(callable)) return Role::Disallowed;
         return role == Role::None && allowed.has(callable) ? Role::InGraph : role;
     }
-    if (!PyCFunction_Check(callable) || !c_operations().contains(callable)) return Role::None;
+    // An object that can be called, such as torch's own operations of a compiled backward pass.
+    if (!PyCFunction_Check(callable)) return allowed.has(callable) ? Role::InGraph : Role::None;
+    if (!c_operations().contains(callable)) return Role::None;
     return disallowed.has(callable) ? Role::Disallowed : Role::InGraph;
 }
 

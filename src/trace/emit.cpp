@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "shape/infer.h"
 #include "shape/integers.h"
+#include "torch/known.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -50,6 +51,24 @@ const graph::Location* Interpreter::current_location() {
     return outer;
 }
 
+const graph::ModulePath* Interpreter::current_modules() const {
+    for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame)
+        if (!(*frame)->is_task) return static_cast<BytecodeFrame*>(*frame)->modules;
+    return nullptr;
+}
+
+const graph::ModulePath* Interpreter::modules_for(FunctionValue* function, const Arguments& arguments) {
+    const graph::ModulePath* around = current_modules();
+    if (function->outside == nullptr || function->outside != torch_room::known().module_call) return around;
+    Value* module = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    if (module == nullptr || module->source == nullptr) return around;
+    int earlier = module_calls_[module->source]++;
+    on_undo([this, source = module->source] { --module_calls_[source]; });
+    PyTypeObject* type = graph_->arena().keep(Ref<PyTypeObject>::share(module->type()));
+    return graph_->arena().make<graph::ModulePath>(path_text(*module->source, *graph_->texts()), type, around,
+                                                   module->object(), earlier);
+}
+
 std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& arguments,
                                                        std::vector<graph::KeywordArgument>* keywords) {
     tensor_arguments_.clear();
@@ -94,6 +113,7 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
                                                 {graph::Argument::of(node), graph::Argument::of_constant(index)});
                 item->result = part;
                 item->location = node->location;
+                item->modules = node->modules;
                 items.push_back(value_of(item, part));
             }
             if (result.kind == graph::Result::Kind::List) return make_list(*this, std::move(items));
@@ -168,6 +188,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     node->result = answer->result;
     node->has_effect = answer->has_effect();
     node->location = current_location();
+    node->modules = current_modules();
     note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
@@ -207,6 +228,7 @@ graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& argu
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
     node->location = current_location();
+    node->modules = current_modules();
     return node;
 }
 
@@ -224,9 +246,9 @@ void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
 }
 
 graph::Node* Interpreter::add_placeholder(Source* source) {
-    std::string name = identifier(*source);
-    Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
-    graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
+    graph::Node* node = graph_->add(graph::NodeKind::Placeholder, nullptr, {});
+    node->path = path_text(*source, *graph_->texts());
+    node->modules = current_modules();
     inputs_.push_back(source);
     input_nodes_.push_back(node);
     on_undo([this] {
@@ -236,8 +258,53 @@ graph::Node* Interpreter::add_placeholder(Source* source) {
     return node;
 }
 
+namespace {
+
+bool is_module(const Source& source) {
+    return PyObject_TypeCheck(source.object, torch_room::known().module_class);
+}
+
+/// What `meta["tensor_dict"]` of a module's own tensor says: its memory stays where it is, most likely.
+PyObject* meta_of_static() {
+    static PyObject* const meta =
+        checked(Py_BuildValue("{s{ss}}", "tensor_dict", "_dynamo_static_input_type", "unguarded")).release();
+    return meta;
+}
+
+/// An attribute of a module that was not registered.
+bool is_plain_attribute(const Source& source) {
+    return source.access == Access::DictItem && source.parent->access == Access::InstanceDict &&
+           is_module(*source.parent->parent);
+}
+
+bool is_held_by_module(const Source& source) {
+    if (source.access != Access::DictItem || source.parent->access != Access::DictItem) return false;
+    const Source& holder = *source.parent;
+    bool has_name = holder.key == interned("_parameters") || holder.key == interned("_buffers");
+    return has_name && holder.parent->access == Access::InstanceDict;
+}
+
+}  // namespace
+
+graph::Node* Interpreter::add_attribute(TensorValue* tensor) {
+    // The graph has the tensor itself: another one there is another graph.
+    guard({GuardKind::Identity, tensor->source, tensor->outside});
+    std::string wanted = identifier(*path_text(*tensor->source, *graph_->texts()));
+    while (!wanted.empty() && wanted.back() == '_') wanted.pop_back();
+    std::string name = attribute_names_.create(wanted);
+    Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+    graph::Node* node = graph_->add(graph::NodeKind::Attribute, target.get(), {});
+    node->location = current_location();
+    node->modules = current_modules();
+    attributes_.push_back({name, Ref<>::share(tensor->outside)});
+    on_undo([this] { attributes_.pop_back(); });
+    return node;
+}
+
 graph::Node* Interpreter::input(TensorValue* tensor) {
-    graph::Node* node = add_placeholder(tensor->source);
+    bool is_attribute = registers_attributes_ && is_held_by_module(*tensor->source);
+    graph::Node* node = is_attribute ? add_attribute(tensor) : add_placeholder(tensor->source);
+    if (is_held_by_module(*tensor->source) || is_plain_attribute(*tensor->source)) node->extra_meta = meta_of_static();
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
     return node;
@@ -260,6 +327,7 @@ Trace Interpreter::take_trace() {
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);
     trace.fetched = std::move(fetched_);
+    trace.attributes = std::move(attributes_);
     trace.instructions = instructions_;
     return trace;
 }

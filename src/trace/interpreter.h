@@ -28,12 +28,19 @@ struct BreakReport {
     bool is_exit = false;
 };
 
+/// What a graph module holds under a name.
+struct Attribute {
+    std::string name;
+    Ref<> tensor;
+};
+
 /// What a finished trace leaves behind.
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
     std::vector<Source*> inputs;    // sources of the graph's placeholders, in order
     std::vector<Source*> distinct;  // what must not be one object: the inputs, and what was changed
+    std::vector<Attribute> attributes;
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
     std::size_t instructions = 0;
@@ -53,6 +60,8 @@ class Interpreter final : public Tracer {
         Failed,  // not at all: `report()` says why
     };
     End run();
+    /// Parameters and buffers become attributes of the graph module instead of inputs.
+    void register_attributes() { registers_attributes_ = true; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
 
@@ -69,6 +78,7 @@ class Interpreter final : public Tracer {
     graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) override;
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     Arena& graph_arena() override { return graph_->arena(); }
+    const graph::Graph& graph() const override { return *graph_; }
     graph::Node* input(TensorValue* tensor) override;
     graph::Argument integer_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
@@ -140,6 +150,12 @@ class Interpreter final : public Tracer {
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
+    /// The modules around the innermost frame; null if there are none.
+    const graph::ModulePath* current_modules() const;
+    /// The modules around a call that the innermost frame makes.
+    const graph::ModulePath* modules_for(FunctionValue* function, const Arguments& arguments);
+    /// The node of a tensor that the graph module will hold, instead of an input.
+    graph::Node* add_attribute(TensorValue* tensor);
     /// A new input of the graph; its result is left to the caller.
     graph::Node* add_placeholder(Source* source);
 
@@ -189,6 +205,10 @@ class Interpreter final : public Tracer {
     std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
+    std::unordered_map<const Source*, int> module_calls_;
+    bool registers_attributes_ = false;
+    graph::Names attribute_names_;
+    std::vector<Attribute> attributes_;
     torch_room::Modes modes_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.

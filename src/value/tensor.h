@@ -16,6 +16,7 @@ struct TensorValue final : Value {
     TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
     bool is_one_of_several_views = false;  // of `unbind`, `split`, ...
     bool is_row = false;                   // of iterating over a tensor
+    bool is_gradient = false;  // stands for a gradient that will come: how its memory is laid out is not known
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;

@@ -34,6 +34,8 @@ struct Effect {
     PlanOp op;                   // SetAttribute, SetItem, Append, Add, SetCell; or Call, whose result is dropped
     std::vector<Value*> from;    // what is changed comes first; null where something is deleted
     PyObject* object = nullptr;  // the name of an attribute, or what is called
+    /// Of a call whose result the program keeps: the value of it, which makes the call where it is rebuilt.
+    Value* result = nullptr;
 };
 
 class Tracer {
@@ -102,6 +104,7 @@ class Tracer {
     virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
     /// What nodes point to lives as long as the graph, which outlives the trace.
     virtual Arena& graph_arena() = 0;
+    virtual const graph::Graph& graph() const = 0;
     /// The placeholder of a tensor from outside.
     virtual graph::Node* input(TensorValue* tensor) = 0;
     /// Whether the operation under construction gives the same kind of result for any int.
@@ -138,6 +141,7 @@ class Tracer {
     virtual void will_mutate(Value* value) = 0;
     /// Whether anything from outside has changed so far: until then, what is outside is what it was.
     bool has_recorded() const { return !effects_.empty(); }
+    std::size_t recorded() const { return effects_.size(); }
     /// The value of an outside object with an identity, if there is one already.
     Value* known(Borrowed<> object) const {
         auto found = by_identity_.find(object.get());
