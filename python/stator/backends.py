@@ -44,6 +44,16 @@ class Backend:
             errors.raise_backend_failed(self.name, graph_module, cause)
         return compiled
 
+    def __eq__(self, other: object) -> bool:
+        """What two equal backends make of a graph is interchangeable."""
+        if not isinstance(other, Backend):
+            return NotImplemented
+        same = self.compiler is other.compiler or (self.name == other.name == "inductor" and self.compiler == other.compiler)
+        return same and self.arguments == other.arguments
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __repr__(self) -> str:
         return f"<stator backend {self.name!r}>"
 

@@ -16,6 +16,7 @@
 #include "value/symbolic.h"
 #include "value/tensor_attributes.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -87,6 +88,23 @@ bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
     if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
     tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
+}
+
+bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() != interned("grad") || source == nullptr || value == nullptr) return false;
+    tracer.realize(this);
+    tracer.realize(value);
+    if (value->object() != Py_None) {
+        // What PyTorch refuses, it refuses in its own words.
+        auto* gradient = cast<TensorValue>(value);
+        if (gradient == nullptr || gradient == this || gradient->meta->sizes != meta->sizes ||
+            gradient->meta->dtype != meta->dtype || gradient->meta->device != meta->device ||
+            gradient->meta->layout != meta->layout)
+            return false;
+    }
+    set_undoably(tracer, set_gradient, value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
     return true;
 }
 

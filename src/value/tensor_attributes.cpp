@@ -54,6 +54,7 @@ PyObject* data_function() {
 
 /// The gradient that a tensor from outside has: another thing from outside, or None.
 Value* gradient(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->set_gradient != nullptr) return tensor->set_gradient;
     if (tensor->outside == nullptr || tensor->source == nullptr) {
         if (tensor->meta->is_leaf) return tracer.none();
         tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
