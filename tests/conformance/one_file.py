@@ -19,6 +19,7 @@ from typing import Any
 def point_torch_at_stator() -> None:
     """What tests compile with leads to Stator from here on; all else of torch._dynamo stays."""
     import stator
+    import stator._C
     import torch._dynamo
     from stator.modules import CompiledModule
 
@@ -40,7 +41,16 @@ def point_torch_at_stator() -> None:
         arguments = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
         return stator.compile(model, **arguments)
 
-    def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **_: Any) -> Any:
+    def optimize(
+        backend: Any = "inductor",
+        *,
+        nopython: bool = False,
+        guard_fail_fn: Callable[[tuple[str]], None] | None = None,
+        dynamic: bool | None = None,
+        **_: Any,
+    ) -> Any:
+        if guard_fail_fn is not None:
+            stator._C.collect(lambda report: tell_reasons(report, guard_fail_fn))
         return functools.partial(compile, backend=backend, fullgraph=nopython, dynamic=dynamic)
 
     def optimize_assert(backend: Any, *, dynamic: bool | None = None, **_: Any) -> Any:
@@ -50,6 +60,7 @@ def point_torch_at_stator() -> None:
         def both() -> None:
             reset()
             stator.reset()
+            stator._C.collect(None)
 
         return both
 
@@ -58,6 +69,12 @@ def point_torch_at_stator() -> None:
     torch._dynamo.optimize_assert = optimize_assert
     torch._dynamo.OptimizedModule = CompiledModule
     torch._dynamo.reset = and_reset(torch._dynamo.reset)
+
+
+def tell_reasons(report: dict[str, Any], guard_fail_fn: Callable[[tuple[str]], None]) -> None:
+    """What torch._dynamo tells of a guard that fails."""
+    for reason in report.get("recompiled", {}).get("reasons", ()):
+        guard_fail_fn((reason,))
 
 
 class Outcomes(unittest.TestResult):
