@@ -10,14 +10,13 @@ namespace stator::torch_room {
 
 /// Every thread numbers the nodes that it makes, in order. Together the two tell when and where a node was made.
 struct Birth {
-    /// The number of nodes that only gather the gradient of a leaf. They have no moment of birth.
-    static constexpr std::uint64_t kGathersGradient = UINT64_MAX;
-
     std::uint64_t thread = 0;
     std::uint64_t number = 0;
 };
 
-/// The node that the backward pass in this thread evaluates, its hooks included. `identity` is null if none.
+/// The node that the backward pass in this thread evaluates, its hooks included. `identity` is null if none. A node
+/// that only gathers the gradient of a leaf has no birth of its own: it stands for the node that gives the last part of
+/// that gradient, right after which it runs.
 struct RunningNode {
     const void* identity = nullptr;
     Birth birth;
@@ -32,12 +31,14 @@ std::uint64_t this_thread();
 /// What the next node that this thread makes will get.
 std::uint64_t next_birth_number();
 
-/// Called in whatever thread runs the node, without the interpreter's lock. They must not throw.
+/// Called in whatever thread runs a node, while it is the running one, without the interpreter's lock. They must not
+/// throw.
 struct NodeObserver {
-    void (*before)(Birth);
-    void (*after)(Birth);
+    void (*before)();
+    void (*after)();
 };
-/// There is one observer at most: it is told of every node from here to `stop_observing_nodes`.
+/// There is one observer at most: it is told of every node from here to `stop_observing_nodes`. That costs some half a
+/// microsecond for each node.
 void observe_nodes(NodeObserver observer);
 void stop_observing_nodes();
 

@@ -6,6 +6,7 @@
 
 #include "base/boundary.h"
 #include "base/names.h"
+#include "track/engine.h"
 
 namespace stator::track {
 
@@ -14,10 +15,11 @@ namespace {
 struct Active {
     std::shared_ptr<Tracker> tracker;
     std::shared_ptr<Tracking> tracking;
+    bool calls_back = false;
 };
 
-/// Changed with both locks, read with either.
-std::vector<Active> all_active;
+/// Changed with both locks, read with either. Never let go of: it would go after the interpreter did.
+auto& all_active = *new std::vector<Active>;
 
 /// Those that follow what this thread does now, in the order in which they were entered.
 std::vector<std::shared_ptr<Tracker>> followers() {
@@ -70,7 +72,7 @@ PyObject* module_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return tell_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
 }
 
-void before_node(torch_room::Birth birth) {
+void before_node() {
     struct Told {
         std::shared_ptr<Tracker> tracker;
         Tracking::NodeRun run;
@@ -79,8 +81,8 @@ void before_node(torch_room::Birth birth) {
     {
         std::lock_guard lock(gate);
         for (const Active& each : all_active) {
-            Tracking::NodeRun run = each.tracking->before_node(birth);
-            if (each.tracker->calls_back()) with_callbacks.push_back({each.tracker, run});
+            Tracking::NodeRun run = each.tracking->before_node();
+            if (each.calls_back) with_callbacks.push_back({each.tracker, run});
         }
     }
     if (with_callbacks.empty()) return;
@@ -96,9 +98,33 @@ void before_node(torch_room::Birth birth) {
     PyGILState_Release(lock);
 }
 
-void after_node(torch_room::Birth birth) {
+void after_node() {
     std::lock_guard lock(gate);
-    for (const Active& each : all_active) each.tracking->after_node(birth);
+    for (const Active& each : all_active) each.tracking->after_node();
+}
+
+/// Nodes are observed while somebody needs to know of them.
+int observations = 0;
+
+void begin_observation() {
+    if (observations++ == 0) torch_room::observe_nodes({before_node, after_node});
+}
+
+void end_observation() {
+    if (--observations == 0) torch_room::stop_observing_nodes();
+}
+
+void before_backward(bool create_graph) {
+    // Only then do nodes make nodes.
+    if (create_graph) begin_observation();
+    std::lock_guard lock(gate);
+    for (const Active& each : all_active) each.tracking->before_backward();
+}
+
+void after_backward(bool create_graph) {
+    if (create_graph) end_observation();
+    std::lock_guard lock(gate);
+    for (const Active& each : all_active) each.tracking->after_backward();
 }
 
 /// PyTorch's dictionaries of hooks that it calls for every module.
@@ -131,14 +157,14 @@ void install() {
     static PyObject* begins = hook(&kModuleBegins).release();
     static PyObject* ends = hook(&kModuleEnds).release();
     HookTables tables = hook_tables();
+    watch_backwards({before_backward, after_backward});
     checked(PyObject_SetItem(tables.before.get(), key(), begins));
     checked(PyObject_SetItem(tables.after.get(), key(), ends));
     checked(PyObject_SetItem(tables.after_errors_too.get(), key(), Py_True));
-    torch_room::observe_nodes({before_node, after_node});
 }
 
 void uninstall() {
-    torch_room::stop_observing_nodes();
+    stop_watching_backwards();
     ErrorAside aside;
     try {
         HookTables tables = hook_tables();
@@ -153,8 +179,10 @@ void uninstall() {
 
 void activate(std::shared_ptr<Tracker> tracker, std::shared_ptr<Tracking> tracking) {
     if (all_active.empty()) install();
+    bool calls_back = tracker->calls_back();
+    if (calls_back) begin_observation();
     std::lock_guard lock(gate);
-    all_active.push_back({std::move(tracker), std::move(tracking)});
+    all_active.push_back({std::move(tracker), std::move(tracking), calls_back});
 }
 
 void deactivate(const Tracking* tracking) {
@@ -167,6 +195,7 @@ void deactivate(const Tracking* tracking) {
         gone = std::move(*found);
         all_active.erase(found);
     }
+    if (gone.calls_back) end_observation();
     if (all_active.empty()) uninstall();
 }
 

@@ -31,12 +31,13 @@ Paths::Paths(Names& names) : names_(names) {
 
 const Path* Paths::enter(const Path* from_const, Borrowed<> module) {
     Path* from = const_cast<Path*>(from_const);  // all of them are this object's
-    if (auto found = from->steps_.find(module); found != from->steps_.end() && found->second.first->is(module))
-        return found->second.second;
+    if (Path* to = known_step(from, module)) return to;
     if (from->steps_.size() >= from->sweep_at_) sweep(from);
 
-    Known known = names_.know(module);
+    Known known = know(module);
     Naming naming = is_transparent(module) ? Naming() : name_at(from, known);
+    // Finding the name may have run other code that came by here.
+    if (Path* to = known_step(from, module)) return to;
     Path* to = from;
     if (naming.suffix && (to = unused_with(from, naming)) == nullptr) {
         to = &all_.emplace_back();
@@ -46,16 +47,35 @@ const Path* Paths::enter(const Path* from_const, Borrowed<> module) {
         to->suffix_ = std::move(naming.suffix);
     }
     if (to != from) to->module_ = known;
-    from->steps_.insert_or_assign(module, std::pair(std::move(known), to));
+    from->steps_.push_back({module, std::move(known), to});
+    from->last_step_ = from->steps_.size() - 1;
     return to;
+}
+
+Path* Paths::known_step(Path* from, Borrowed<> module) {
+    std::size_t count = from->steps_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        std::size_t at = from->last_step_ + 1 + i;
+        while (at >= count) at -= count;
+        const Path::Step& step = from->steps_[at];
+        if (step.address != module.get() || !step.module->is(module)) continue;
+        from->last_step_ = at;
+        return step.to;
+    }
+    return nullptr;
+}
+
+Path::Rarely& Path::rarely() {
+    if (rarely_ == nullptr) rarely_ = std::make_unique<Rarely>();
+    return *rarely_;
 }
 
 const Path* Paths::enter_again(const Path* from, Borrowed<> module) {
     if (!is_transparent(module)) {
-        Known known = names_.know(module);
+        Known known = know(module);
         for (const Path* around = from; around->module_; around = around->parent_) {
             if (around->module_ == known) return enter(around->parent_, module);
-            if (names_.below(*around->module_, known)) return enter(around, module);
+            if (name_below(around->module_, known)) return enter(around, module);
         }
     }
     return enter(from, module);
@@ -64,46 +84,50 @@ const Path* Paths::enter_again(const Path* from, Borrowed<> module) {
 Paths::Naming Paths::name_at(Path* from, const Known& module) {
     if (Naming naming = name_around(from, module); naming.suffix) return naming;
     Ref<> object = module->module();
-    PyTypeObject* type = Py_TYPE(object.get());
-    if (from->module_ && !module->root_name && !from->strangers_.contains(type)) {
+    const PyTypeObject* type = Py_TYPE(object.get());
+    auto is_stranger = [&] {
+        return from->rarely_ && std::ranges::find(from->rarely_->strangers, type) != from->rarely_->strangers.end();
+    };
+    if (from->module_ && !names_.is_root(module) && !is_stranger()) {
         // It may have been registered since the last look.
         const Path* outermost = from;
         while (outermost->parent_->module_) outermost = outermost->parent_;
-        names_.learn(outermost->module_);
+        learn(outermost->module_);
         if (Naming naming = name_around(from, module); naming.suffix) return naming;
-        from->strangers_.insert(type);
+        from->rarely().strangers.push_back(type);
     }
-    bool is_known_root = bool(module->root_name);
     Ref<> name = names_.by_itself(module);
-    if (!is_known_root && module->root_name) names_.learn(module);
+    if (module->walk == 0) learn(module);
     return {nullptr, std::move(name)};
 }
 
 Paths::Naming Paths::name_around(const Path* from, const Known& module) const {
     for (const Path* around = from; around->module_; around = around->parent_) {
         if (around->module_ == module) return {around->named_below_, around->suffix_};
-        if (Ref<> rest = names_.below(*around->module_, module)) return {around, std::move(rest)};
+        if (Ref<> rest = name_below(around->module_, module)) return {around, std::move(rest)};
     }
     return {};
 }
 
 void Paths::sweep(Path* from) {
-    std::erase_if(from->steps_, [&](const auto& step) {
-        const auto& [known, to] = step.second;
-        if (known->module()) return false;
-        if (to != from) from->unused_.push_back(to);
+    std::erase_if(from->steps_, [&](const Path::Step& step) {
+        if (step.module->module()) return false;
+        if (step.to != from) from->rarely().unused.push_back(step.to);
         return true;
     });
+    from->last_step_ = 0;
     from->sweep_at_ = std::max<std::size_t>(64, 2 * from->steps_.size());
 }
 
 Path* Paths::unused_with(Path* from, const Naming& naming) {
-    auto found = std::find_if(from->unused_.begin(), from->unused_.end(), [&](const Path* each) {
+    if (from->rarely_ == nullptr) return nullptr;
+    std::vector<Path*>& unused = from->rarely_->unused;
+    auto found = std::ranges::find_if(unused, [&](const Path* each) {
         return each->named_below_ == naming.below && PyUnicode_Compare(each->suffix_.get(), naming.suffix.get()) == 0;
     });
-    if (found == from->unused_.end()) return nullptr;
+    if (found == unused.end()) return nullptr;
     Path* path = *found;
-    from->unused_.erase(found);
+    unused.erase(found);
     return path;
 }
 

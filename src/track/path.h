@@ -4,8 +4,7 @@
 
 #include <cstddef>
 #include <deque>
-#include <unordered_map>
-#include <unordered_set>
+#include <memory>
 #include <vector>
 
 #include "track/names.h"
@@ -38,10 +37,20 @@ class Path {
     Ref<> suffix_;
     mutable Ref<> name_, names_;  // once asked for
 
-    std::unordered_map<PyObject*, std::pair<Known, Path*>> steps_;
-    std::vector<Path*> unused_;  // of modules that are gone
+    struct Step {
+        PyObject* address;  // of the module, which may be gone
+        Known module;
+        Path* to;
+    };
+    std::vector<Step> steps_;
+    std::size_t last_step_ = 0;  // programs tend to take the one after it next
     std::size_t sweep_at_ = 64;
-    std::unordered_set<PyTypeObject*> strangers_;  // classes of which a module was called that is registered nowhere
+    struct Rarely {
+        std::vector<Path*> unused;                   // of modules that are gone
+        std::vector<const PyTypeObject*> strangers;  // classes of which a module was called that is registered nowhere
+    };
+    std::unique_ptr<Rarely> rarely_;
+    Rarely& rarely();
 };
 
 /// All places of one tracked program. Needs the interpreter's lock.
@@ -61,6 +70,7 @@ class Paths {
         const Path* below = nullptr;
         Ref<> suffix;
     };
+    static Path* known_step(Path* from, Borrowed<> module);
     Naming name_at(Path* from, const Known& module);
     Naming name_around(const Path* from, const Known& module) const;
     Path* unused_with(Path* from, const Naming& naming);

@@ -57,17 +57,23 @@ ThreadState& Tracking::state() {
     return *state;
 }
 
-const Path* Tracking::made_at(Birth birth, const ThreadState& here) const {
-    // A gradient is gathered as soon as it is there: right after the node that gave the last part of it.
-    if (birth.number == Birth::kGathersGradient)
-        return here.last_backward == torch_room::running_backward() ? here.last_node : outside();
+const Path* Tracking::made_at(Birth birth) const {
     auto thread = threads_.find(birth.thread);
     return thread == threads_.end() ? outside() : thread->second->births.at(birth.number);
 }
 
+void Tracking::mark(ThreadState& thread, const Path* path) {
+    thread.since = torch_room::next_birth_number();
+    thread.births.mark(thread.since, path);
+    if (thread.calls.empty() && thread.enclosing.empty()) thread.births.close();
+}
+
 bool Tracking::knows(Birth birth) const {
-    auto thread = threads_.find(birth.thread);
-    return thread != threads_.end() && thread->second->births.at(birth.number) != outside();
+    return made_at(birth) != outside();
+}
+
+void Tracking::mark_made_by(ThreadState& thread, const RunningNode& node) {
+    thread.births.mark(thread.since, made_at(node.birth));
 }
 
 Tracking::Begun Tracking::begin(Borrowed<> module) {
@@ -84,17 +90,18 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
             frame == nullptr ? thread.calls.size() : running_count(thread.calls, cpython::caller_of(frame));
         if (count < thread.calls.size()) begun.abandoned = cut(thread.calls, count);
         by_backward = node.identity != nullptr && (count == 0 || thread.calls.back().node != node.identity);
-        if (by_backward)
-            from = made_at(node.birth, thread);
-        else
-            from = count == 0 ? outside() : thread.calls.back().path;
+        from = count == 0 ? outside() : thread.calls.back().path;
+        if (by_backward) {
+            mark_made_by(thread, node);
+            from = made_at(node.birth);
+        }
     }
     const Path* path = by_backward ? paths_.enter_again(from, module) : paths_.enter(from, module);
     bool has_name = path != from || !is_transparent(module);
     std::lock_guard lock(gate);
     ThreadState& thread = state();
     thread.calls.push_back({path, frame, node.identity, has_name});
-    thread.births.mark(torch_room::next_birth_number(), path);
+    mark(thread, path);
     if (has_name) begun.path = path;
     return begun;
 }
@@ -117,9 +124,8 @@ std::vector<const Path*> Tracking::end(Borrowed<> module) {
     if (!thread.calls.empty() && thread.calls.back().node == node.identity)
         now = thread.calls.back().path;
     else if (node.identity != nullptr)
-        now = made_at(node.birth, thread);
-    thread.births.mark(torch_room::next_birth_number(), now);
-    if (thread.calls.empty() && thread.enclosing.empty()) thread.births.close();
+        now = made_at(node.birth);
+    mark(thread, now);
     return ended;
 }
 
@@ -132,7 +138,7 @@ const Path* Tracking::here() {
     std::size_t count = running_count(thread.calls, frame);
     if (count > 0 && (node.identity == nullptr || thread.calls[count - 1].node == node.identity))
         return thread.calls[count - 1].path;
-    return node.identity != nullptr ? made_at(node.birth, thread) : outside();
+    return node.identity != nullptr ? made_at(node.birth) : outside();
 }
 
 void Tracking::show(const Path* path) {
@@ -140,22 +146,37 @@ void Tracking::show(const Path* path) {
     state().shown = path;
 }
 
-Tracking::NodeRun Tracking::before_node(Birth birth) {
+void Tracking::before_backward() {
+    RunningNode node = torch_room::running_node();
     ThreadState& thread = state();
-    NodeRun run{made_at(birth, thread), thread.births.last(), thread.enclosing.empty()};
+    thread.enclosing.push_back(thread.births.last());
+    if (node.identity != nullptr && (thread.calls.empty() || thread.calls.back().node != node.identity))
+        mark_made_by(thread, node);
+    thread.since = torch_room::next_birth_number();
+}
+
+void Tracking::after_backward() {
+    ThreadState& thread = state();
+    if (thread.enclosing.empty()) return;  // the tracking began inside
+    const Path* before = thread.enclosing.back();
+    thread.enclosing.pop_back();
+    mark(thread, before);
+}
+
+Tracking::NodeRun Tracking::before_node() {
+    ThreadState& thread = state();
+    NodeRun run{made_at(torch_room::running_node().birth), thread.births.last(), thread.running_nodes == 0};
+    ++thread.running_nodes;
     thread.enclosing.push_back(run.enclosing);
-    thread.births.mark(torch_room::next_birth_number(), run.made_at);
+    mark(thread, run.made_at);
     return run;
 }
 
-void Tracking::after_node(Birth birth) {
+void Tracking::after_node() {
     ThreadState& thread = state();
-    if (thread.enclosing.empty()) return;  // the tracking began while the node ran
-    thread.last_node = made_at(birth, thread);
-    thread.last_backward = torch_room::running_backward();
-    thread.births.mark(torch_room::next_birth_number(), thread.enclosing.back());
-    thread.enclosing.pop_back();
-    if (thread.calls.empty() && thread.enclosing.empty()) thread.births.close();
+    if (thread.running_nodes == 0) return;  // the tracking began inside
+    --thread.running_nodes;
+    after_backward();
 }
 
 }  // namespace stator::track

@@ -1,7 +1,8 @@
 /// One tracked stretch of a program, from entering the context to leaving it: which modules run, in every thread.
 ///
 /// Forward is told by hooks that PyTorch calls around every module call. Backward is read off: the node that autograd
-/// runs in this thread was made at some moment, and the log of births tells where the program was then.
+/// runs in this thread was made at some moment, and the log of births tells where the program was then. So nothing has
+/// to be done for a node that runs, unless it makes nodes in its turn, for a gradient of a gradient.
 ///
 /// Two locks. Names and paths need the interpreter's lock. What autograd's threads read and write without that one (who
 /// is active, what runs in a thread, the logs) needs `gate`, which is held for moments and never while Python may run.
@@ -32,13 +33,13 @@ struct RunningCall {
 
 /// What runs in one thread.
 struct ThreadState {
-    explicit ThreadState(const Path* outside) : births(outside), last_node(outside) {}
+    explicit ThreadState(const Path* outside) : births(outside) {}
 
     std::vector<RunningCall> calls;
     BirthLog births;
-    std::vector<const Path*> enclosing;  // for each node that runs: where its thread was before
-    const Path* last_node;               // where the node was made that ran last, of those that were made anywhere
-    int last_backward = -1;              // the pass that it was part of
+    std::vector<const Path*> enclosing;  // for each node or backward that runs, and was told: where the thread was
+    std::size_t running_nodes = 0;       // of those that were told
+    std::uint64_t since = 0;             // the number of the next node when something was last told
     const Path* shown = nullptr;         // what a callback is told of, while it runs
 };
 
@@ -63,14 +64,18 @@ class Tracking {
     void show(const Path* path);
     const Path* outside() const { return paths_.outside(); }
 
-    /// A node of a backward pass begins and ends. With `gate` held.
+    /// A backward pass begins and ends in this thread. With `gate` held.
+    void before_backward();
+    void after_backward();
+    /// A node of a backward pass begins and ends, which matters only where it makes nodes in its turn. With `gate`
+    /// held.
     struct NodeRun {
         const Path* made_at;
         const Path* enclosing;  // where the thread was before
         bool is_outermost;      // no other node waits in this thread for this one to end
     };
-    NodeRun before_node(torch_room::Birth birth);
-    void after_node(torch_room::Birth birth);
+    NodeRun before_node();
+    void after_node();
     /// Whether the node was made in a thread that this one knows, after it began.
     bool knows(torch_room::Birth birth) const;
 
@@ -79,7 +84,10 @@ class Tracking {
 
   private:
     ThreadState& state();
-    const Path* made_at(torch_room::Birth birth, const ThreadState& state) const;
+    const Path* made_at(torch_room::Birth birth) const;
+    void mark(ThreadState& thread, const Path* path);
+    /// What was made since something was last told was made by the running node, as when a function is computed again.
+    void mark_made_by(ThreadState& thread, const torch_room::RunningNode& node);
 
     std::shared_ptr<Names> names_;
     Paths paths_;
