@@ -49,7 +49,9 @@ std::vector<const Path*> cut(std::vector<RunningCall>& calls, std::size_t count)
 }  // namespace
 
 Tracking::Tracking(std::shared_ptr<Names> names)
-    : owner(torch_room::this_thread()), names_(std::move(names)), paths_(*names_) {}
+    : owner(torch_room::this_thread()), names_(std::move(names)), paths_(*names_) {
+    state().is_followed = true;
+}
 
 ThreadState& Tracking::state() {
     std::unique_ptr<ThreadState>& state = threads_[torch_room::this_thread()];
@@ -69,7 +71,8 @@ void Tracking::mark(ThreadState& thread, const Path* path) {
 }
 
 bool Tracking::knows(Birth birth) const {
-    return made_at(birth) != outside();
+    auto thread = threads_.find(birth.thread);
+    return thread != threads_.end() && thread->second->is_followed && birth.number >= thread->second->began;
 }
 
 void Tracking::mark_made_by(ThreadState& thread, const RunningNode& node) {
@@ -100,6 +103,7 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
     bool has_name = path != from || !is_transparent(module);
     std::lock_guard lock(gate);
     ThreadState& thread = state();
+    thread.is_followed = true;
     thread.calls.push_back({path, frame, node.identity, has_name});
     mark(thread, path);
     if (has_name) begun.path = path;

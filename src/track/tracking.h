@@ -33,13 +33,15 @@ struct RunningCall {
 
 /// What runs in one thread.
 struct ThreadState {
-    explicit ThreadState(const Path* outside) : births(outside) {}
+    explicit ThreadState(const Path* outside) : births(outside), began(torch_room::next_birth_number()), since(began) {}
 
     std::vector<RunningCall> calls;
     BirthLog births;
     std::vector<const Path*> enclosing;  // for each node or backward that runs, and was told: where the thread was
     std::size_t running_nodes = 0;       // of those that were told
-    std::uint64_t since = 0;             // the number of the next node when something was last told
+    std::uint64_t began;                 // the number of the next node when the thread was first met
+    bool is_followed = false;            // its module calls are told, or were
+    std::uint64_t since;                 // the number of the next node when something was last told
     const Path* shown = nullptr;         // what a callback is told of, while it runs
 };
 
@@ -76,7 +78,7 @@ class Tracking {
     };
     NodeRun before_node();
     void after_node();
-    /// Whether the node was made in a thread that this one knows, after it began.
+    /// Whether the node was made where this one was told of module calls.
     bool knows(torch_room::Birth birth) const;
 
     /// The thread that entered the context.
