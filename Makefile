@@ -100,7 +100,7 @@ sanitize: $(SANITIZED)/build.ninja
 
 # ---- Reading and writing ----------------------------------------------------------------------------------------------
 CXX_FILES = $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.c')
-PYTHON_FILES := python tests bench demo tools cmake
+PYTHON_FILES := python tests bench demo examples tools cmake
 format: $(VENV)/.lint-ready
 	$(IN_VENV)/clang-format -i $(CXX_FILES)
 	$(IN_VENV)/ruff format $(PYTHON_FILES)

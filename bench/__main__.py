@@ -25,7 +25,9 @@ def capture_times(programs: list[Program]) -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--repeats", type=int, default=5, help="how often each capture is repeated; the best counts")
-    parser.add_argument("--only", default="", help="programs whose name contains this; `tracker` for the module tracker")
+    parser.add_argument(
+        "--only", default="", help="programs whose name contains this; `tracker` for the module tracker"
+    )
     parser.add_argument("--dynamo-alone", action="store_true", help="without Stator, to see what there is to beat")
     options = parser.parse_args()
 

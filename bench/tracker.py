@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from bench.tables import aligned, seconds
 from torch import nn
+
+from bench.tables import aligned, seconds
 
 DEPTH, SIZE, BATCH = 60, 16, 4
 GOAL = 1.3  # at most so many times the plain step
@@ -51,8 +52,9 @@ class TrackerFigures:
 
 def measure(shape: str, rounds: int = 40, clock: Callable[[], float] = wall_time) -> TrackerFigures:
     """They take turns, so that what happens to the machine happens to all."""
-    import stator
     from torch.utils.module_tracker import ModuleTracker
+
+    import stator
 
     model, x = SHAPES[shape](), torch.randn(BATCH, SIZE)
 

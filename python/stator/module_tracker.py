@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stator._engine import engine
 from torch import nn
+
+from stator._engine import engine
 
 # Told of a module that is entered or left: its name, the module (None if it is gone), whether it is its backward.
 Callback = Callable[[str, nn.Module | None, bool], Any]

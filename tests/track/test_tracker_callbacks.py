@@ -1,12 +1,12 @@
 """Callbacks on entering and leaving modules, in forward and in backward."""
 
 import pytest
-import stator
-from watching import Block
-
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from watching import Block
+
+import stator
 
 X = torch.ones(3, 4)
 

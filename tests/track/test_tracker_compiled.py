@@ -3,11 +3,11 @@
 import warnings
 
 import pytest
-import stator
-from watching import Block, Net, lines, watch
-
 import torch
 from torch import nn
+from watching import Block, Net, lines, watch
+
+import stator
 
 X = torch.ones(3, 4)
 COMPILERS = {
@@ -63,16 +63,22 @@ def test_a_compiled_part(compiler):
     assert "Model.block.first" in expected
     with stator.ModuleTracker() as tracker:
         model(X)
-        assert list(tracker.modules) == ["Model", "Model.block", "Model.block.first", "Model.block.second", "Model.head"]
+        assert list(tracker.modules) == [
+            "Model",
+            "Model.block",
+            "Model.block.first",
+            "Model.block.second",
+            "Model.head",
+        ]
 
 
-def test_a_compiled_function_that_calls_modules():
+@pytest.mark.parametrize("name", COMPILERS)
+def test_a_compiled_function_that_calls_modules(name):
     model = Block()
-    for compile in (stator.compile, lambda function: torch.compile(function, backend="eager")):
-        function = compile(lambda x: model(x).cos())
-        assert lines(watch(lambda: function(X)), "addmm", "cos") == "\n".join(
-            ["> addmm: Block Block.first", "> addmm: Block Block.second", "> cos:"]
-        )
+    function = COMPILERS[name](lambda x: model(x).cos())
+    assert lines(watch(lambda: function(X)), "addmm", "cos") == "\n".join(
+        ["> addmm: Block Block.first", "> addmm: Block Block.second", "> cos:"]
+    )
 
 
 def test_results_without_a_dispatch_mode(compiler):

@@ -1,11 +1,11 @@
 """Exceptions in forward, in hooks and in backward: nothing is left behind, and what comes next is right."""
 
 import pytest
-import stator
-from watching import Block, Net, lines, watch
-
 import torch
 from torch import nn
+from watching import Block, Net, lines, watch
+
+import stator
 
 X = torch.ones(3, 4)
 

@@ -5,13 +5,13 @@ import gc
 import pickle
 import weakref
 
-import stator
-from watching import Block, Net
-
 import torch
 import torch.nn.modules.module as torch_module
 from torch import nn
 from torch.autograd import Variable
+from watching import Block, Net
+
+import stator
 
 X = torch.ones(3, 4)
 

@@ -3,11 +3,11 @@
 import gc
 
 import pytest
-import stator
-from watching import Block, Net, lines, watch
-
 import torch
 from torch import nn
+from watching import Block, Net, lines, watch
+
+import stator
 
 X = torch.ones(3, 4)
 
@@ -220,7 +220,11 @@ def test_the_mapping():
         model(X)
         expected = {f"Net.{name}".rstrip("."): module for name, module in model.named_modules()}
         assert dict(tracker.modules) == expected and len(tracker.modules) == len(expected)
-        assert "Net.nothing" not in tracker.modules and "Other" not in tracker.modules and "Net.head.x" not in tracker.modules
+        assert (
+            "Net.nothing" not in tracker.modules
+            and "Other" not in tracker.modules
+            and "Net.head.x" not in tracker.modules
+        )
         with pytest.raises(KeyError, match=r"Net\.nothing"):
             tracker.modules["Net.nothing"]
     assert tracker.modules["Net.head"] is model.head

@@ -1,13 +1,13 @@
 """Operation by operation: the same as torch's tracker where that one is right, the truth stated where it is not."""
 
 import pytest
-import stator
-from watching import Block, Net, Seen, both, lines, watch
-
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.module_tracker import ModuleTracker as TorchTracker
+from watching import Block, Net, Seen, both, lines, watch
+
+import stator
 
 X = torch.ones(3, 4)
 
@@ -309,7 +309,9 @@ def test_a_checkpointed_function_and_a_checkpointed_root(use_reentrant):
     assert lines(seen, "mul").splitlines()[-1] == f"< mul: {part}"
 
     model = Block()
-    seen = watch(lambda: checkpoint(model, torch.ones(3, 4, requires_grad=True), use_reentrant=use_reentrant).sum().backward())
+    seen = watch(
+        lambda: checkpoint(model, torch.ones(3, 4, requires_grad=True), use_reentrant=use_reentrant).sum().backward()
+    )
     assert {each.parents for each in seen if each.operation == "addmm" and each.is_bw} <= {
         frozenset({"Global", "Block", "Block.first"}),
         frozenset({"Global", "Block", "Block.second"}),

@@ -4,12 +4,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import stator
-from watching import Block, Net, Watch, lines, watch
-
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from watching import Block, Net, Watch, lines, watch
+
+import stator
 
 X = torch.ones(3, 4)
 
@@ -106,9 +106,7 @@ def test_backward_in_a_thread_that_has_its_own_tracker():
             return by_first.seen, by_own.seen
 
         by_first, by_own = in_thread(work)
-    assert lines(by_first, "mm") == "\n".join(
-        ["< mm: Block Block.second"] * 2 + ["< mm: Block Block.first", "< mm:"]
-    )
+    assert lines(by_first, "mm") == "\n".join(["< mm: Block Block.second"] * 2 + ["< mm: Block Block.first", "< mm:"])
     assert lines(by_own, "mm") == "\n".join(["< mm:"] * 3 + ["< mm: Linear"])
 
 

@@ -4,10 +4,9 @@ from collections import namedtuple
 from dataclasses import dataclass
 
 import pytest
-from watching import lines, watch
-
 import torch
 from torch import nn
+from watching import lines, watch
 
 Pair = namedtuple("Pair", "left right")
 
@@ -58,15 +57,15 @@ def test_keyword_arguments():
 
     x = torch.ones(3, 4, requires_grad=True)
     model = Keywords()
-    assert lines(watch(lambda: model(x=x, scale=3).sum().backward()), "sin", "cos") == "> sin: Keywords\n< cos: Keywords"
+    assert (
+        lines(watch(lambda: model(x=x, scale=3).sum().backward()), "sin", "cos") == "> sin: Keywords\n< cos: Keywords"
+    )
 
 
 def test_modules_that_return_their_input():
     model = nn.Sequential(nn.Linear(4, 4), nn.Identity(), nn.Dropout(0.0), nn.Linear(4, 4)).eval()
     seen = watch(lambda: model(torch.ones(3, 4)).sum().backward())
-    assert lines(seen, "mm") == "\n".join(
-        ["< mm: Sequential Sequential.3"] * 2 + ["< mm: Sequential Sequential.0"]
-    )
+    assert lines(seen, "mm") == "\n".join(["< mm: Sequential Sequential.3"] * 2 + ["< mm: Sequential Sequential.0"])
 
 
 def test_modules_that_return_nothing_or_work_in_place():
