@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -61,7 +62,7 @@ def measure(shape: str, rounds: int = 40, clock: Callable[[], float] = wall_time
     def plain() -> None:
         model(x).sum().backward()
 
-    def tracked(tracker: Callable[[], ModuleTracker]) -> Callable[[], None]:
+    def tracked(tracker: Callable[[], AbstractContextManager[object]]) -> Callable[[], None]:
         def step() -> None:
             with tracker():
                 plain()

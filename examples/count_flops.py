@@ -1,7 +1,8 @@
 """Counts floating-point operations for each module, in forward and in backward: `python examples/count_flops.py`.
 
 A dispatch mode sees every operation that PyTorch runs, the tracker knows for which module, and PyTorch's table of
-formulas tells what it costs. `torch.utils.flop_counter.FlopCounterMode` works with this tracker too: set its `mod_tracker`.
+formulas tells what it costs. `torch.utils.flop_counter.FlopCounterMode` works with this tracker too: set its
+`mod_tracker`.
 """
 
 from __future__ import annotations

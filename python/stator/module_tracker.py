@@ -7,17 +7,22 @@ with the import changed, and more. How it works is told in src/track.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from stator._engine import engine
 
+if TYPE_CHECKING:
+    from stator._C import ModuleTracker as _Tracker
+else:
+    _Tracker = engine().ModuleTracker
+
 # Told of a module that is entered or left: its name, the module (None if it is gone), whether it is its backward.
 Callback = Callable[[str, nn.Module | None, bool], Any]
 
 
-class ModuleTracker(engine().ModuleTracker):
+class ModuleTracker(_Tracker):
     """A context manager that knows which modules run, also in backward.
 
         with stator.ModuleTracker() as tracker:
