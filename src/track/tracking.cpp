@@ -75,6 +75,10 @@ bool Tracking::knows(Birth birth) const {
     return thread != threads_.end() && thread->second->is_followed && birth.number >= thread->second->began;
 }
 
+void Tracking::mark_abandoned(ThreadState& thread, std::size_t running) {
+    thread.births.mark(thread.since, running == 0 ? outside() : thread.calls[running - 1].path);
+}
+
 void Tracking::mark_made_by(ThreadState& thread, const RunningNode& node) {
     thread.births.mark(thread.since, made_at(node.birth));
 }
@@ -91,7 +95,10 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
         // Frames come and go at the same addresses: a call that seems to have this very frame is one that is gone.
         std::size_t count =
             frame == nullptr ? thread.calls.size() : running_count(thread.calls, cpython::caller_of(frame));
-        if (count < thread.calls.size()) begun.abandoned = cut(thread.calls, count);
+        if (count < thread.calls.size()) {
+            mark_abandoned(thread, count);
+            begun.abandoned = cut(thread.calls, count);
+        }
         by_backward = node.identity != nullptr && (count == 0 || thread.calls.back().node != node.identity);
         from = count == 0 ? outside() : thread.calls.back().path;
         if (by_backward) {
@@ -122,6 +129,7 @@ std::vector<const Path*> Tracking::end(Borrowed<> module) {
     };
     while (at > 0 && !is_the_call(thread.calls[at - 1])) --at;
     if (at == 0) return {};
+    if (at < thread.calls.size()) mark_abandoned(thread, at);
     std::vector<const Path*> ended = cut(thread.calls, at - 1);
 
     const Path* now = outside();
@@ -153,6 +161,8 @@ void Tracking::show(const Path* path) {
 void Tracking::before_backward() {
     RunningNode node = torch_room::running_node();
     ThreadState& thread = state();
+    if (std::size_t count = running_count(thread.calls, cpython::running_frame()); count < thread.calls.size())
+        mark_abandoned(thread, count);
     thread.enclosing.push_back(thread.births.last());
     if (node.identity != nullptr && (thread.calls.empty() || thread.calls.back().node != node.identity))
         mark_made_by(thread, node);

@@ -66,7 +66,7 @@ class Tracking {
     void show(const Path* path);
     const Path* outside() const { return paths_.outside(); }
 
-    /// A backward pass begins and ends in this thread. With `gate` held.
+    /// A backward pass begins and ends in this thread. With `gate` held; the first needs the interpreter's lock too.
     void before_backward();
     void after_backward();
     /// A node of a backward pass begins and ends, which matters only where it makes nodes in its turn. With `gate`
@@ -88,6 +88,9 @@ class Tracking {
     ThreadState& state();
     const Path* made_at(torch_room::Birth birth) const;
     void mark(ThreadState& thread, const Path* path);
+    /// Only so many calls run, and nobody was told that those in them ended. What was made since something was last
+    /// told was made after that: what a call makes that ends with an exception is hardly ever used.
+    void mark_abandoned(ThreadState& thread, std::size_t running);
     /// What was made since something was last told was made by the running node, as when a function is computed again.
     void mark_made_by(ThreadState& thread, const torch_room::RunningNode& node);
 
