@@ -87,15 +87,15 @@ def _measure_once(program: Program, system: System, outputs: list[Any], figures:
     system.reset()
     backend = Answering(outputs)
     compiled = system.compile(function, backend=backend)
-    with _quiet():
+    with quiet():
         figures.capture = min(figures.capture, _seconds(lambda: compiled(*arguments)))
-        figures.cached = min(figures.cached, _seconds_of_each(lambda: compiled(*arguments)))
+        figures.cached = min(figures.cached, best_seconds(lambda: compiled(*arguments)))
     figures.nodes = backend.nodes
 
     function, arguments = made(program)
     system.reset()
     compiled = system.compile(function, backend="eager")
-    with _quiet():
+    with quiet():
         figures.first_result = min(figures.first_result, _seconds(lambda: compiled(*arguments)))
 
 
@@ -105,7 +105,7 @@ def _seconds(job: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def _seconds_of_each(job: Callable[[], Any], batches: int = 20, calls: int = 50) -> float:
+def best_seconds(job: Callable[[], Any], batches: int = 20, calls: int = 50) -> float:
     """Of one call among many: the best batch, so that an interruption costs one batch and not the figure."""
 
     def batch() -> None:
@@ -117,7 +117,7 @@ def _seconds_of_each(job: Callable[[], Any], batches: int = 20, calls: int = 50)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     gc.collect()
     gc.disable()
     try:

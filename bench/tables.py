@@ -54,7 +54,7 @@ def comparison(results: Results, what: str, title: str) -> str:
             if ours.node_count != theirs.node_count:
                 row[1] = f"{theirs.node_count}/{ours.node_count}"
         row += [f"{goal.least:g}", f"{goal.aim:g}"] if goal else ["", ""]
-        row.append(_verdict(ratio, goal))
+        row.append(verdict(ratio, goal))
         rows.append(row)
     if len(ratios) > 1:
         mean = exp(sum(map(log, ratios)) / len(ratios))
@@ -62,7 +62,7 @@ def comparison(results: Results, what: str, title: str) -> str:
     return f"{title}\n{aligned(rows)}"
 
 
-def _verdict(ratio: float | None, goal: Goal | None) -> str:
+def verdict(ratio: float | None, goal: Goal | None) -> str:
     if ratio is None or goal is None:
         return ""
     return "aim" if ratio >= goal.aim else "least" if ratio >= goal.least else "BELOW"
@@ -79,7 +79,7 @@ def shares(times: dict[str, dict[str, float]]) -> str:
     return f"Where the time of Stator's capture goes\n{aligned(rows)}"
 
 
-def write_json(results: Results, times: dict[str, dict[str, float]], tracking: dict[str, Any], folder: Path) -> Path:
+def write_json(results: Results, times: dict[str, dict[str, float]], more: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
         "when": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -95,7 +95,7 @@ def write_json(results: Results, times: dict[str, dict[str, float]], tracking: d
             for program, figures in results
         },
         "capture_times": times,
-        "tracker": {shape: asdict(figures) for shape, figures in tracking.items()},
+        **more,
     }
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -82,6 +83,10 @@ def _of_each(step: Callable[[], None], clock: Callable[[], float], calls: int = 
     for _ in range(calls):
         step()
     return (clock() - start) / calls
+
+
+def as_record(figures: dict[str, TrackerFigures]) -> dict[str, Any]:
+    return {shape: asdict(each) for shape, each in figures.items()}
 
 
 def table(figures: dict[str, TrackerFigures]) -> str:

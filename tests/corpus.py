@@ -9,8 +9,8 @@
 
     test_programs = corpus.test()
 
-`core` programs are captured whole. `later_effects` change things from outside or can't be captured as one graph: there
-only results count. An argument is given another maker by keyword: `@corpus.core(x=T(2))`.
+`core` programs are captured whole. So are `effects`, but they change what came from outside, perhaps what they depend on
+themselves. `later_effects` can't be captured as one graph: there only results count. An argument is given another maker by keyword: `@corpus.core(x=T(2))`.
 """
 
 import ast
@@ -143,6 +143,7 @@ class Corpus:
         self.cases: list[Any] = []
         self.names: collections.Counter[str] = collections.Counter()
         self.core = Group(self, "core", {})
+        self.effects = Group(self, "core", {"stateful": True, "compare_dynamo": False})
         self.later_effects = Group(self, "later_effects", {"fullgraph": False, "compare_dynamo": False})
 
     def test(self) -> Callable:

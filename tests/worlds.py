@@ -9,9 +9,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
-from engine import ENGINE
-
 import torch
+from engine import ENGINE
 
 Maker = Callable[[], Any]
 
@@ -122,9 +121,13 @@ class World:
 
 
 def is_machinery(name: str) -> bool:
-    """Whether a global is not the program's: torch._dynamo leaves names of its own there, Stator must leave none."""
+    """Whether a global is not compared: torch._dynamo leaves names of its own there, Stator must leave none.
+
+    A name with one underscore in front is a tool of the program, such as a logger.
+    """
     left_by_dynamo = ENGINE == "dynamo" and (name.startswith("__") or name[1:2].isdigit())
-    return name == "__builtins__" or left_by_dynamo
+    is_tool = name.startswith("_") and not name.startswith("__")
+    return name == "__builtins__" or is_tool or left_by_dynamo
 
 
 def is_plain(value: Any) -> bool:

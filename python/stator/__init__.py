@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stator.backends import list_backends
     from stator.errors import BackendCompilerFailed, Unsupported
     from stator.module_tracker import ModuleTracker
-    from stator.report import Report, explain
+    from stator.report import Report, explain, watch
     from stator.settings import config
 
 # Public name -> the file that defines it.
@@ -38,6 +38,7 @@ _PUBLIC = {
     "compile": "api",
     "config": "settings",
     "explain": "report",
+    "watch": "report",
     "list_backends": "backends",
     "reset": "api",
 }
@@ -51,6 +52,7 @@ __all__ = [
     "compile",
     "config",
     "explain",
+    "watch",
     "list_backends",
     "reset",
 ]

@@ -36,7 +36,8 @@ class Backend:
 
         try:
             with fake.tracing_context(graph_module), _as_if_compiling(), _undisturbed():
-                compiled = self.compiler(graph_module, example_inputs, **self.arguments)
+                with fake.integers_as_symbols(graph_module, example_inputs) as examples:
+                    compiled = self.compiler(graph_module, examples, **self.arguments)
             if not callable(compiled):
                 raise TypeError(f"the backend returned {compiled!r}, which can't be called")
         except Exception as cause:

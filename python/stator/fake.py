@@ -6,7 +6,7 @@ look at it. So neither the tracing context nor a node's `example_value` makes on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from torch._guards import TracingContext, tracing
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx import GraphModule
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 
 class ModeCell:
@@ -105,3 +106,37 @@ def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
             yield context
         finally:
             context.settle()
+
+
+@contextmanager
+def integers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The inputs for a backend: an int that changes from call to call is a SymInt, so that it is not burned in.
+
+    The engine leaves the bounds of such ints in the module. On the way out it is told, by `_stator_burned_in`, which of
+    them the backend made assumptions about that go beyond those bounds.
+    """
+    ranges: dict[int, tuple[int, int]] = graph_module.__dict__.pop("_stator_ranges", {})
+    if not ranges:
+        yield example_inputs
+        return
+    shape_env = mode_of(graph_module).shape_env
+    assert shape_env is not None
+    examples = list(example_inputs)
+    for number, bounds in ranges.items():
+        examples[number] = _symbol(shape_env, examples[number], f"input_{number}", bounds)
+    symbols = {examples[number].node.expr: number for number in ranges}
+    yield examples
+    assumed = {symbol for guard in shape_env.guards for symbol in guard.expr.free_symbols} | set(shape_env.replacements)
+    if burned_in := sorted(number for symbol, number in symbols.items() if symbol in assumed):
+        graph_module.__dict__["_stator_burned_in"] = burned_in
+
+
+def _symbol(shape_env: ShapeEnv, value: int, name: str, bounds: tuple[int, int]) -> Any:
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    source = ConstantSource(name)
+    symbol = shape_env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+    shape_env.var_to_range[symbol] = ValueRanges(*bounds)
+    return shape_env.create_symintnode(symbol, hint=value, source=source)

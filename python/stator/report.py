@@ -5,10 +5,11 @@ The engine hands over plain dicts, one for each attempt at capturing a frame:
     {"code": "forward (model.py:12)",
      "entries": [{"graph": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
-                 "hint": text}, ...]}
+                 "hint": text}, ...],
+     "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]}}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no
-entry beside it.
+entry beside it. "recompiled" is there where earlier captures did not fit, with the guard that failed for each.
 """
 
 from __future__ import annotations
@@ -55,6 +56,23 @@ class Break:
 
 
 @dataclass
+class Recompile:
+    """A capture for a place that had some already: why those did not fit, the one used last first."""
+
+    code: str
+    file: str
+    line: int
+    source: str
+    reasons: list[str]
+
+    def __str__(self) -> str:
+        lines = [f"{self.code} at {self.file}:{self.line}"]
+        if self.source:
+            lines.append(f"      {self.source.strip()}")
+        return "\n".join(lines + [f"  because {reason}" for reason in self.reasons])
+
+
+@dataclass
 class Capture:
     """One graph that was captured, with what it was assumed to depend on and what it cost."""
 
@@ -80,6 +98,7 @@ class Report:
 
     captures: list[Capture] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
     graph_modules: list[GraphModule] = field(default_factory=list)
     result: Any = None
 
@@ -91,6 +110,8 @@ class Report:
                 Capture(code, entry["graph"], entry["nodes"], list(entry["guards"]), dict(entry["times"]))
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
+        if "recompiled" in report:
+            self.recompiles.append(Recompile(code, **report["recompiled"]))
 
     @property
     def graph_count(self) -> int:
@@ -131,6 +152,7 @@ class Report:
             parts.append(_times(self.times))
         parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.captures, 1)]
         parts += [f"\nbreak {number}: {broken}" for number, broken in enumerate(self.breaks, 1)]
+        parts += [f"\nrecompile {number}: {again}" for number, again in enumerate(self.recompiles, 1)]
         return "\n".join(parts)
 
 
@@ -147,6 +169,14 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
         return report
 
     return explained
+
+
+@contextmanager
+def watch() -> Iterator[Report]:
+    """`with stator.watch() as report:` collects what is captured in this thread meanwhile: graphs, breaks, recompiles."""
+    report = Report()
+    with _collecting(report.add):
+        yield report
 
 
 class _Watched(backends.Backend):

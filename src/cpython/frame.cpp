@@ -97,6 +97,20 @@ void push(Frame* frame, Ref<> value) {
     frame->localsplus[frame->stacktop++] = value.release();
 }
 
+Ref<> pop(Frame* frame) {
+    STATOR_DCHECK(!stack(frame).empty(), "the value stack is empty");
+    return Ref<>::steal(frame->localsplus[--frame->stacktop]);
+}
+
+void drop(Frame* frame, int count) {
+    // A destructor may look at the frame: it has to be whole each time.
+    for (; count > 0; --count) pop(frame);
+}
+
+Offset next_offset(const Frame* frame) {
+    return Offset::of_unit(static_cast<int>(layout::next(frame) - layout::first_unit(frame)));
+}
+
 void resume_at(Frame* frame, Offset offset) {
     layout::set_next(frame, layout::first_unit(frame) + offset.unit());
 }
@@ -107,6 +121,14 @@ PyObject* run_untouched(PyThreadState* thread, Frame* frame) {
 
 PyObject* run(PyThreadState* thread, Frame* frame) {
     return _PyEval_EvalFrameDefault(thread, frame, 0);
+}
+
+int& recursion_remaining(PyThreadState* thread) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->py_recursion_remaining;
+#else
+    return thread->recursion_remaining;
+#endif
 }
 
 LinkedFrame::LinkedFrame(PyThreadState* thread, Frame* frame, Offset offset) : thread_(thread), frame_(frame) {

@@ -42,11 +42,17 @@ std::span<PyObject*> stack(Frame* frame);
 /// Replaces the stack. Takes over one reference to each value.
 void set_stack(Frame* frame, std::span<PyObject* const> owned_values);
 void push(Frame* frame, Ref<> value);
+Ref<> pop(Frame* frame);
+/// Takes values off the stack.
+void drop(Frame* frame, int count);
 
 /// The next instruction is the one at `offset`, which has to be the start of an instruction, prefixes included. Inside of
 /// an `except` or `finally` block more belongs to the state than slots and stack: the exception that is being handled,
 /// which is the thread's. Set it with `PyErr_SetHandledException`; the block's own end restores the one on the stack.
 void resume_at(Frame* frame, Offset offset);
+
+/// Where the frame goes on: the start of its next instruction, prefixes included.
+Offset next_offset(const Frame* frame);
 
 /// Runs a frame that is as it was received, as if Stator was not there. Another tool's evaluation hook gets it.
 PyObject* run_untouched(PyThreadState* thread, Frame* frame);
@@ -57,6 +63,11 @@ PyObject* run(PyThreadState* thread, Frame* frame);
 /// line in the traceback, in the frame's own handler, or out of the frame. The stack is the one before that
 /// instruction.
 PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset);
+/// Leaves the frame with the exception that is set, as it is: no line of this frame is added to its traceback. Only
+/// where no handler of the frame is in force.
+PyObject* leave_raising(PyThreadState* thread, Frame* frame, Offset offset);
+/// Adds the frame, at the instruction at `offset`, to the traceback of the exception that is set.
+void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset);
 /// Leaves the frame with this result. The rest of its stack is dropped. May throw `PythonError` before anything is
 /// done.
 PyObject* return_at_once(PyThreadState* thread, Frame* frame, Ref<> value);
@@ -74,6 +85,9 @@ class LinkedFrame {
     PyThreadState* thread_;
     Frame* frame_;
 };
+
+/// How many more frames of Python functions the recursion limit allows.
+int& recursion_remaining(PyThreadState* thread);
 
 /// The frame that the thread is executing, null if none.
 Frame* current_frame(PyThreadState* thread);

@@ -19,6 +19,25 @@ PyObject* raise_here(PyThreadState* thread, Frame* frame) {
 
 }  // namespace
 
+void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset) {
+    LinkedFrame link(thread, frame, offset);
+    if (PyFrameObject* object = PyEval_GetFrame()) PyTraceBack_Here(object);
+}
+
+PyObject* leave_raising(PyThreadState* thread, Frame* frame, Offset offset) {
+    // The interpreter adds a line; it is taken away again.
+    TakenError error = TakenError::take();
+    Ref<> exception = Ref<>::share(error.exception().get());
+    Ref<> traceback = Ref<>::steal(PyException_GetTraceback(exception.get()));
+    std::move(error).restore();
+    PyObject* result = run_raising(thread, frame, offset);
+    TakenError left = TakenError::take();
+    if (left.exception().get() == exception.get())
+        PyException_SetTraceback(exception.get(), traceback ? traceback.get() : Py_None);
+    std::move(left).restore();
+    return result;
+}
+
 #if PY_VERSION_HEX < 0x030D0000
 
 PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
@@ -34,11 +53,6 @@ const HandlerRange* find_handler(const std::vector<HandlerRange>& handlers, Offs
     for (const HandlerRange& handler : handlers)
         if (handler.start <= offset && offset < handler.end) return &handler;
     return nullptr;
-}
-
-void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset) {
-    LinkedFrame link(thread, frame, offset);
-    if (PyFrameObject* object = PyEval_GetFrame()) PyTraceBack_Here(object);
 }
 
 /// What the interpreter does with an exception that has a handler in this frame.

@@ -14,10 +14,11 @@ namespace {
 /// under the GIL as everything here, and has an element for each thread at most.
 struct Waiting {
     PyThreadState* thread;
-    PyCodeObject* code;
+    PyCodeObject* code;  // null: every function's
     FrameHandler handler;
     void* context;
     bool even_if_traced;
+    Frame* only = nullptr;  // a generator's frame, which comes in its middle; else any frame at its start
     Waiting* next = nullptr;
     bool is_linked = false;
 };
@@ -77,26 +78,53 @@ PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
     return result;
 }
 
+bool is_function_frame(const Frame* frame) {
+    constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+    int flags = layout::code(frame)->co_flags;
+    return (flags & CO_OPTIMIZED) != 0 && (flags & kAsynchronous) == 0 &&
+           (is_generator_frame(frame) || is_at_start(frame));
+}
+
+PyObject* hook_callback(Waiting& waiting, PyThreadState* thread, Frame* frame) {
+    unlink(waiting);
+    PyObject* result = is_being_traced(thread, layout::code(frame)) ? run_untouched(thread, frame)
+                                                                   : waiting.handler(thread, frame, waiting.context);
+    link(waiting);
+    return result;
+}
+
 PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
     Waiting* waiting = find_waiting(thread);
-    if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 || !is_at_start(frame))
+    if (waiting != nullptr && waiting->code == nullptr) {
+        if (throwing != 0 || !is_function_frame(frame)) return pass_on(thread, frame, throwing);
+        return hook_callback(*waiting, thread, frame);
+    }
+    if (waiting == nullptr || waiting->code != layout::code(frame) || throwing != 0 ||
+        (waiting->only == nullptr ? !is_at_start(frame) : waiting->only != frame))
         return pass_on(thread, frame, throwing);
     unlink(*waiting);
     if (!waiting->even_if_traced && is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
     return waiting->handler(thread, frame, waiting->context);
 }
 
-PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments, std::size_t count_and_flags,
-               PyObject* keyword_names) {
+/// Does something while the hook waits for its frame.
+template <class Action>
+auto while_waiting(Waiting& waiting, Action action) {
     Waiting* outer = find_waiting(waiting.thread);
     if (outer != nullptr) [[unlikely]]
         unlink(*outer);
     link(waiting);
-    PyObject* result = PyObject_Vectorcall(callable, arguments, count_and_flags, keyword_names);
+    auto result = action();
     if (waiting.is_linked) unlink(waiting);
     if (outer != nullptr) [[unlikely]]
         link(*outer);
     return result;
+}
+
+PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments, std::size_t count_and_flags,
+               PyObject* keyword_names) {
+    return while_waiting(waiting,
+                         [&] { return PyObject_Vectorcall(callable, arguments, count_and_flags, keyword_names); });
 }
 
 }  // namespace
@@ -107,19 +135,71 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
     return call(waiting, callable, arguments, count_and_flags, keyword_names);
 }
 
+namespace {
+
+/// The arguments of a call that binds every parameter to `None`.
+struct Placeholders {
+    std::vector<PyObject*> values;
+    Ref<> keyword_names;
+    std::size_t count_and_flags = 0;
+
+    /// False with an exception if memory is short.
+    bool prepare(PyCodeObject* code) {
+        if (code->co_kwonlyargcount > 0) {
+            // The names of parameters come first among all variables.
+            keyword_names = Ref<>::steal(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
+                                                          code->co_argcount + code->co_kwonlyargcount));
+            if (!keyword_names) return false;
+        }
+        values.assign(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+        count_and_flags = static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+        return true;
+    }
+    PyObject* const* arguments() const { return values.data() + 1; }
+};
+
+}  // namespace
+
 PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context) {
     PyCodeObject* code = code_of(function);
-    Ref<> keyword_names;
-    if (code->co_kwonlyargcount > 0) {
-        // The names of parameters come first among all variables.
-        keyword_names = Ref<>::steal(
-            PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount));
-        if (!keyword_names) return nullptr;
-    }
-    std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+    Placeholders placeholders;
+    if (!placeholders.prepare(code)) return nullptr;
     Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/true};
-    return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.data() + 1,
-                static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword_names.get());
+    return call(waiting, reinterpret_cast<PyObject*>(function), placeholders.arguments(), placeholders.count_and_flags,
+                placeholders.keyword_names.get());
+}
+
+PyObject* call_with_placeholders(PyFunctionObject* function) {
+    Placeholders placeholders;
+    if (!placeholders.prepare(code_of(function))) return nullptr;
+    return PyObject_Vectorcall(reinterpret_cast<PyObject*>(function), placeholders.arguments(),
+                               placeholders.count_and_flags, placeholders.keyword_names.get());
+}
+
+struct HookCallbacks::State {
+    Waiting waiting;
+    Waiting* outer;
+};
+
+HookCallbacks::HookCallbacks(PyThreadState* thread, FrameHandler handler, void* context)
+    : state_(new State{Waiting{thread, nullptr, handler, context, false}, find_waiting(thread)}) {
+    if (state_->outer != nullptr) unlink(*state_->outer);
+    link(state_->waiting);
+}
+
+HookCallbacks::~HookCallbacks() {
+    unlink(state_->waiting);
+    if (state_->outer != nullptr) link(*state_->outer);
+}
+
+PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
+                            PyObject** result) {
+    auto* frame = reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
+    Ref<> code = Ref<>::steal(PyObject_GetAttrString(generator, "gi_code"));
+    if (!code) return PYGEN_ERROR;
+    Waiting waiting{PyThreadState_Get(), reinterpret_cast<PyCodeObject*>(code.get()), handler, context,
+                    /*even_if_traced=*/is_primed, frame};
+    return while_waiting(waiting, [&] { return PyIter_Send(generator, value, result); });
 }
 
 }  // namespace stator::cpython

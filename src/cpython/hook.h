@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <memory>
+
 #include "cpython/frame.h"
 
 namespace stator::cpython {
@@ -25,5 +27,28 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
 /// So the handler is called also where the code `is_being_traced`. Null without a call of the handler only if memory is
 /// short.
 PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context);
+
+/// Calls the function with `None` for every parameter: for generators, whose call runs nothing of them.
+PyObject* call_with_placeholders(PyFunctionObject* function);
+
+/// `generator.send(value)` with the handler in the interpreter's place: the handler gets the generator's frame with the
+/// value on its stack, and has to leave it by CPython's own YIELD_VALUE, RETURN_VALUE or an exception. Where somebody
+/// watches the execution, the interpreter runs it, unless the frame `is_primed`: to be filled by the handler.
+PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
+                            PyObject** result);
+
+/// While it lives, every frame of a Python function that C code starts or goes on with in this thread goes to the
+/// handler, but for those that the handler's own work starts, and for those that are left by an exception.
+class HookCallbacks {
+  public:
+    HookCallbacks(PyThreadState* thread, FrameHandler handler, void* context);
+    ~HookCallbacks();
+    HookCallbacks(const HookCallbacks&) = delete;
+    HookCallbacks& operator=(const HookCallbacks&) = delete;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
 
 }  // namespace stator::cpython

@@ -90,6 +90,40 @@ Borrowed<> closure_of(PyFunctionObject* function) {
     return function->func_closure;
 }
 
+Borrowed<> c_method_descriptor(PyObject* object) {
+    if (!Py_IS_TYPE(object, &PyCFunction_Type)) return nullptr;
+    PyObject* self = PyCFunction_GET_SELF(object);
+    if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return nullptr;
+    const PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+    Ref<> name = Ref<>::steal(PyUnicode_InternFromString(method->ml_name));
+    if (!name) {
+        PyErr_Clear();
+        return nullptr;
+    }
+    PyObject* descriptor = lookup_in_mro(Py_TYPE(self), name.get());
+    bool is_it = descriptor != nullptr && Py_IS_TYPE(descriptor, &PyMethodDescr_Type) &&
+                 reinterpret_cast<PyMethodDescrObject*>(descriptor)->d_method == method;
+    return is_it ? descriptor : nullptr;
+}
+
+PyTypeObject* deque_class() {
+    static PyTypeObject* const type = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("_collections"));
+        return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module.get(), "deque") : nullptr);
+    }();
+    return type;
+}
+
+Py_ssize_t deque_length(PyObject* deque) {
+    return deque_class()->tp_as_sequence->sq_length(deque);
+}
+
+Borrowed<> deque_item(PyObject* deque, Py_ssize_t index) {
+    if (index >= deque_length(deque)) return nullptr;
+    // The deque holds it too.
+    return Ref<>::steal(deque_class()->tp_as_sequence->sq_item(deque, index)).get();
+}
+
 Borrowed<> cell_contents(PyObject* cell) {
     return PyCell_GET(cell);
 }

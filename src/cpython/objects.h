@@ -40,6 +40,18 @@ Borrowed<> keyword_defaults_of(PyFunctionObject* function);
 /// A tuple of cells, or null.
 Borrowed<> closure_of(PyFunctionObject* function);
 
+/// `collections.deque` objects. An item beyond the end is null.
+PyTypeObject* deque_class();
+inline bool is_deque(PyObject* object) {
+    return PyObject_TypeCheck(object, deque_class());
+}
+Py_ssize_t deque_length(PyObject* deque);
+Borrowed<> deque_item(PyObject* deque, Py_ssize_t index);
+
+/// The descriptor that a bound method of C code (`[].append`) was made by, as its class has it now; null if the object
+/// is none, or its class has something else under that name.
+Borrowed<> c_method_descriptor(PyObject* object);
+
 /// Null if the cell is empty.
 Borrowed<> cell_contents(PyObject* cell);
 

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/python_error.h"
 #include "effect/plan.h"
 
 namespace stator {
@@ -41,6 +42,18 @@ Reads reads_of(PlanOp op) {
             return {2, 2, 1};
         case PlanOp::SetItem:
             return {3, 3, 2};
+        case PlanOp::Arithmetic:
+            return {1, 2, 2};
+        case PlanOp::FillGenerator:
+            return {2, kAny, 1};
+        case PlanOp::CallNamed:
+            return {1, kAny, kAny};
+        case PlanOp::Traceback:
+            return {2, 2, 1};
+        case PlanOp::Frame:
+        case PlanOp::EnteredFrame:
+        case PlanOp::Generator:
+        case PlanOp::EndGenerator:
         case PlanOp::Return:
             return {1, 1, 1};
     }
@@ -53,7 +66,7 @@ bool makes_something(PlanOp op) {
 
 bool needs_object(PlanOp op) {
     return op == PlanOp::Constant || op == PlanOp::NewObject || op == PlanOp::Function || op == PlanOp::Call ||
-           op == PlanOp::SetAttribute;
+           op == PlanOp::CallNamed || op == PlanOp::Frame || op == PlanOp::EnteredFrame || op == PlanOp::SetAttribute;
 }
 
 void check_step(const PlanStep& step, std::vector<bool>& filled) {
@@ -120,7 +133,14 @@ int PlanBuilder::add(PlanOp op, std::vector<std::int32_t> from, Borrowed<> objec
 
 void PlanBuilder::add_to(int to, PlanOp op, std::vector<std::int32_t> from, Borrowed<> object, int number) {
     if (object != nullptr) plan_.kept.push_back(Ref<>::share(object));
+    if (op == PlanOp::EnteredFrame) plan_.uses_frame = true;
     plan_.steps.push_back({op, to, number, object, std::move(from)});
+}
+
+void PlanBuilder::add_at_end(PlanOp op, std::vector<std::int32_t> from, Borrowed<> object) {
+    int to = makes_something(op) ? plan_.registers++ : -1;
+    if (object != nullptr) plan_.kept.push_back(Ref<>::share(object));
+    at_end_.push_back({op, to, 0, object, std::move(from)});
 }
 
 int PlanBuilder::constant(Borrowed<> object) {
@@ -146,14 +166,54 @@ int PlanBuilder::fetch(Source* source) {
     return to;
 }
 
+int PlanBuilder::arithmetic(const Expression& expression) {
+    if (expression.op == Expression::Op::Source) return fetch(expression.source);
+    if (int found = known(&expression); found >= 0) return found;
+    std::vector<std::int32_t> from;
+    for (const Expression* operand : {expression.left, expression.right})
+        if (operand != nullptr) from.push_back(arithmetic(*operand));
+    int to = reserve(&expression);
+    if (expression.op == Expression::Op::Constant) {
+        Ref<> number = checked(PyLong_FromLongLong(expression.constant));
+        add_to(to, PlanOp::Constant, {}, number.get());
+    } else {
+        add_to(to, PlanOp::Arithmetic, std::move(from), nullptr, static_cast<int>(expression.op));
+    }
+    return to;
+}
+
+void PlanBuilder::add_frame(PlanFrame frame) {
+    plan_.kept.push_back(Ref<>::share(reinterpret_cast<PyObject*>(frame.code)));
+    plan_.frames.push_back(std::move(frame));
+}
+
+namespace {
+
+void check_frame(const PlanFrame& frame, const std::vector<bool>& filled) {
+    auto check = [&](std::int32_t from) {
+        STATOR_CHECK(from == -1 || filled.at(static_cast<std::size_t>(from)), "a frame reads an empty register");
+    };
+    check(frame.function);
+    check(frame.generator);
+    if (frame.handled_exception != PlanFrame::kUnchanged) check(frame.handled_exception);
+    for (const PlanFrame::Slot& slot : frame.slots) check(slot.from);
+    for (std::int32_t from : frame.stack) check(from);
+    for (const PlanContinuation& continuation : frame.continuations) check(continuation.from);
+}
+
+}  // namespace
+
 Plan PlanBuilder::finish() && {
+    bool returns = !plan_.steps.empty() && plan_.steps.back().op == PlanOp::Return;
+    plan_.steps.insert(plan_.steps.end() - (returns ? 1 : 0), at_end_.begin(), at_end_.end());
     std::vector<bool> filled(plan_.registers);
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
         check_step(plan_.steps[i], filled);
         STATOR_CHECK(plan_.steps[i].op != PlanOp::Return || i + 1 == plan_.steps.size(),
                      "a plan goes on after it returned");
     }
-    find_shape(plan_);
+    for (const PlanFrame& frame : plan_.frames) check_frame(frame, filled);
+    if (plan_.handled_exception == PlanFrame::kUnchanged) find_shape(plan_);
     return std::move(plan_);
 }
 

@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/ref.h"
+#include "source/expression.h"
 #include "source/source.h"
 
 namespace stator {
@@ -29,14 +31,54 @@ enum class PlanOp : std::uint8_t {
                 // (-1: none)
     Cell,       // to = new cell, empty or with from[0]
     Method,     // to = method of from[0] bound to from[1]
+    Generator,  // to = generator of the function from[0] that did not start, to be filled or to be ended
+    Frame,      // to = frame object of code `object` with globals from[0] that has got to offset `number`
+    EnteredFrame,  // to = the object of the frame that the plan runs for; as `Frame` if it runs for none
+    Traceback,  // to = traceback entry: offset `number` in the frame object from[0], then the entry from[1] (-1: none)
     Call,       // to = object(*from): constructors of builtin classes that have no side effects
+    CallNamed,  // to = object(*from, **last), the last of `from` being a dict: the same with keywords
+    Arithmetic,  // to = from[0] op from[1] of exact ints, where op is `number`, an Expression::Op
     SetAttribute,  // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
                    // from[1] (-1: delete)
     SetItem,       // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
     Append,        // from[0].append(from[1])
     Add,           // from[0].add(from[1])
     SetCell,       // cell from[0] = from[1] (-1: empty)
+    FillGenerator,  // generator from[0] waits at the yield at offset `number` (-1: did not start), handling the
+                    // exception from[1] (-1: none), with all its slots and then its stack in the rest (-1: nothing)
+    EndGenerator,  // generator from[0] has returned
     Return,        // the frame returns from[0]
+};
+
+/// What a C function that stands between two frames does with the result of the upper one, see value/task.h.
+struct PlanContinuation {
+    enum class Kind : std::uint8_t { Forward, Initialise, Drop, Next, Send };
+    Kind kind;
+    std::int32_t from = -1;  // what Initialise gives
+};
+
+/// The state of a frame where the captured part of the program ends: it is filled with this, and goes on.
+struct PlanFrame {
+    struct Slot {
+        std::int32_t slot;
+        std::int32_t from;  // -1: unbound
+    };
+    PyCodeObject* code = nullptr;     // kept alive by the plan
+    std::int32_t function = -1;       // whose frame is made for it; -1 for the frame that was entered
+    std::int32_t generator = -1;      // the generator that the frame belongs to
+    std::vector<Slot> slots;          // those that are not as they were
+    std::vector<std::int32_t> stack;  // the top one last; -1: NULL
+    /// The instruction that it executes: the one to be done for real in the innermost frame; in the others the one
+    /// that waits for the frame above, its operands already taken off the stack.
+    std::int32_t instruction = 0;
+    /// The instruction runs functions of the program from C code (`sorted` with a key), and one of them broke.
+    bool runs_callbacks = false;
+    /// What stands between the frame below and this one, innermost first.
+    std::vector<PlanContinuation> continuations;
+    /// The exception that is being handled around the frame, for the outermost one and those of generators: what an
+    /// `except` block has caught that is open there.
+    static constexpr std::int32_t kUnchanged = -2;
+    std::int32_t handled_exception = kUnchanged;  // -1: none
 };
 
 struct PlanStep {
@@ -62,6 +104,13 @@ struct Plan {
 
     Shape shape = Shape::General;
     std::vector<Part> parts;
+    /// Whether it wants the object of the frame that it runs for.
+    bool uses_frame = false;
+
+    /// Where the plan does not return: the open frames, outermost first.
+    std::vector<PlanFrame> frames;
+    /// Where it returns: the exception that is being handled from then on, as in `PlanFrame`.
+    std::int32_t handled_exception = PlanFrame::kUnchanged;
 };
 
 /// Builds a plan; values ask it for registers. A value is named by its address.
@@ -71,14 +120,29 @@ class PlanBuilder {
     int known(const void* value) const;
     /// Reserves the register of a value before its parts are rebuilt, so that cycles end.
     int reserve(const void* value);
+    /// Names a register that is filled already after a value.
+    void remember(const void* value, int number) { registers_.emplace(value, number); }
     int add(PlanOp op, std::vector<std::int32_t> from = {}, Borrowed<> object = nullptr, int number = 0);
     void add_to(int to, PlanOp op, std::vector<std::int32_t> from = {}, Borrowed<> object = nullptr, int number = 0);
+
+    /// A step after all others: the state of an iterator over a list that may still have to be filled, say.
+    void add_at_end(PlanOp op, std::vector<std::int32_t> from, Borrowed<> object = nullptr);
+
+    /// Between the two, the value's register holds an object whose contents are not complete.
+    void begin_filling(const void* value) { filling_.insert(value); }
+    void end_filling(const void* value) { filling_.erase(value); }
+    bool is_filling(const void* value) const { return filling_.contains(value); }
 
     int constant(Borrowed<> object);
     /// A graph output; the same node twice is one output.
     int output(const void* node);
     /// What a source leads to at the time of the guards.
     int fetch(Source* source);
+    /// The int that an expression comes to; the same expression twice is one object.
+    int arithmetic(const Expression& expression);
+    /// The next frame that is open at the end; then nothing is returned.
+    void add_frame(PlanFrame frame);
+    void set_handled_exception(std::int32_t from) { plan_.handled_exception = from; }
 
     /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
     /// end.
@@ -91,14 +155,18 @@ class PlanBuilder {
     std::unordered_map<const void*, int> registers_;
     std::vector<const void*> outputs_;
     std::vector<Source*> fetched_;
+    std::vector<PlanStep> at_end_;
+    std::unordered_set<const void*> filling_;
 };
 
 /// One step a line: `r2 = tuple(r0, r1)`.
 std::string print(const Plan& plan);
 
-/// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`). Gives the returned value, or
-/// none if the plan does not return; throws PythonError.
-Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched);
+/// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`), `entered` the frame that the
+/// plan runs for, where its object is wanted. Gives the returned value, or none if the plan does not return: then
+/// `registers` get what its frames are made of. Throws PythonError.
+Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
+          Borrowed<PyFrameObject> entered = nullptr, std::vector<Ref<>>* registers = nullptr);
 
 /// Every reference that the plan owns, for the garbage collector.
 void visit(const Plan& plan, const std::function<void(PyObject*)>& visitor);

@@ -38,6 +38,13 @@ std::string function(const PlanStep& step) {
     return text;
 }
 
+std::string generator_state(const PlanStep& step) {
+    std::string text = name(step.from[0]) + " holds (";
+    for (std::size_t i = 2; i < step.from.size(); ++i) text += (i == 2 ? "" : ", ") + name(step.from[i]);
+    text += step.number < 0 ? ") and did not start" : ") and waits at " + std::to_string(step.number);
+    return step.from[1] < 0 ? text : text + " handling " + name(step.from[1]);
+}
+
 std::string callee(PyObject* object) {
     return PyType_Check(object) ? type_name(reinterpret_cast<PyTypeObject*>(object)) : short_repr(object);
 }
@@ -78,6 +85,27 @@ std::string print(const PlanStep& step) {
             return to + "method" + list_of(step);
         case PlanOp::Call:
             return to + "call " + callee(step.object) + list_of(step);
+        case PlanOp::CallNamed:
+            return to + "call " + callee(step.object) + list_of(step) + " with keywords in the last";
+        case PlanOp::Frame:
+        case PlanOp::EnteredFrame:
+            return to + (step.op == PlanOp::Frame ? "frame of " : "the frame of ") +
+                   std::string(utf8(reinterpret_cast<PyCodeObject*>(step.object)->co_qualname)) + " at " +
+                   std::to_string(step.number);
+        case PlanOp::Traceback:
+            return to + "traceback of " + from(0) + " at " + std::to_string(step.number) +
+                   (step.from[1] < 0 ? "" : ", then " + from(1));
+        case PlanOp::Generator:
+            return to + "generator of " + from(0);
+        case PlanOp::FillGenerator:
+            return generator_state(step);
+        case PlanOp::EndGenerator:
+            return from(0) + " has ended";
+        case PlanOp::Arithmetic: {
+            auto op = static_cast<Expression::Op>(step.number);
+            if (!takes_two(op)) return to + symbol(op) + from(0);
+            return to + from(0) + " " + symbol(op) + " " + from(1);
+        }
         case PlanOp::SetAttribute:
             return assignment(from(0) + "." + std::string(utf8(step.object)), 1);
         case PlanOp::SetItem:
@@ -94,11 +122,48 @@ std::string print(const PlanStep& step) {
     return "?";
 }
 
+const char* name(PlanContinuation::Kind kind) {
+    switch (kind) {
+        case PlanContinuation::Kind::Forward:
+            return "gives its result";
+        case PlanContinuation::Kind::Initialise:
+            return "initialises";
+        case PlanContinuation::Kind::Drop:
+            return "gives None";
+        case PlanContinuation::Kind::Next:
+            return "gives an item";
+        case PlanContinuation::Kind::Send:
+            return "gives what it yields";
+    }
+    return "?";
+}
+
+std::string print(const PlanFrame& frame) {
+    std::string text = "frame of " + std::string(utf8(frame.code->co_qualname)) + " at instruction " +
+                       std::to_string(frame.instruction);
+    if (frame.function >= 0) text += ", function " + name(frame.function);
+    if (frame.runs_callbacks) text += ", runs callbacks";
+    if (frame.handled_exception != PlanFrame::kUnchanged) text += ", handles " + name(frame.handled_exception);
+    if (frame.generator >= 0) text += ", generator " + name(frame.generator);
+    for (const PlanContinuation& continuation : frame.continuations) {
+        text += std::string(", ") + name(continuation.kind);
+        if (continuation.from >= 0) text += " " + name(continuation.from);
+    }
+    for (const PlanFrame::Slot& slot : frame.slots)
+        text += "\n  " + std::string(utf8(PyTuple_GET_ITEM(frame.code->co_localsplusnames, slot.slot))) + " = " +
+                name(slot.from);
+    if (!frame.stack.empty()) text += "\n  stack: " + joined(frame.stack, [](std::int32_t from) { return name(from); });
+    return text;
+}
+
 }  // namespace
 
 std::string print(const Plan& plan) {
-    return joined(
+    std::string text = joined(
         plan.steps, [](const PlanStep& step) { return print(step); }, "\n");
+    if (plan.handled_exception != PlanFrame::kUnchanged) text += "\nhandles " + name(plan.handled_exception);
+    for (const PlanFrame& frame : plan.frames) text += (text.empty() ? "" : "\n") + print(frame);
+    return text;
 }
 
 }  // namespace stator

@@ -1,6 +1,8 @@
 #include "base/check.h"
 #include "base/python_error.h"
+#include "cpython/generators.h"
 #include "cpython/objects.h"
+#include "cpython/tracebacks.h"
 #include "effect/plan.h"
 
 namespace stator {
@@ -66,6 +68,41 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
     checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
 }
 
+/// Of exact ints, so that none of their operations runs anything of the program's.
+Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
+    using Op = Expression::Op;
+    switch (op) {
+        case Op::Add:
+            return checked(PyNumber_Add(left, right));
+        case Op::Subtract:
+            return checked(PyNumber_Subtract(left, right));
+        case Op::Multiply:
+            return checked(PyNumber_Multiply(left, right));
+        case Op::FloorDivide:
+            return checked(PyNumber_FloorDivide(left, right));
+        case Op::Remainder:
+            return checked(PyNumber_Remainder(left, right));
+        case Op::Power:
+            return checked(PyNumber_Power(left, right, Py_None));
+        case Op::LeftShift:
+            return checked(PyNumber_Lshift(left, right));
+        case Op::RightShift:
+            return checked(PyNumber_Rshift(left, right));
+        case Op::And:
+            return checked(PyNumber_And(left, right));
+        case Op::Or:
+            return checked(PyNumber_Or(left, right));
+        case Op::Xor:
+            return checked(PyNumber_Xor(left, right));
+        case Op::Negative:
+            return checked(PyNumber_Negative(left));
+        case Op::Invert:
+            return checked(PyNumber_Invert(left));
+        default:
+            STATOR_CHECK(false, "a plan computes ints, it does not compare them");
+    }
+}
+
 /// Registers in use while a plan runs: owned references, on the C stack where they are few.
 class Registers {
   public:
@@ -95,16 +132,29 @@ class Registers {
 
 class Executor {
   public:
-    Executor(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched)
-        : plan_(plan), outputs_(outputs), fetched_(fetched), registers_(static_cast<std::size_t>(plan.registers)) {}
+    Executor(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
+             Borrowed<PyFrameObject> entered)
+        : plan_(plan),
+          outputs_(outputs),
+          fetched_(fetched),
+          entered_(entered),
+          registers_(static_cast<std::size_t>(plan.registers)) {}
 
-    Ref<> run() {
+    Ref<> run(std::vector<Ref<>>* registers) {
         for (const PlanStep& step : plan_.steps) {
-            if (step.op == PlanOp::Return) return registers_.take(step.from[0]);
+            if (step.op == PlanOp::Return) {
+                if (plan_.handled_exception != PlanFrame::kUnchanged)
+                    PyErr_SetHandledException(plan_.handled_exception < 0 ? Py_None : registers_[plan_.handled_exception]);
+                return registers_.take(step.from[0]);
+            }
             if (step.to >= 0)
                 registers_.fill(step.to, make(step));
             else
                 change(step);
+        }
+        if (registers != nullptr) {
+            registers->reserve(static_cast<std::size_t>(plan_.registers));
+            for (std::int32_t i = 0; i < plan_.registers; ++i) registers->push_back(registers_.take(i));
         }
         return nullptr;
     }
@@ -144,15 +194,39 @@ class Executor {
                 return make_instance(class_of(step), tuple_of(step));
             case PlanOp::Function:
                 return make_function(step);
+            case PlanOp::Arithmetic:
+                return compute(static_cast<Expression::Op>(step.number), from(step, 0),
+                               step.from.size() > 1 ? from(step, 1) : nullptr);
             case PlanOp::Cell:
                 return checked(PyCell_New(step.from.empty() ? nullptr : from(step, 0)));
             case PlanOp::Method:
                 return checked(PyMethod_New(from(step, 0), from(step, 1)));
+            case PlanOp::Generator:
+                STATOR_CHECK(PyFunction_Check(from(step, 0)), "a generator is made of a function");
+                return cpython::make_generator(reinterpret_cast<PyFunctionObject*>(from(step, 0)));
             case PlanOp::Call:
                 return checked(PyObject_CallObject(step.object, tuple_of(step).get()));
+            case PlanOp::CallNamed:
+                return call_named(step);
+            case PlanOp::EnteredFrame:
+                if (entered_ != nullptr) return Ref<>::share(reinterpret_cast<PyObject*>(entered_.get()));
+                [[fallthrough]];
+            case PlanOp::Frame:
+                return cpython::make_frame_object(reinterpret_cast<PyCodeObject*>(step.object), from(step, 0),
+                                                  cpython::Offset{step.number});
+            case PlanOp::Traceback:
+                STATOR_CHECK(PyFrame_Check(from(step, 0)), "a traceback is made of frames");
+                return cpython::make_traceback(reinterpret_cast<PyFrameObject*>(from(step, 0)),
+                                               cpython::Offset{step.number}, from(step, 1));
             default:
                 STATOR_CHECK(false, "a plan's step makes nothing");
         }
+    }
+
+    Ref<> call_named(const PlanStep& step) const {
+        std::size_t count = step.from.size() - 1;
+        Ref<> positional = checked(PyTuple_GetSlice(tuple_of(step).get(), 0, static_cast<Py_ssize_t>(count)));
+        return checked(PyObject_Call(step.object, positional.get(), from(step, count)));
     }
 
     Ref<> make_tuple(const PlanStep& step) const {
@@ -212,6 +286,18 @@ class Executor {
         checked(PyObject_GenericSetAttr(function, name, value));
     }
 
+    void fill_generator(const PlanStep& step) const {
+        std::vector<PyObject*> held;
+        for (std::size_t i = 2; i < step.from.size(); ++i) held.push_back(from(step, i));
+        auto slots = static_cast<std::size_t>(cpython::generator_code(from(step, 0))->co_nlocalsplus);
+        STATOR_CHECK(slots <= held.size(), "a generator has more variables");
+        std::span<PyObject* const> all = held;
+        cpython::fill_generator(from(step, 0), {.slots = all.first(slots),
+                                                .stack = all.subspan(slots),
+                                                .handled = from(step, 1),
+                                                .yielded = cpython::Offset{step.number}});
+    }
+
     void change(const PlanStep& step) const {
         switch (step.op) {
             case PlanOp::SetAttribute:
@@ -230,6 +316,10 @@ class Executor {
                 STATOR_CHECK(PyCell_Check(from(step, 0)), "not a cell");
                 checked(PyCell_Set(from(step, 0), from(step, 1)));
                 return;
+            case PlanOp::FillGenerator:
+                return fill_generator(step);
+            case PlanOp::EndGenerator:
+                return cpython::finish_generator(from(step, 0));
             default:
                 STATOR_CHECK(false, "a plan's step changes nothing");
         }
@@ -237,12 +327,14 @@ class Executor {
 
     const Plan& plan_;
     std::span<PyObject*const> outputs_, fetched_;
+    Borrowed<PyFrameObject> entered_;
     Registers registers_;
 };
 
 }  // namespace
 
-Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched) {
+Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
+          Borrowed<PyFrameObject> entered, std::vector<Ref<>>* registers) {
     auto part = [&](const Plan::Part& part) {
         PyObject* object = part.op == PlanOp::Output  ? outputs[part.number]
                            : part.op == PlanOp::Fetch ? fetched[part.number]
@@ -261,7 +353,7 @@ Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObje
         case Plan::Shape::General:
             break;
     }
-    return Executor(plan, outputs, fetched).run();
+    return Executor(plan, outputs, fetched, entered).run(registers);
 }
 
 }  // namespace stator

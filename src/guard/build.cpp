@@ -1,5 +1,7 @@
 #include "guard/build.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "cpython/objects.h"
 
@@ -9,6 +11,8 @@ namespace {
 
 /// How many guards of one source are compared to find repetitions: enough for what tracing repeats.
 constexpr int kComparedForRepetition = 8;
+/// The same for expressions, which a loop repeats with others in between.
+constexpr std::size_t kComparedExpressions = 32;
 
 }  // namespace
 
@@ -90,6 +94,7 @@ void GuardBuilder::add(const Guard& guard) {
         fact.other = used(guard.other);
         drafts_[fact.place].used = true;
     }
+    if (guard.expression != nullptr) fact.number = add_expression(*guard.expression);
     if (is_repetition(fact)) return;
     Draft& draft = drafts_[fact.place];
     switch (guard.kind) {
@@ -119,6 +124,18 @@ void GuardBuilder::add(const Guard& guard) {
     next_fact_.push_back(kNone);
     expected_.push_back(guard.expected);
     state_.facts.push_back(fact);
+}
+
+std::int64_t GuardBuilder::add_expression(const Expression& expression) {
+    std::vector<Term> terms = terms_of(expression);
+    for (Term& term : terms)
+        if (term.op == Expression::Op::Source) term.place = used(std::exchange(term.source, nullptr));
+    auto& known = state_.expressions;
+    std::size_t first = known.size() > kComparedExpressions ? known.size() - kComparedExpressions : 0;
+    for (std::size_t i = first; i < known.size(); ++i)
+        if (known[i] == terms) return static_cast<std::int64_t>(i);
+    known.push_back(std::move(terms));
+    return static_cast<std::int64_t>(known.size()) - 1;
 }
 
 bool GuardBuilder::is_repetition(const Fact& fact) const {

@@ -55,6 +55,8 @@ class GuardBuilder {
     std::int32_t used(Source* source);
     void add(const Guard& guard);
     bool is_repetition(const Fact& fact) const;
+    /// The index of an expression over registers; one that was added lately is not added again.
+    std::int64_t add_expression(const Expression& expression);
 
     template <class Test>
     bool any_fact(const Draft& draft, Test test) const {

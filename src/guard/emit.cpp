@@ -27,6 +27,14 @@ bool holds_key_itself(const Source& source) {
     return false;
 }
 
+StepOp item_step(PyObject* container) {
+    if (PyTuple_Check(container)) return StepOp::TupleItem;
+    if (PyList_Check(container)) return StepOp::ListItem;
+    STATOR_CHECK(cpython::is_deque(container),
+                 "only tuples, lists and deques have items by number");
+    return StepOp::DequeItem;
+}
+
 }  // namespace
 
 std::int32_t GuardBuilder::emit(const Step& step, std::int32_t fact) {
@@ -49,6 +57,9 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             break;
         case Access::Function:
             step.op = StepOp::Function;
+            break;
+        case Access::HandledException:
+            step.op = StepOp::HandledException;
             break;
         case Access::Pinned:
             state_.registers[index] = source.object;
@@ -74,10 +85,8 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             break;
         case Access::Item:
             STATOR_CHECK(source.number >= 0, "items are counted from the start");
-            STATOR_CHECK(source.parent->object != nullptr &&
-                             (PyTuple_Check(source.parent->object) || PyList_Check(source.parent->object)),
-                         "only tuples and lists have items by number");
-            step.op = PyTuple_Check(source.parent->object) ? StepOp::TupleItem : StepOp::ListItem;
+            STATOR_CHECK(source.parent->object != nullptr, "an item of nothing");
+            step.op = item_step(source.parent->object);
             break;
         case Access::DictItem:
             step.op = PyUnicode_CheckExact(source.key) ? StepOp::StringItem
@@ -161,12 +170,14 @@ void GuardBuilder::emit_check(std::int32_t index) {
                 step.op = StepOp::TupleLength;
             else if (PyList_Check(seen))
                 step.op = StepOp::ListLength;
+            else if (PyObject_TypeCheck(seen, cpython::deque_class()))
+                step.op = StepOp::DequeLength;
             else if (PyDict_Check(seen))
                 step.op = StepOp::DictLength;
             else if (PyAnySet_Check(seen))
                 step.op = StepOp::SetLength;
             else
-                STATOR_CHECK(false, "a length guard needs a tuple, list, dict or set");
+                STATOR_CHECK(false, "a length guard needs a tuple, list, deque, dict or set");
             break;
         }
         case GuardKind::HasNoKey:
@@ -196,6 +207,10 @@ void GuardBuilder::emit_check(std::int32_t index) {
         case GuardKind::Different:
             step.op = fact.kind == GuardKind::Same ? StepOp::Same : StepOp::Different;
             step.number = fact.other;
+            break;
+        case GuardKind::Expression:
+            step.op = StepOp::Expression;
+            step.number = narrow(fact.number);
             break;
     }
     emit(step, index);

@@ -13,6 +13,8 @@ const char* name_of(StepOp op) {
             return "slot";
         case StepOp::Function:
             return "function";
+        case StepOp::HandledException:
+            return "handled exception";
         case StepOp::Globals:
             return "globals";
         case StepOp::Builtins:
@@ -29,6 +31,8 @@ const char* name_of(StepOp op) {
             return "tuple item";
         case StepOp::ListItem:
             return "list item";
+        case StepOp::DequeItem:
+            return "deque item";
         case StepOp::StringItem:
             return "item";
         case StepOp::ConstantItem:
@@ -75,6 +79,8 @@ const char* name_of(StepOp op) {
             return "tuple length";
         case StepOp::ListLength:
             return "list length";
+        case StepOp::DequeLength:
+            return "deque length";
         case StepOp::DictLength:
             return "dict length";
         case StepOp::SetLength:
@@ -97,6 +103,8 @@ const char* name_of(StepOp op) {
             return "same";
         case StepOp::Different:
             return "different";
+        case StepOp::Expression:
+            return "expression";
         case StepOp::AllDistinct:
             return "all distinct";
         case StepOp::Done:
@@ -120,11 +128,12 @@ std::string contents(PyObject* container) {
 }
 
 std::string size_text(PyObject* container) {
-    Py_ssize_t size = PyTuple_Check(container)    ? PyTuple_GET_SIZE(container)
-                      : PyList_Check(container)   ? PyList_GET_SIZE(container)
-                      : PyDict_Check(container)   ? PyDict_GET_SIZE(container)
-                      : PyAnySet_Check(container) ? PySet_GET_SIZE(container)
-                                                  : -1;
+    Py_ssize_t size = PyTuple_Check(container)                                ? PyTuple_GET_SIZE(container)
+                      : PyList_Check(container)                               ? PyList_GET_SIZE(container)
+                      : PyDict_Check(container)                               ? PyDict_GET_SIZE(container)
+                      : PyObject_TypeCheck(container, cpython::deque_class()) ? cpython::deque_length(container)
+                      : PyAnySet_Check(container)                             ? PySet_GET_SIZE(container)
+                                                                              : -1;
     return size < 0 ? "no length that could be compared" : std::to_string(size) + (size == 1 ? " item" : " items");
 }
 
@@ -156,7 +165,13 @@ std::string GuardProgram::State::print_place(std::int32_t place) const {
     return stator::print(chain.front());
 }
 
+std::string GuardProgram::State::print_expression(std::int64_t index) const {
+    return stator::print(expressions[static_cast<std::size_t>(index)],
+                         [this](const Term& term) { return print_place(term.place); });
+}
+
 std::string GuardProgram::State::print_fact(const Fact& fact) const {
+    if (fact.kind == GuardKind::Expression) return print_expression(fact.number);
     return guard_text(fact.kind, print_place(fact.place), fact.expected, fact.number,
                       fact.other < 0 ? "" : print_place(fact.other), fact.tensor < 0 ? nullptr : &tensors[fact.tensor]);
 }
@@ -230,6 +245,8 @@ std::string GuardProgram::State::explain_failure() const {
             return place + " is not " + print_place(fact.other) + ", was the same object";
         case GuardKind::Different:
             return place + " is " + print_place(fact.other) + ", was another object";
+        case GuardKind::Expression:
+            return print_expression(fact.number) + " is not true any more: " + place + " is " + short_repr(object);
         case GuardKind::Present:
         case GuardKind::Absent:
             break;

@@ -47,11 +47,14 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
             return source + " is " + other;
         case GuardKind::Different:
             return source + " is not " + other;
+        case GuardKind::Expression:
+            return source;
     }
     return "?";
 }
 
 std::string print(const Guard& guard) {
+    if (guard.kind == GuardKind::Expression) return print(*guard.expression);
     torch_room::TensorCheck tensor;
     if (guard.kind == GuardKind::Tensor) tensor = torch_room::make_check(guard.expected);
     return guard_text(guard.kind, print(*guard.source), guard.expected, guard.number,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "source/expression.h"
 #include "source/source.h"
 
 namespace stator {
@@ -14,7 +15,7 @@ enum class GuardKind : std::uint8_t {
     Identity,   // the object is `expected`
     Constant,   // same class and equal value as `expected`, a constant
     Function,   // a Python function with this code and these globals (`expected`: the function seen)
-    Length,     // a tuple, list, dict or set of `number` items
+    Length,     // a tuple, list, deque, dict or set of `number` items
     Present,    // something is there: the key of a DictItem exists, a cell is not empty
     HasNoKey,   // a dict without `expected`
     Keys,       // a dict with exactly the keys of the tuple `expected`, in that order
@@ -23,6 +24,7 @@ enum class GuardKind : std::uint8_t {
     Tensor,     // the metadata of the tensor `expected`
     Same,       // the very object that `other` leads to
     Different,  // not the object that `other` leads to
+    Expression,  // ints for which `expression` is true; `source` is one of theirs
 };
 
 struct Guard {
@@ -31,6 +33,7 @@ struct Guard {
     PyObject* expected = nullptr;  // kept alive by the trace's arena, then by the program (of a tensor only its class)
     std::int64_t number = 0;
     Source* other = nullptr;
+    const Expression* expression = nullptr;
 };
 
 /// `L['x'] is a tuple of 3 items`.

@@ -55,6 +55,7 @@ GuardBuilder::When GuardBuilder::when(const Fact& fact) const {
             return When::Always;
         case GuardKind::Same:
         case GuardKind::Different:
+        case GuardKind::Expression:
             return When::Last;
     }
     return When::Always;

@@ -138,6 +138,17 @@ void GuardProgram::State::enter_changed(Step* first, Step* enter) {
     if (enter->relied_on) quick.forget();
 }
 
+bool GuardProgram::State::holds(std::span<const Term> expression) const {
+    auto result = evaluate(expression, [this](const Term& term) -> std::optional<std::int64_t> {
+        PyObject* object = registers[term.place];
+        if (object == nullptr || !PyLong_CheckExact(object)) return std::nullopt;
+        int overflow = 0;
+        long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+        return overflow == 0 ? std::optional<std::int64_t>(value) : std::nullopt;
+    });
+    return result == 1;
+}
+
 template <bool kCounting>
 bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyObject* function, std::size_t* count) {
     PyObject** const values = registers.data();
@@ -152,6 +163,12 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Function:
                 found = function;
                 break;
+            case StepOp::HandledException: {
+                // The thread holds it, so the reference may go at once.
+                Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
+                found = handled ? handled.get() : Py_None;
+                break;
+            }
             case StepOp::Globals:
                 if (!PyFunction_Check(from)) goto failed;
                 found = cpython::globals_of(as_function(from));
@@ -186,6 +203,10 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (!PyList_Check(from)) goto failed;
                 if (step->number < PyList_GET_SIZE(from)) found = PyList_GET_ITEM(from, step->number);
                 break;
+            case StepOp::DequeItem:
+                if (!cpython::is_deque(from)) goto failed;
+                found = cpython::deque_item(from, step->number);
+                break;
             case StepOp::StringItem:
                 found = from != nullptr ? look_up(from, step->object)
                                         : cpython::instance_attribute(values[step->number], step->object).get();
@@ -216,12 +237,13 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = computed[step->number].get();
                 break;
             case StepOp::MethodSelf:
-                if (!PyMethod_Check(from)) goto failed;
-                found = PyMethod_GET_SELF(from);
+                if (PyMethod_Check(from))
+                    found = PyMethod_GET_SELF(from);
+                else if (PyCFunction_Check(from))
+                    found = PyCFunction_GET_SELF(from);
                 break;
             case StepOp::MethodFunction:
-                if (!PyMethod_Check(from)) goto failed;
-                found = PyMethod_GET_FUNCTION(from);
+                found = PyMethod_Check(from) ? PyMethod_GET_FUNCTION(from) : cpython::c_method_descriptor(from).get();
                 break;
 
             case StepOp::EnterInstanceDict:
@@ -300,6 +322,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::SetLength:
                 if (!PyAnySet_Check(from) || PySet_GET_SIZE(from) != step->number) goto failed;
                 continue;
+            case StepOp::DequeLength:
+                if (!cpython::is_deque(from) || cpython::deque_length(from) != step->number) goto failed;
+                continue;
             case StepOp::NoStringKey:
                 if (from != nullptr ? look_up(from, step->object) != nullptr
                                     : cpython::instance_attribute(values[step->number], step->object) != nullptr)
@@ -328,6 +353,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::Different:
                 if (from == values[step->number]) goto failed;
+                continue;
+            case StepOp::Expression:
+                if (!holds(expressions[step->number])) goto failed;
                 continue;
             case StepOp::AllDistinct:
                 if (!distinct->check(values)) goto failed;
@@ -389,6 +417,36 @@ std::span<PyObject* const> GuardProgram::fetched() const {
 
 std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
     return check(slots, function) ? "" : state_->explain_failure();
+}
+
+std::vector<std::string> GuardProgram::State::changed_integers(PyObject* const* slots, PyObject* function) {
+    std::vector<std::string> places;
+    drop_computed();
+    if (running > 0) return places;
+    InUse in_use(running);
+    // What changed is put up with, for the time of this walk, to find what else did.
+    std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
+    std::vector<Ref<>> held;
+    while (!execute<false>(steps.data(), slots, function, nullptr)) {
+        Step& step = steps[failed];
+        PyObject* object = step.from < 0 ? nullptr : registers[step.from];
+        if (step.op != StepOp::Constant || !PyLong_CheckExact(step.object) || !PyLong_CheckExact(object)) break;
+        places.push_back(print_place(step.from));
+        put_up_with.emplace_back(failed, step.object);
+        held.push_back(Ref<>::share(object));
+        step.object = object;
+    }
+    for (auto [index, expected] : put_up_with) steps[index].object = expected;
+    // Blocks have succeeded that would not have: nothing that they remember holds.
+    quick.forget();
+    for (Step& step : steps)
+        if (step.op >= StepOp::EnterDict && step.op <= StepOp::EnterClass && step.op != StepOp::LeaveDict)
+            step.object = nullptr;
+    return places;
+}
+
+std::vector<std::string> GuardProgram::changed_integers(PyObject* const* slots, PyObject* function) {
+    return state_->changed_integers(slots, function);
 }
 
 std::size_t GuardProgram::size() const {

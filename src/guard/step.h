@@ -13,6 +13,7 @@ enum class StepOp : std::uint8_t {
     // something found is. Where the object in `from` is not of the kind the fetch needs, the check fails.
     Slot,            // slot `number`
     Function,        // the function of the frame
+    HandledException,  // the exception that the thread handles, or None
     Globals,         // of the function `from`
     Builtins,        // of the function `from`
     ClosureCell,     // cell `number` of the function `from`
@@ -21,6 +22,7 @@ enum class StepOp : std::uint8_t {
     KeywordDefault,  // keyword-only default `object` of the function `from`
     TupleItem,       // item `number` of the tuple `from`
     ListItem,        // item `number` of the list `from`
+    DequeItem,       // item `number` of the deque `from`
     StringItem,    // of the dict `from`, by the exact str `object`; where `from` is empty, of the instance in `number`
     ConstantItem,  // of the dict `from`, by the constant `object`; after SafeKeys
     IdentityItem,  // of the dict `from`, by the key that is `object`
@@ -50,6 +52,7 @@ enum class StepOp : std::uint8_t {
     FunctionCode,  // a Python function with the code `object` and the globals `extra`
     TupleLength,
     ListLength,
+    DequeLength,
     DictLength,
     SetLength,
     NoStringKey,    // as StringItem, nothing found
@@ -61,6 +64,7 @@ enum class StepOp : std::uint8_t {
     Tensor,         // metadata `tensors[number]`
     Same,           // the object in register `number`
     Different,      // not the object in register `number`
+    Expression,     // `expressions[number]` is true
     AllDistinct,
     Done,
 };

@@ -30,7 +30,7 @@ struct Fact {
     std::int32_t place;
     std::int32_t other = -1;
     std::int32_t tensor = -1;
-    std::int64_t number = 0;
+    std::int64_t number = 0;  // of an Expression: its index
     PyObject* expected = nullptr;  // borrowed from `kept`; null for tensors
 };
 
@@ -41,6 +41,7 @@ struct GuardProgram::State {
     std::vector<torch_room::TensorCheck> tensors;
     std::vector<std::int32_t> fetched_from;
     std::vector<PyObject*> fetched;
+    std::vector<std::vector<Term>> expressions;
     std::unique_ptr<DistinctObjects> distinct;
     /// Results of Computed steps: the only objects that a check makes. They live until the next check.
     std::vector<Ref<>> computed;
@@ -69,6 +70,8 @@ struct GuardProgram::State {
     bool execute(Step* first, PyObject* const* slots, PyObject* function, std::size_t* count);
     bool execute_steps(Step* first, PyObject* const* slots, PyObject* function);
     bool check(PyObject* const* slots, PyObject* function);
+    bool holds(std::span<const Term> expression) const;
+    std::vector<std::string> changed_integers(PyObject* const* slots, PyObject* function);
     template <bool kCounting>
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);
     void drop_computed();
@@ -79,6 +82,7 @@ struct GuardProgram::State {
     std::string print_fact(const Fact& fact) const;
     std::string print_step(std::size_t index) const;
     std::string explain_failure() const;
+    std::string print_expression(std::int64_t index) const;
 };
 
 /// The text of a guard from its parts.

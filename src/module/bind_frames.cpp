@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpython/code_object.h"
+#include "cpython/generators.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
 #include "cpython/tracing.h"
@@ -173,7 +174,39 @@ PyObject* enter_primed(PyObject*, PyObject* given) {
     return result;
 }
 
-/// (frame object, depth) -> (slots, stack) of a frame that is being executed; null as the marker for NULL.
+/// (function, offset of the yield or -1 if it did not start, slots, stack, handled exception or None) -> generator.
+/// With the function alone: one that has ended.
+PyObject* generator(PyObject*, PyObject* given) {
+    PyObject *function = nullptr, *slots = nullptr, *stack = nullptr, *handled = Py_None;
+    cpython::GeneratorState state;
+    if (!PyArg_ParseTuple(given, "O!|iO!O!O", &PyFunction_Type, &function, &state.yielded.value, &PyList_Type, &slots,
+                          &PyList_Type, &stack, &handled))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        Ref<> made = cpython::make_generator(reinterpret_cast<PyFunctionObject*>(function));
+        if (slots == nullptr) {
+            cpython::finish_generator(made.get());
+            return made.release();
+        }
+        auto values_of = [](PyObject* list) {
+            std::vector<PyObject*> values;
+            for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+                PyObject* value = PyList_GET_ITEM(list, i);
+                values.push_back(value == null_marker() ? nullptr : value);
+            }
+            return values;
+        };
+        std::vector<PyObject*> slot_values = values_of(slots), stack_values = values_of(stack);
+        state.slots = slot_values;
+        state.stack = stack_values;
+        if (handled != Py_None) state.handled = handled;
+        cpython::fill_generator(made.get(), state);
+        return made.release();
+    });
+}
+
+/// (frame object, depth) -> (slots, stack) of a frame; null as the marker for NULL. Only a frame that waits knows the
+/// depth of its stack: then -1 will do.
 PyObject* snapshot(PyObject*, PyObject* given) {
     PyObject* object = nullptr;
     int depth = 0;
@@ -188,6 +221,7 @@ PyObject* snapshot(PyObject*, PyObject* given) {
         };
         PyObject** slots = cpython::slots(frame);
         int count = cpython::slot_count(frame);
+        if (depth < 0) depth = static_cast<int>(cpython::stack(frame).size());
         return Py_BuildValue("(NN)", list_of(slots, count).release(), list_of(slots + count, depth).release());
     });
 }
@@ -264,6 +298,7 @@ PyMethodDef kFunctions[] = {
     {"_frames_pass", pass, METH_VARARGS, nullptr},
     {"_frames_enter", enter, METH_VARARGS, nullptr},
     {"_frames_enter_primed", enter_primed, METH_VARARGS, nullptr},
+    {"_frames_generator", generator, METH_VARARGS, nullptr},
     {"_frames_snapshot", snapshot, METH_VARARGS, nullptr},
     {"_frames_step", step_once, METH_VARARGS, nullptr},
     {"_frames_return", return_value, METH_VARARGS, nullptr},

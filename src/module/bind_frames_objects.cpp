@@ -56,6 +56,12 @@ PyObject* parts(PyObject*, PyObject* object) {
         return made;
     };
     auto as_object = [](PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); };
+    if (cpython::is_deque(object)) {
+        PyObject* made = PyTuple_New(cpython::deque_length(object));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); ++i)
+            PyTuple_SET_ITEM(made, i, or_none(cpython::deque_item(object, i)));
+        return made;
+    }
     if (PyRange_Check(object)) {
         auto range = cpython::range_parts(object);
         return tuple({range.start, range.stop, range.step, range.length});

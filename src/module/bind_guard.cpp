@@ -15,15 +15,15 @@ namespace stator {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, 16> kAccessNames = {
-    "Slot",           "Function", "Pinned",         "Globals",       "Builtins", "ClosureCell",
+constexpr std::array<std::string_view, 17> kAccessNames = {
+    "Slot",           "Function", "Pinned", "HandledException",        "Globals",       "Builtins", "ClosureCell",
     "CellContents",   "Default",  "KeywordDefault", "Item",          "DictItem", "InstanceDict",
     "ClassAttribute", "Member",   "MethodSelf",     "MethodFunction"};
 static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::MethodFunction) + 1);
-constexpr std::array<std::string_view, 13> kGuardNames = {"Type",    "Identity", "Constant", "Function", "Length",
+constexpr std::array<std::string_view, 14> kGuardNames = {"Type",    "Identity", "Constant", "Function", "Length",
                                                           "Present", "HasNoKey", "Keys",     "Elements", "Absent",
-                                                          "Tensor",  "Same",     "Different"};
-static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Different) + 1);
+                                                          "Tensor",  "Same",     "Different", "Expression"};
+static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Expression) + 1);
 
 template <class Enum, std::size_t size>
 Enum named(const std::array<std::string_view, size>& names, PyObject* name) {
@@ -76,6 +76,8 @@ std::vector<Source*> make_sources(Provenance& provenance, PyObject* descriptions
             sources.push_back(provenance.slot(number, key, object));
         else if (access == Access::Function)
             sources.push_back(provenance.function(object));
+        else if (access == Access::HandledException)
+            sources.push_back(provenance.handled_exception(object));
         else if (access == Access::Pinned)
             sources.push_back(provenance.pinned(object));
         else
@@ -85,8 +87,34 @@ std::vector<Source*> make_sources(Provenance& provenance, PyObject* descriptions
     return sources;
 }
 
-/// Guards as tuples (kind, index of the source, expected, number, index of the other source or -1).
-std::vector<Guard> make_guards(const std::vector<Source*>& sources, PyObject* descriptions) {
+/// An expression as nested tuples: ("source", index), (symbol, operand) or (symbol, left, right); ints are constants.
+const Expression* make_expression(Arena& arena, const std::vector<Source*>& sources, PyObject* description) {
+    auto* made = arena.make<Expression>();
+    if (PyLong_Check(description)) {
+        made->constant = PyLong_AsLongLong(description);
+        return made;
+    }
+    std::string_view word = utf8(PyTuple_GET_ITEM(description, 0));
+    if (word == "source") {
+        made->op = Expression::Op::Source;
+        made->source = sources.at(PyLong_AsSize_t(PyTuple_GET_ITEM(description, 1)));
+        return made;
+    }
+    bool is_binary = PyTuple_GET_SIZE(description) == 3;
+    auto op = static_cast<int>(Expression::Op::Add);
+    auto matches = [&](Expression::Op one) { return symbol(one) == word && takes_two(one) == is_binary; };
+    while (op <= static_cast<int>(Expression::Op::Fits) && !matches(static_cast<Expression::Op>(op))) ++op;
+    STATOR_CHECK(op <= static_cast<int>(Expression::Op::Fits), "unknown operation " + std::string(word));
+    made->op = static_cast<Expression::Op>(op);
+    made->left = make_expression(arena, sources, PyTuple_GET_ITEM(description, 1));
+    if (is_binary) made->right = make_expression(arena, sources, PyTuple_GET_ITEM(description, 2));
+    made->size = 1 + made->left->size + (is_binary ? made->right->size : 0);
+    return made;
+}
+
+/// Guards as tuples (kind, index of the source, expected, number, index of the other source or -1). What an expression
+/// is stands where other guards have what they expect.
+std::vector<Guard> make_guards(Arena& arena, const std::vector<Source*>& sources, PyObject* descriptions) {
     std::vector<Guard> guards;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(descriptions); ++i) {
         PyObject *name, *expected;
@@ -94,6 +122,12 @@ std::vector<Guard> make_guards(const std::vector<Source*>& sources, PyObject* de
         long long number;
         if (!PyArg_ParseTuple(PyList_GET_ITEM(descriptions, i), "OiOLi", &name, &source, &expected, &number, &other))
             throw PythonError();
+        if (utf8(name) == "Expression") {
+            guards.push_back({.kind = GuardKind::Expression,
+                              .source = sources.at(static_cast<std::size_t>(source)),
+                              .expression = make_expression(arena, sources, expected)});
+            continue;
+        }
         guards.push_back({named<GuardKind>(kGuardNames, name), sources.at(static_cast<std::size_t>(source)),
                           object_or_null(expected), number,
                           other < 0 ? nullptr : sources.at(static_cast<std::size_t>(other))});
@@ -118,7 +152,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
         Arena arena;
         Provenance provenance(arena);
         auto all = make_sources(provenance, sources);
-        auto list = make_guards(all, guards);
+        auto list = make_guards(arena, all, guards);
         auto wanted = chosen(all, fetched), different = chosen(all, distinct);
         auto start = std::chrono::steady_clock::now();
         auto program = std::make_unique<GuardProgram>(list, wanted, different);
@@ -180,6 +214,20 @@ PyObject* program_explain(PyObject* self, PyObject* args) {
     });
 }
 
+PyObject* list_of_text(const std::vector<std::string>& lines) {
+    Ref<> list = checked(PyList_New(0));
+    for (const std::string& line : lines)
+        checked(PyList_Append(list.get(), checked(PyUnicode_FromString(line.c_str())).get()));
+    return list.release();
+}
+
+PyObject* program_changed_integers(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        Call call(args);
+        return list_of_text(program_of(self).changed_integers(call.slots.data(), call.function));
+    });
+}
+
 PyObject* program_count_steps(PyObject* self, PyObject* args) {
     return guarded([&] {
         Call call(args);
@@ -197,13 +245,6 @@ PyObject* program_nanoseconds(PyObject* self, PyObject* args) {
         STATOR_CHECK(good, "only successful checks are measured");
         return PyFloat_FromDouble(elapsed.count() / static_cast<double>(call.repeat));
     });
-}
-
-PyObject* list_of_text(const std::vector<std::string>& lines) {
-    Ref<> list = checked(PyList_New(0));
-    for (const std::string& line : lines)
-        checked(PyList_Append(list.get(), checked(PyUnicode_FromString(line.c_str())).get()));
-    return list.release();
 }
 
 PyObject* program_print(PyObject* self, PyObject*) {
@@ -249,6 +290,7 @@ Py_ssize_t program_size(PyObject* self) {
 PyMethodDef kMethods[] = {
     {"check", program_check, METH_VARARGS, "check(slots, function) -> bool"},
     {"explain", program_explain, METH_VARARGS, "explain(slots, function) -> str"},
+    {"changed_integers", program_changed_integers, METH_VARARGS, "changed_integers(slots, function) -> list[str]"},
     {"count_steps", program_count_steps, METH_VARARGS, "count_steps(slots, function) -> int"},
     {"nanoseconds", program_nanoseconds, METH_VARARGS, "nanoseconds(slots, function, repeat) of a check"},
     {"print", program_print, METH_NOARGS, "one line a guard"},

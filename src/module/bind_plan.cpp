@@ -16,9 +16,16 @@ namespace stator {
 namespace {
 
 // In the order of the enumeration.
-constexpr std::array<std::string_view, 20> kOpNames = {
-    "Constant", "Output", "Fetch",  "Tuple", "List",         "Dict",    "Set",    "Frozenset", "Slice",   "NewObject",
-    "Function", "Cell",   "Method", "Call",  "SetAttribute", "SetItem", "Append", "Add",       "SetCell", "Return"};
+constexpr std::array kOpNames = {
+    std::string_view("Constant"),      std::string_view("Output"),       std::string_view("Fetch"),
+    std::string_view("Tuple"),         std::string_view("List"),         std::string_view("Dict"),
+    std::string_view("Set"),           std::string_view("Frozenset"),    std::string_view("Slice"),
+    std::string_view("NewObject"),     std::string_view("Function"),     std::string_view("Cell"),
+    std::string_view("Method"),        std::string_view("Generator"),    std::string_view("Frame"),
+    std::string_view("EnteredFrame"),  std::string_view("Traceback"),    std::string_view("Call"),
+    std::string_view("CallNamed"),     std::string_view("Arithmetic"),     std::string_view("SetAttribute"), std::string_view("SetItem"),
+    std::string_view("Append"),        std::string_view("Add"),          std::string_view("SetCell"),
+    std::string_view("FillGenerator"), std::string_view("EndGenerator"), std::string_view("Return")};
 static_assert(kOpNames.size() == static_cast<std::size_t>(PlanOp::Return) + 1);
 
 PlanOp op_named(PyObject* name) {
@@ -97,20 +104,20 @@ PyObject* plan_reserve(PyObject* self, PyObject* value) {
     return guarded([&] { return PyLong_FromLong(work_of(self).building().reserve(value)); });
 }
 
-/// add(operation, registers, object or NotImplemented, register to fill or -1 for a new one) -> register filled
+/// add(operation, registers, object or NotImplemented, register to fill or -1 for a new one, number) -> register filled
 PyObject* plan_add(PyObject* self, PyObject* args) {
     return guarded([&] {
         PyObject *name, *list, *object = Py_NotImplemented;
-        int to = -1;
-        if (!PyArg_ParseTuple(args, "OO!|Oi", &name, &PyList_Type, &list, &object, &to)) throw PythonError();
+        int to = -1, number = 0;
+        if (!PyArg_ParseTuple(args, "OO!|Oii", &name, &PyList_Type, &list, &object, &to, &number)) throw PythonError();
         std::vector<std::int32_t> from;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
             from.push_back(static_cast<std::int32_t>(PyLong_AsLong(PyList_GET_ITEM(list, i))));
         Borrowed<> given = object == Py_NotImplemented ? nullptr : object;
         if (to < 0)
-            to = work_of(self).building().add(op_named(name), from, given);
+            to = work_of(self).building().add(op_named(name), from, given, number);
         else
-            work_of(self).building().add_to(to, op_named(name), from, given);
+            work_of(self).building().add_to(to, op_named(name), from, given, number);
         return PyLong_FromLong(to);
     });
 }

@@ -8,6 +8,7 @@
 #include "base/python_error.h"
 #include "cpython/hook.h"
 #include "run/cache.h"
+#include "value/break.h"
 
 namespace stator {
 
@@ -225,6 +226,19 @@ PyObject* captures(PyObject*, PyObject*) {
     return PyLong_FromSize_t(capture_count());
 }
 
+PyObject* break_kinds(PyObject*, PyObject*) {
+    try {
+        Ref<> kinds = checked(PyDict_New());
+        for (int i = 0; is_failure(static_cast<BreakKind>(i)); ++i) {
+            auto kind = static_cast<BreakKind>(i);
+            checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
+        }
+        return kinds.release();
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
 PyObject* collect(PyObject*, PyObject* callback) {
     PyObject* before = report_listener;
     report_listener = callback == Py_None ? nullptr : Py_NewRef(callback);
@@ -235,6 +249,7 @@ PyMethodDef kFunctions[] = {
     {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
     {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
+    {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
     {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
     {},
 };

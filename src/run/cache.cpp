@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/code_object.h"
+#include "run/frame_run.h"
 #include "run/report.h"
 
 namespace stator {
@@ -25,68 +26,145 @@ long setting(const char* name, long otherwise) {
 
 }  // namespace
 
-PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (!entries_[i]->matches(frame)) continue;
-        if (i > 0) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i),
-                               entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-        if (!entries_[0]->is_captured) return cpython::run_untouched(thread, frame);
-        std::shared_ptr<Entry> entry = entries_[0];
-        return run_entry(*entry, thread, frame);
-    }
-    return miss(thread, frame);
-}
-
-PyObject* EntryCache::miss(PyThreadState* thread, cpython::Frame* frame) {
-    auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
-    if (entries_.size() >= bound && !options_.fullgraph) {
-        warn_of_bound(frame);
-        if (PyErr_Occurred() != nullptr)
-            return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
-        return cpython::run_untouched(thread, frame);
-    }
-    std::shared_ptr<Entry> entry;
+PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_main) {
     try {
-        entry = capture(frame);
+        return FrameRun(*this, thread, frame, {0}, is_main).go_on();
     } catch (const PythonError&) {
         return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
+    } catch (const std::exception& error) {
+        // An error of Stator's own never reaches the program: here nothing of the frame was touched.
+        report_internal_error(cpython::code_of(frame), error.what());
+        return cpython::run_untouched(thread, frame);
+    }
+}
+
+EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    return is_main ? start_ : inner_[{cpython::code_of(frame), at}];
+}
+
+std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    EntryPoint& point = point_at(frame, at, is_main);
+    std::vector<std::shared_ptr<Entry>>& entries = point.entries;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (!entries[i]->matches(frame)) continue;
+        auto place = entries.begin() + static_cast<std::ptrdiff_t>(i);
+        if (i > 0) std::rotate(entries.begin(), place, place + 1);
+        return entries[0];
+    }
+    return miss(frame, at, is_main);
+}
+
+namespace {
+
+/// The instance whose method a frame executes, if it is one that can be referred to weakly; borrowed.
+PyObject* instance_of(cpython::Frame* frame) {
+    PyCodeObject* code = cpython::code_of(frame);
+    if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
+    PyObject* first = cpython::slots(frame)[0];
+    if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+    return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
+}
+
+int line_of(PyCodeObject* code, bytecode::Index at) {
+    return at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line;
+}
+
+}  // namespace
+
+bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
+    // However many instances there are, look-up is a walk over all of them.
+    constexpr std::size_t kMostInstances = 32;
+    auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
+    PyObject* instance = instance_of(frame);
+    auto is_there = [&] {
+        std::size_t competing = 0;
+        for (const auto& entry : point.entries)
+            competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+        return competing < bound && point.entries.size() < bound * kMostInstances;
+    };
+    if (is_there()) return true;
+    std::vector<std::shared_ptr<Entry>> forgotten;  // to go when the list is whole again
+    std::erase_if(point.entries, [&](const std::shared_ptr<Entry>& entry) {
+        bool is_gone = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) == Py_None;
+        if (is_gone) forgotten.push_back(entry);
+        return is_gone;
+    });
+    return is_there();
+}
+
+void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
+    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
+    for (const auto& entry : point.entries) {
+        if (cpython::code_of(frame) != entry->code.get()) continue;
+        for (std::string& place : entry->guards.changed_integers(cpython::slots(frame), function))
+            dynamic_[cpython::code_of(frame)].changing.insert(std::move(place));
+    }
+}
+
+std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    EntryPoint& point = point_at(frame, at, is_main);
+    if (!options_.fullgraph && !has_room(point, frame)) {
+        warn_of_bound(point, frame, at);
+        if (PyErr_Occurred() != nullptr) throw PythonError();
+        return nullptr;
+    }
+    std::shared_ptr<Entry> entry;
+    CaptureReport report;
+    report.line = line_of(cpython::code_of(frame), at);
+    if (report_listener != nullptr)
+        for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
+    learn_changes(point, frame);
+    try {
+        entry = capture(frame, at, report);
     } catch (const std::exception& error) {
         // An error of Stator's own never reaches the program.
         report_internal_error(cpython::code_of(frame), error.what());
     }
-    if (entry == nullptr) return cpython::run_untouched(thread, frame);
-    entries_.insert(entries_.begin(), entry);
-    if (!entry->is_captured) return cpython::run_untouched(thread, frame);
+    if (entry == nullptr) return nullptr;
+    if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
+    // Capturing runs the backend, which may run anything, this callable included.
+    EntryPoint& now = point_at(frame, at, is_main);
+    now.entries.insert(now.entries.begin(), entry);
     // The first run takes the way of every later one.
-    if (!entry->matches(frame)) return cpython::run_untouched(thread, frame);
-    return run_entry(*entry, thread, frame);
+    return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
 }
 
-void EntryCache::warn_of_bound(cpython::Frame* frame) {
-    if (warned_) return;
-    warned_ = true;
-    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
-    std::string guilty = entries_.front()->guards.explain(cpython::slots(frame), function);
-    if (guilty.empty()) guilty = torch_room::explain_mismatch(entries_.front()->state);
+void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    if (point.warned) return;
+    point.warned = true;
     PyCodeObject* code = cpython::code_of(frame);
-    PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                     "Stator has captured %s (%s:%d) %zu times, which is the bound: further variants run uncompiled. "
-                     "The last capture does not fit because %s. Make that the same on every call, or raise "
-                     "stator.config.entry_bound.",
-                     PyUnicode_AsUTF8(code->co_qualname), PyUnicode_AsUTF8(code->co_filename), code->co_firstlineno,
-                     entries_.size(), guilty.c_str());
+    const int line = line_of(code, at);
+    Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
+        "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
+        "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
+        "stator.config.entry_bound.",
+        code->co_qualname, code->co_filename, line, point.entries.size(), point.entries.front()->explain(frame).c_str()));
+    // At the program's line, but without a trace of it in the program's globals.
+    if (message)
+        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
 }
 
 void EntryCache::clear() {
     // Releasing an entry may run anything; it must find the cache empty by then.
-    std::vector<std::shared_ptr<Entry>> released;
-    released.swap(entries_);
-    warned_ = false;
+    EntryPoint start;
+    std::unordered_map<Place, EntryPoint, HashPlace> inner;
+    std::swap(start, start_);
+    std::swap(inner, inner_);
+    dynamic_.clear();
+}
+
+std::vector<std::shared_ptr<Entry>> EntryCache::entries() const {
+    std::vector<std::shared_ptr<Entry>> all = start_.entries;
+    for (const auto& [place, point] : inner_) all.insert(all.end(), point.entries.begin(), point.entries.end());
+    return all;
 }
 
 void EntryCache::visit(const std::function<void(PyObject*)>& visitor) const {
     if (options_.backend) visitor(options_.backend.get());
-    for (const auto& entry : entries_) entry->visit(visitor);
+    for (const auto& entry : start_.entries) entry->visit(visitor);
+    for (const auto& [place, point] : inner_)
+        for (const auto& entry : point.entries) entry->visit(visitor);
 }
 
 }  // namespace stator

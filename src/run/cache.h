@@ -2,11 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "run/entry.h"
+#include "source/dynamic.h"
 
 namespace stator {
+
+struct CaptureReport;
 
 /// How a callable was compiled.
 struct CompileOptions {
@@ -19,10 +23,13 @@ class EntryCache {
     explicit EntryCache(CompileOptions options) : options_(std::move(options)) {}
 
     /// Answers for a frame at its start. Leaves it.
-    PyObject* run(PyThreadState* thread, cpython::Frame* frame);
+    PyObject* run(PyThreadState* thread, cpython::Frame* frame, bool is_main = true);
+    /// The entry whose guards hold for a frame that is about to execute `at`, captured if there is none; null where the
+    /// frame is left to CPython. Throws PythonError.
+    std::shared_ptr<Entry> find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main);
 
     void clear();
-    std::span<const std::shared_ptr<Entry>> entries() const { return entries_; }
+    std::vector<std::shared_ptr<Entry>> entries() const;
     const CompileOptions& options() const { return options_; }
     void visit(const std::function<void(PyObject*)>& visitor) const;
     /// Lets go of the backend too.
@@ -32,14 +39,37 @@ class EntryCache {
     }
 
   private:
-    PyObject* miss(PyThreadState* thread, cpython::Frame* frame);
+    /// The entries that start at one instruction, the one used last first.
+    struct EntryPoint {
+        std::vector<std::shared_ptr<Entry>> entries;
+        bool warned = false;
+    };
+    struct Place {
+        PyCodeObject* code;  // its entries keep it alive
+        bytecode::Index at;
+        friend bool operator==(const Place&, const Place&) = default;
+    };
+    struct HashPlace {
+        std::size_t operator()(const Place& place) const {
+            return (reinterpret_cast<std::size_t>(place.code) >> 4) * 31 + static_cast<std::size_t>(place.at.value);
+        }
+    };
+
+    EntryPoint& point_at(cpython::Frame* frame, bytecode::Index at, bool is_main);
+    std::shared_ptr<Entry> miss(cpython::Frame* frame, bytecode::Index at, bool is_main);
     /// A new entry for the frame; null where it runs uncompiled without being remembered. Throws PythonError.
-    std::shared_ptr<Entry> capture(cpython::Frame* frame);
-    void warn_of_bound(cpython::Frame* frame);
+    std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report);
+    /// Whether there is room for one more; forgets the entries of instances that are gone.
+    bool has_room(EntryPoint& point, cpython::Frame* frame);
+    /// Learns from entries that do not fit which ints change.
+    void learn_changes(const EntryPoint& point, cpython::Frame* frame);
+    void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;
-    std::vector<std::shared_ptr<Entry>> entries_;  // the one used last first
-    bool warned_ = false;
+    EntryPoint start_;  // of the callable's own function, whatever its code becomes
+    std::unordered_map<Place, EntryPoint, HashPlace> inner_;
+    /// By the code of the frame; an address that comes again costs a capture at most.
+    std::unordered_map<PyCodeObject*, DynamicSources> dynamic_;
 };
 
 /// How many captures succeeded since the process began.

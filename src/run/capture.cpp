@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/captured.h"
 #include "run/cache.h"
+#include "run/integers.h"
 #include "run/report.h"
 #include "torch/fake.h"
 #include "trace/interpreter.h"
@@ -106,32 +107,36 @@ std::size_t capture_count() {
     return captures;
 }
 
-std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
+std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report) {
     Stopwatch watch;
-    CaptureReport report;
     PyCodeObject* code = cpython::code_of(frame);
     report.code = Ref<PyCodeObject>::share(code);
     torch_room::GlobalState state = torch_room::snapshot_global_state();
     CollectorPaused paused;
-    Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame));
-    bool captured = interpreter.run();
+    std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
+    Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
+                            cpython::is_generator_frame(frame), &dynamic_[code]);
+    Interpreter::End end = interpreter.run();
     report.times.emplace_back("trace", watch.lap());
-    if (!captured) {
+    if (end == Interpreter::End::Failed ||
+        (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
-        if (options_.fullgraph) {
-            publish(report);
-            raise_unsupported(interpreter.report());
-        }
-        Trace partial = interpreter.take_partial_trace();
-        auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(partial.guards, {}));
+    if (report.broken != nullptr && options_.fullgraph) {
+        publish(report);
+        raise_unsupported(interpreter.report());
+    }
+    if (end == Interpreter::End::Failed) {
+        Trace nothing = interpreter.take_trace();
+        auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(nothing.guards, {}));
         publish(report);
         return entry;
     }
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(code, std::move(state), GuardProgram(trace.guards, fetched, trace.inputs));
+    auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     report.times.emplace_back("guards", watch.lap());
+    report.is_captured = true;
     entry->is_captured = true;
     entry->input_count = trace.inputs.size();
     entry->plan = std::move(trace.plan);
@@ -147,8 +152,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame) {
         GraphModule module = make_graph_module(std::move(trace.graph));
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
+        describe_integers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
         entry->compiled = call_backend(options_, module.module.get(), inputs);
+        if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
+            // Each time there are fewer ints that are variables, so this ends.
+            for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));
+            return capture(frame, at, report);
+        }
         report.times.emplace_back("backend", watch.lap());
     }
     ++captures;

@@ -1,5 +1,7 @@
 #include "run/entry.h"
 
+#include "bytecode/code.h"
+
 #include <array>
 #include <memory>
 
@@ -53,27 +55,44 @@ void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
     for (const Ref<>& kept : plan.kept) visitor(kept.get());
 }
 
-PyObject* run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame) {
+std::string Entry::explain(cpython::Frame* frame) {
+    if (cpython::code_of(frame) != code.get()) return "the function's code was replaced";
+    std::string reason =
+        guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+    return reason.empty() ? torch_room::explain_mismatch(state) : reason;
+}
+
+namespace {
+
+Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at) {
+    const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
+    Ref<PyFrameObject> object;
+    {
+        // A frame that did not begin has none.
+        cpython::LinkedFrame link(thread, frame, code[std::max(at, code.body())].offset);
+        object = Ref<PyFrameObject>::share(PyEval_GetFrame());
+    }
+    cpython::resume_at(frame, code[at].start);
+    return object;
+}
+
+}  // namespace
+
+Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+                bool* graph_failed) {
+    *graph_failed = !entry.has_effects;
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());
-    Ref<> value;
-    try {
-        Ref<> answer;
-        std::span<PyObject* const> results;
-        if (entry.compiled) {
-            answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
-            results = results_of(answer.get());
-        }
-        value = run(entry.plan, results, fetched.from(entry.input_count));
-        return cpython::return_at_once(thread, frame, std::move(value));
-    } catch (const PythonError&) {
-        // Nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
-        if (!entry.has_effects && PyErr_ExceptionMatches(PyExc_Exception)) {
-            PyErr_Clear();
-            return cpython::run_untouched(thread, frame);
-        }
-        return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
+    Ref<> answer;
+    std::span<PyObject* const> results;
+    if (entry.compiled) {
+        answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
+        results = results_of(answer.get());
     }
+    *graph_failed = false;
+    Ref<PyFrameObject> object;
+    if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
+    return run(entry.plan, results, fetched.from(entry.input_count), object.get(), registers);
 }
 
 }  // namespace stator

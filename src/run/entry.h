@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/ref.h"
+#include "bytecode/instruction.h"
 #include "cpython/frame.h"
 #include "effect/plan.h"
 #include "guard/program.h"
@@ -13,10 +14,11 @@
 namespace stator {
 
 struct Entry {
-    Entry(PyCodeObject* code, torch_room::GlobalState state, GuardProgram guards)
-        : code(Ref<PyCodeObject>::share(code)), state(std::move(state)), guards(std::move(guards)) {}
+    Entry(PyCodeObject* code, bytecode::Index at, torch_room::GlobalState state, GuardProgram guards)
+        : code(Ref<PyCodeObject>::share(code)), at(at), state(std::move(state)), guards(std::move(guards)) {}
 
     Ref<PyCodeObject> code;  // a function's code can be replaced
+    bytecode::Index at;      // where it starts
     torch_room::GlobalState state;
     GuardProgram guards;
     /// False where the program could not be captured under these guards: such frames run uncompiled, without being
@@ -29,6 +31,14 @@ struct Entry {
     bool has_effects = false;
     Plan plan;
 
+    /// A weak reference to the instance whose method it was captured for, if it was one: many instances of a class do
+    /// not compete for the entries of one function.
+    Ref<> owner;
+
+    /// Whether it runs a graph; else it is only a way from one real step to the next.
+    bool has_graph() const { return bool(compiled); }
+    /// Why it does not fit a frame, in words.
+    std::string explain(cpython::Frame* frame);
     bool matches(cpython::Frame* frame) {
         return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
                guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
@@ -37,7 +47,10 @@ struct Entry {
     void visit(const std::function<void(PyObject*)>& visitor) const;
 };
 
-/// Runs an entry whose guards have just held, and leaves the frame.
-PyObject* run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame);
+/// Runs the graph and the plan of an entry whose guards have just held. Gives what the frame returns, or nothing: then
+/// the plan's frames go on, and are made of `registers`. Throws PythonError; `graph_failed` tells whether the program
+/// could have seen nothing of it yet.
+Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+                bool* graph_failed);
 
 }  // namespace stator

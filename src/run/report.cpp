@@ -56,7 +56,7 @@ Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "code", describe({report.code, report.code->co_firstlineno}));
     Ref<> entries = checked(PyList_New(0));
-    if (report.broken == nullptr) {
+    if (report.is_captured) {
         Ref<> entry = checked(PyDict_New());
         set(entry.get(), "graph", text(report.graph_text));
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
@@ -67,6 +67,15 @@ Ref<> as_dict(const CaptureReport& report) {
         checked(PyList_Append(entries.get(), entry.get()));
     }
     set(dict.get(), "entries", entries);
+    if (!report.recompiled.empty()) {
+        const UserLine at{report.code, report.line};
+        Ref<> recompiled = checked(PyDict_New());
+        set(recompiled.get(), "file", Ref<>::share(report.code->co_filename));
+        set(recompiled.get(), "line", checked(PyLong_FromLong(report.line)));
+        set(recompiled.get(), "source", source_line(at));
+        set(recompiled.get(), "reasons", list_of(report.recompiled, [](const std::string& line) { return text(line); }));
+        set(dict.get(), "recompiled", recompiled);
+    }
     Ref<> breaks = checked(PyList_New(0));
     if (report.broken != nullptr) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
     set(dict.get(), "breaks", breaks);

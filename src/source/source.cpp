@@ -27,6 +27,10 @@ Source* Provenance::function(Borrowed<> object) {
     return root(Access::Function, nullptr, 0, object);
 }
 
+Source* Provenance::handled_exception(Borrowed<> object) {
+    return root(Access::HandledException, nullptr, 0, object);
+}
+
 Source* Provenance::pinned(Borrowed<> object) {
     if (auto found = pinned_.find(object.get()); found != pinned_.end()) return found->second;
     auto* source = root(Access::Pinned, nullptr, static_cast<int>(pinned_.size()), object);
@@ -62,6 +66,9 @@ void append(std::string& text, const Source& source) {
             return subscript(short_repr(source.key));
         case Access::Function:
             text += "<function>";
+            return;
+        case Access::HandledException:
+            text += "<handled exception>";
             return;
         case Access::Pinned:
             if (source.key != nullptr)
@@ -121,8 +128,10 @@ bool is_own_variable(const Source& source) {
 
 namespace {
 
+enum class Labels : bool { Ignored, Read };
+
 /// Text for a source and what leads to it, up to one that has a text of its own. Returns whether there was one.
-bool has_own_text(const Source& source, std::string& text) {
+bool has_own_text(const Source& source, std::string& text, Labels labels = Labels::Read) {
     if (source.access == Access::Globals && source.parent->access == Access::Function) {
         text = "G";
         return true;
@@ -131,8 +140,9 @@ bool has_own_text(const Source& source, std::string& text) {
         text = "builtins";
         return true;
     }
-    if (source.label == nullptr && !is_own_variable(source)) return false;
-    text = source.label != nullptr ? std::string(utf8(source.label)) : "L[" + short_repr(source.key) + "]";
+    bool is_labelled = source.label != nullptr && labels == Labels::Read;
+    if (!is_labelled && !is_own_variable(source)) return false;
+    text = is_labelled ? std::string(utf8(source.label)) : "L[" + short_repr(source.key) + "]";
     return true;
 }
 
@@ -150,19 +160,27 @@ void append_identifier(std::string& name, std::string_view text) {
     }
 }
 
-}  // namespace
-
-std::string print(const Source& source) {
+std::string text_of(const Source& source, Labels labels) {
     // From the root down, in one string: a deep model has long names.
     std::vector<Source*> path;
     std::string text;
     for (auto* at = const_cast<Source*>(&source); at != nullptr; at = at->parent) {
-        if (has_own_text(*at, text)) break;
+        if (has_own_text(*at, text, labels)) break;
         path.push_back(at);
     }
     for (std::size_t i = path.size(); i-- > 0;)
         if (!joins_its_dict(path, i)) append(text, *path[i]);
     return text;
+}
+
+}  // namespace
+
+std::string print(const Source& source) {
+    return text_of(source, Labels::Read);
+}
+
+std::string path(const Source& source) {
+    return text_of(source, Labels::Ignored);
 }
 
 std::string identifier(Source& source) {

@@ -19,13 +19,14 @@ enum class Access : std::uint8_t {
     Slot,          // root: slot `number` of the frame
     Function,      // root: the function whose frame it is
     Pinned,        // root: `object` itself, kept alive by the entry; reached again by identity
+    HandledException,  // root: the exception that the thread handles, or None
     Globals,       // the globals dict of a function
     Builtins,      // the builtins dict of a function
     ClosureCell,   // cell `number` of a function's closure
     CellContents,  // what a cell holds
     Default,       // positional default `number` of a function
     KeywordDefault,  // keyword-only default `key` of a function
-    Item,          // item `number` of a tuple or list
+    Item,          // item `number` of a tuple, list or deque
     DictItem,      // value of `key` in a dict, by the dict's own lookup
     InstanceDict,  // the dict of an instance, a Python module or a function
     ClassAttribute,  // `key` as found along the MRO of a class, unbound
@@ -42,6 +43,7 @@ struct Source {
     PyObject* label = nullptr;   // how it prints, where that is not how it is reached; kept alive by the arena
     PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
     Value* value = nullptr;      // the value made of it, once one was
+    bool varies = false;         // a number there is likely to be another one next time
     std::vector<Source*> children;
     std::string identifier;      // see `identifier`; kept where other names begin with it
     std::int32_t register_number = -1;  // given when the guard program is built
@@ -54,6 +56,7 @@ class Provenance {
 
     Source* slot(int number, Borrowed<> name, Borrowed<> object);
     Source* function(Borrowed<> object);
+    Source* handled_exception(Borrowed<> object);
     Source* pinned(Borrowed<> object);
     /// The child of `parent` by this access; `object` is what was found there. `is_new` tells whether it was asked for
     /// the first time.
@@ -90,6 +93,9 @@ class Provenance {
 
 /// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.
 std::string print(const Source& source);
+
+/// The same whatever labels were given: what it is in another trace too.
+std::string path(const Source& source);
 
 /// The same as an identifier, which names the placeholder: `L_self_layers_0_`.
 std::string identifier(Source& source);

@@ -3,6 +3,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
+#include "shape/integers.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -52,15 +53,16 @@ const graph::Location* Interpreter::current_location() {
 std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& arguments,
                                                        std::vector<graph::KeywordArgument>* keywords) {
     tensor_arguments_.clear();
+    integer_arguments_.clear();
     std::vector<graph::Argument> positional;
     positional.reserve(arguments.positional.size());
     for (Value* value : arguments.positional) {
-        realize(value);
+        if (value->kind != Kind::Constant) realize(value);  // a constant knows when it has to be
         positional.push_back(value->as_argument(*this));
     }
     keywords->reserve(arguments.keywords.size());
     for (const Keyword& keyword : arguments.keywords) {
-        realize(keyword.value);
+        if (keyword.value->kind != Kind::Constant) realize(keyword.value);
         keywords->push_back({keyword.name, keyword.value->as_argument(*this)});
     }
     return positional;
@@ -101,9 +103,34 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     return none();
 }
 
-Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+/// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
+bool Interpreter::is_protected(const TensorValue* tensor) const {
+    if (!modes_.grad) return false;
+    for (; tensor != nullptr; tensor = tensor->view_of) {
+        if (tensor->is_row && tensor->meta->requires_grad)
+            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
+        if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
+    }
+    return false;
+}
+
+void Interpreter::note_view(Value* view, TensorValue* base) {
+    if (auto* tensor = cast<TensorValue>(view)) {
+        tensor->view_of = base;
+    } else if (SequenceValue* several = as_sequence(view)) {
+        for (Value* item : several->items) {
+            note_view(item, base);
+            if (auto* tensor = cast<TensorValue>(item)) tensor->is_one_of_several_views = true;
+        }
+    }
+}
+
+Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
+                         bool takes_any_integer) {
     std::vector<graph::KeywordArgument> keywords;
+    takes_any_integer_ = takes_any_integer;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
+    if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
     std::vector<TensorValue*> tensors;
     for (TensorValue* tensor : tensor_arguments_) {
@@ -123,9 +150,15 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
-        break_graph(BreakKind::ExceptionLeaves, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
+        break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
                                                     ": " + std::string(text ? utf8(text.get()) : "?"));
     }
+    for (int written : answer->written)
+        if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
+            graph_->truncate(mark);
+            break_graph(BreakKind::OperationFails,
+                        "an operation writes to a leaf that requires a gradient, or to one of several views");
+        }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
         break_graph(
@@ -135,6 +168,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     node->result = answer->result;
     node->has_effect = answer->has_effect();
     node->location = current_location();
+    note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
         on_undo([changed, before = changed->meta] { changed->meta = before; });
@@ -151,19 +185,24 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         tensor->meta = answer->result.tensor;
         return tensor;
     }
-    return value_of(node, node->result);
+    Value* value = value_of(node, node->result);
+    if (answer->view_of >= 0) note_view(value, tensors.at(static_cast<std::size_t>(answer->view_of)));
+    return value;
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments);
+    return emit(graph::NodeKind::Function, function, arguments,
+                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments);
+    return emit(graph::NodeKind::Method, name, arguments,
+                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
+    takes_any_integer_ = false;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
@@ -184,13 +223,11 @@ void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
     emit_effect(function, arguments);
 }
 
-graph::Node* Interpreter::input(TensorValue* tensor) {
-    std::string name = identifier(*tensor->source);
+graph::Node* Interpreter::add_placeholder(Source* source) {
+    std::string name = identifier(*source);
     Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
     graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
-    node->result.kind = graph::Result::Kind::Tensor;
-    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
-    inputs_.push_back(tensor);
+    inputs_.push_back(source);
     input_nodes_.push_back(node);
     on_undo([this] {
         inputs_.pop_back();
@@ -199,67 +236,26 @@ graph::Node* Interpreter::input(TensorValue* tensor) {
     return node;
 }
 
-namespace {
-
-/// Whether raising at an instruction runs nothing of the program: what handles it there only tidies up, and so does
-/// what is around that.
-bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
-    using bytecode::Op;
-    while (const bytecode::Handler* handler = code.handler_for(at)) {
-        at = handler->target;
-        // From 3.12 on every generator has a handler around all of it that minds StopIteration.
-        if (code[at].op == Op::CallIntrinsic1) return true;
-        for (; code[at].op != Op::Reraise; at = at.next()) {
-            Op op = code[at].op;
-            bool tidies = op == Op::Copy || op == Op::PopExcept || op == Op::LoadConst || op == Op::StoreFast ||
-                          op == Op::DeleteFast || op == Op::StoreDeref || op == Op::DeleteDeref;
-            if (!tidies) return false;
-        }
-    }
-    return true;
-}
-
-}  // namespace
-
-void Interpreter::check_given_up_generators() {
-    for (GeneratorValue* generator : generators_) {
-        if (!generator->started || generator->finished || generator->frame == nullptr) continue;
-        auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
-        if (leaves_quietly(*frame.code, frame.at)) continue;
-        throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
-                                                  " is given up inside a try or with statement"};
-    }
-}
-
-void Interpreter::build_plan() {
-    check_given_up_generators();
-    PlanBuilder plan;
-    int returned = result_->rebuild(plan);
-    plan.add(PlanOp::Return, {returned});
-    auto* outputs = graph_->arena().make<graph::Argument::Items>();
-    for (const void* node : plan.outputs())
-        outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
-    graph_->add(graph::NodeKind::Output, interned("output"),
-                {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
-    graph_->finish();
-    fetched_ = plan.fetched();
-    plan_ = std::move(plan).finish();
-}
-
-Trace Interpreter::take_partial_trace() {
-    Trace trace;
-    trace.guards = std::move(guards_);
-    return trace;
+graph::Node* Interpreter::input(TensorValue* tensor) {
+    graph::Node* node = add_placeholder(tensor->source);
+    node->result.kind = graph::Result::Kind::Tensor;
+    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
+    return node;
 }
 
 Trace Interpreter::take_trace() {
     Trace trace;
     std::unordered_map<const graph::Node*, Source*> sources;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]->source);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
     for (graph::Node* node : graph_->nodes()) {
+        if (!graph_->is_finished()) break;  // nothing was captured
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
+    // Two ints may well be one object.
+    for (Source* source : trace.inputs)
+        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
+    add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);

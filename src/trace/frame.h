@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bytecode/code.h"
+#include "value/exception.h"
 #include "value/function.h"
 #include "value/generator.h"
 #include "value/task.h"
@@ -28,6 +29,7 @@ struct Activation {
 struct TaskFrame final : Activation {
     explicit TaskFrame(Task task) : Activation(true), task(std::move(task)) {}
     Task task;
+    bool is_opaque = false;  // it waits, and only the coroutine knows how it goes on
 };
 
 /// A Python function being interpreted: the state that a real frame would have, in values. Enough to fill a real frame
@@ -46,6 +48,7 @@ struct BytecodeFrame final : Activation, SuspendedFrame {
     Completion complete = nullptr;
     Value* held = nullptr;         // a value that the waiting instruction computed already
     const graph::Location* location = nullptr;  // of the line last used for a node
+    TracedFrame* traced = nullptr;  // once an exception went through it
 
     Value* top(std::size_t depth = 0) const { return stack[stack.size() - 1 - depth]; }
     Value* pop() {
@@ -56,6 +59,10 @@ struct BytecodeFrame final : Activation, SuspendedFrame {
     void push(Value* value) { stack.push_back(value); }
     void drop(std::size_t count) { stack.resize(stack.size() - count); }
     int line() const { return (*code)[at].line; }
+
+    const std::vector<Value*>& held_slots() const override { return slots; }
+    const std::vector<Value*>& held_stack() const override { return stack; }
+    cpython::Offset waits_at() const override { return (*code)[bytecode::Index{at.value - 1}].offset; }
 };
 
 }  // namespace stator

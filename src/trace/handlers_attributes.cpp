@@ -3,6 +3,7 @@
 #include "trace/handlers.h"
 #include "value/class.h"
 #include "value/constant.h"
+#include "value/function.h"
 #include "value/operations.h"
 #include "value/slice.h"
 
@@ -20,6 +21,15 @@ void push_callable(Interpreter& t, BytecodeFrame& frame, const Instruction&, Val
     next(frame);
 }
 
+/// The same; what was just bound stands there unbound, with its `self` beside it, as CPython has it.
+void push_method(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction, Value* callable) {
+    auto* method = cast<MethodValue>(callable);
+    if (method == nullptr || method->source != nullptr) return push_callable(t, frame, instruction, callable);
+    frame.push(method->function);
+    frame.push(method->self);
+    next(frame);
+}
+
 }  // namespace
 
 void LoadAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
@@ -27,7 +37,7 @@ void LoadAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
 }
 
 void LoadMethod(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    t.finish(frame, operations::get_attribute(t, frame.top(), frame.code->name(instruction.arg)), 1, push_callable);
+    t.finish(frame, operations::get_attribute(t, frame.top(), frame.code->name(instruction.arg)), 1, push_method);
 }
 
 namespace {
@@ -41,7 +51,7 @@ Task super_attribute(Tracer& tracer, Value* super, Value* type, Value* self, PyO
         proxy = tracer.make<SuperValue>(static_cast<ClassValue*>(type)->held, self);
     else
         proxy = co_await operations::call(tracer, super, arguments);
-    co_return co_await operations::get_attribute(tracer, proxy, name);
+    co_return co_await forwarded(operations::get_attribute(tracer, proxy, name));
 }
 
 }  // namespace
@@ -50,7 +60,7 @@ void LoadSuperAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& inst
     t.realize(frame.top(0));
     Outcome outcome = t.start(super_attribute(t, frame.top(2), frame.top(1), frame.top(0),
                                               frame.code->name(instruction.arg), (instruction.extra & 2) != 0));
-    t.finish(frame, outcome, 3, (instruction.extra & 1) != 0 ? push_callable : Interpreter::push_result);
+    t.finish(frame, outcome, 3, (instruction.extra & 1) != 0 ? push_method : Interpreter::push_result);
 }
 
 void StoreAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {

@@ -25,8 +25,11 @@ std::vector<Value*> take(BytecodeFrame& frame, int count) {
     return items;
 }
 
-Value* at_depth(BytecodeFrame& frame, const Instruction& instruction) {
-    return frame.top(static_cast<std::size_t>(instruction.arg));
+/// The container of a comprehension or display. If that broke before, it comes from outside.
+Value* container_at(Interpreter& t, BytecodeFrame& frame, int depth) {
+    Value* container = frame.top(static_cast<std::size_t>(depth));
+    t.realize(container);
+    return container;
 }
 
 }  // namespace
@@ -49,9 +52,9 @@ Task fill_display(Tracer& tracer, Value* container, std::vector<Value*> parts) {
     for (std::size_t i = 0; i < parts.size(); i += dict != nullptr ? 2 : 1) {
         Value* key = co_await prepare_key(tracer, container, parts[i]);
         if (dict != nullptr)
-            dict->table.insert(tracer, key, parts[i + 1]);
+            dict->insert(tracer, key, parts[i + 1]);
         else
-            static_cast<SetValue*>(container)->table.insert(tracer, key, nullptr);
+            static_cast<SetValue*>(container)->add(tracer, key);
     }
     co_return container;
 }
@@ -111,25 +114,25 @@ void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 // ---------------------------------------------------------------
 
 void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    static_cast<ListValue*>(at_depth(frame, instruction))->append(t, frame.top());
+    static_cast<ListValue*>(container_at(t, frame, instruction.arg))->append(t, frame.top());
     t.finish(frame, t.none(), 1, Interpreter::drop_result);
 }
 
 void SetAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     t.realize(frame.top());
-    auto* set = static_cast<SetValue*>(at_depth(frame, instruction));
+    auto* set = static_cast<SetValue*>(container_at(t, frame, instruction.arg));
     if (needs_preparation(t, frame.top()))
         return t.finish(frame, t.start(fill_display(t, set, {frame.top()})), 1, Interpreter::drop_result);
-    set->table.insert(t, frame.top(), nullptr);
+    set->add(t, frame.top());
     t.finish(frame, t.none(), 1, Interpreter::drop_result);
 }
 
 void MapAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    auto* dict = static_cast<DictValue*>(frame.top(static_cast<std::size_t>(instruction.arg) + 1));
+    auto* dict = static_cast<DictValue*>(container_at(t, frame, instruction.arg + 1));
     t.realize(frame.top(1));
     if (needs_preparation(t, frame.top(1)))
         return t.finish(frame, t.start(fill_display(t, dict, operands(frame, 2))), 2, Interpreter::drop_result);
-    dict->table.insert(t, frame.top(1), frame.top(0));
+    dict->insert(t, frame.top(1), frame.top(0));
     t.finish(frame, t.none(), 2, Interpreter::drop_result);
 }
 
@@ -151,7 +154,7 @@ Task update_set(Tracer& tracer, SetValue* set, Value* iterable) {
     auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, iterable));
     for (Value* item : items->items) {
         tracer.realize(item);
-        set->table.insert(tracer, item, nullptr);
+        set->add(tracer, item);
     }
     co_return tracer.none();
 }
@@ -192,22 +195,22 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
 }  // namespace
 
 void ListExtend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    auto* list = static_cast<ListValue*>(at_depth(frame, instruction));
+    auto* list = static_cast<ListValue*>(container_at(t, frame, instruction.arg));
     t.finish(frame, t.start(extend_list(t, list, frame.top())), 1, Interpreter::drop_result);
 }
 
 void SetUpdate(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    auto* set = static_cast<SetValue*>(at_depth(frame, instruction));
+    auto* set = static_cast<SetValue*>(container_at(t, frame, instruction.arg));
     t.finish(frame, t.start(update_set(t, set, frame.top())), 1, Interpreter::drop_result);
 }
 
 void DictUpdate(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    auto* dict = static_cast<DictValue*>(at_depth(frame, instruction));
+    auto* dict = static_cast<DictValue*>(container_at(t, frame, instruction.arg));
     t.finish(frame, t.start(update_dict(t, dict, frame.top(), nullptr)), 1, Interpreter::drop_result);
 }
 
 void DictMerge(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    auto* dict = static_cast<DictValue*>(at_depth(frame, instruction));
+    auto* dict = static_cast<DictValue*>(container_at(t, frame, instruction.arg));
     Value* callable = frame.top(static_cast<std::size_t>(instruction.arg) + 2);
     t.finish(frame, t.start(update_dict(t, dict, frame.top(), callable)), 1, Interpreter::drop_result);
 }

@@ -179,7 +179,7 @@ Task call_spread(Tracer& tracer, Value* callable, Value* self, Value* positional
             arguments.keywords.push_back({key, dict->find(tracer, key)});
         }
     }
-    co_return co_await operations::call(tracer, callable, arguments);
+    co_return co_await forwarded(operations::call(tracer, callable, arguments));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "value/exception.h"
 #include "value/operations.h"
 #include "value/sequence.h"
+#include "value/undoable.h"
 
 namespace stator::handlers {
 
@@ -62,7 +63,7 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.pop();
-    frame.push(t.handled_here() == nullptr ? t.none() : t.handled_here());
+    frame.push(t.handled_here());
     frame.push(exception);
     t.set_handled_exception(exception);
     next(frame);
@@ -70,7 +71,7 @@ void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 void PopExcept(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* previous = frame.pop();
-    t.set_handled_exception(previous->object() == Py_None ? nullptr : previous);
+    t.set_handled_exception(previous);
     next(frame);
 }
 
@@ -124,13 +125,14 @@ Task raise_value(Interpreter& t, Value* value, Value* cause) {
         t.realize(cause);
         if (auto* type = cast<ClassValue>(cause); type != nullptr && PyExceptionClass_Check(type->object())) {
             cause = co_await operations::call(t, type, {});
-        } else if (cause->object() != Py_None && cause->kind != Kind::Exception) {
+        } else if (cause->object() != Py_None &&
+                   !PyType_IsSubtype(cause->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
             t.raise(PyExc_TypeError, "exception causes must derive from BaseException");
         }
-        exception->cause = cause->object() == Py_None ? nullptr : cause;
-        exception->suppress_context = true;
+        set_undoably(t, exception->cause, cause->object() == Py_None ? nullptr : cause);
+        set_undoably(t, exception->suppress_context, true);
     }
-    if (exception->context == nullptr && t.handled_exception() != exception) exception->context = t.handled_exception();
+    set_context(t, exception, t.handled_exception());
     throw Raised{exception};
 }
 

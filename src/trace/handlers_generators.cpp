@@ -12,6 +12,7 @@ void ReturnGenerator(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 }
 
 void YieldValue(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    if (t.is_entered_generator(frame)) t.break_graph(BreakKind::Yield, "the generator yields");
     Value* value = frame.pop();
     next(frame);
     t.yield_from_frame(frame, value);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
+#include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
 
@@ -159,6 +160,7 @@ namespace {
 
 /// The value of a name in a dict of globals or builtins; null if it has none. Guarded either way.
 Value* look_up(Interpreter& t, PyObject* dict, Borrowed<> name, const char* label) {
+    if (DictValue* changed = changed_dict(t, dict)) return changed->find(t, name);
     Source* holder = t.provenance().pinned(dict);
     if (holder->key == nullptr) holder->key = interned(label);
     PyObject* found = PyDict_GetItemWithError(dict, name);
@@ -166,6 +168,24 @@ Value* look_up(Interpreter& t, PyObject* dict, Borrowed<> name, const char* labe
     Source* place = t.provenance().child(holder, Access::DictItem, name, 0, found, &is_new);
     if (is_new) t.guard({found != nullptr ? GuardKind::Present : GuardKind::Absent, place});
     return found == nullptr ? nullptr : t.outside(place, found);
+}
+
+[[noreturn]] void raise_not_defined(Interpreter& t, Borrowed<> name) {
+    std::string text = "name '" + std::string(utf8(name)) + "' is not defined";
+    ExceptionValue* exception = make_exception(t, reinterpret_cast<PyTypeObject*>(PyExc_NameError), {t.string(text)});
+    exception->attributes = {{interned("name"), t.constant(name)}};
+    throw Raised{exception};
+}
+
+/// The globals of the running function, to be changed.
+DictValue* globals_of(Interpreter& t, BytecodeFrame& frame) {
+    PyObject* globals = frame.function->globals;
+    if (!PyDict_CheckExact(globals)) cannot(t, "the globals of the function are not a plain dict");
+    Source* holder = t.provenance().pinned(globals);
+    if (holder->key == nullptr) holder->key = interned("G");
+    auto* dict = static_cast<DictValue*>(t.outside(holder, globals));
+    t.realize(dict);
+    return dict;
 }
 
 }  // namespace
@@ -176,13 +196,7 @@ void LoadGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
         cannot(t, "the globals of the function are not a plain dict");
     Value* value = look_up(t, frame.function->globals, name, "G");
     if (value == nullptr) value = look_up(t, frame.function->builtins, name, "builtins");
-    if (value == nullptr) {
-        std::string text = "name '" + std::string(utf8(name)) + "' is not defined";
-        ExceptionValue* exception =
-            make_exception(t, reinterpret_cast<PyTypeObject*>(PyExc_NameError), {t.string(text)});
-        exception->attributes = {{interned("name"), t.constant(name)}};
-        throw Raised{exception};
-    }
+    if (value == nullptr) raise_not_defined(t, name);
     bool with_null = instruction.extra == 1;
     if (with_null && !cpython::kDialect.null_above_callable) frame.push(t.null());
     frame.push(value);
@@ -191,13 +205,17 @@ void LoadGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
 }
 
 void StoreGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    t.break_graph(BreakKind::OutsideMutation,
-                  "global variable '" + std::string(utf8(frame.code->name(instruction.arg))) + "' is set");
+    Borrowed<> name = frame.code->name(instruction.arg);
+    globals_of(t, frame)->insert(t, t.constant(name), frame.top());
+    t.name_after(frame.top(), name);
+    frame.pop();
+    next(frame);
 }
 
 void DeleteGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    t.break_graph(BreakKind::OutsideMutation,
-                  "global variable '" + std::string(utf8(frame.code->name(instruction.arg))) + "' is deleted");
+    Borrowed<> name = frame.code->name(instruction.arg);
+    if (globals_of(t, frame)->remove(t, t.constant(name)) == nullptr) raise_not_defined(t, name);
+    next(frame);
 }
 
 // --- names of class bodies and modules: such code is executed, not called, so it is never traced

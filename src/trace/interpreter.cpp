@@ -1,10 +1,12 @@
 #include "trace/interpreter.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/frame.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "value/class.h"
@@ -12,6 +14,7 @@
 #include "value/exception.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -24,12 +27,24 @@ struct NullValue final : Value {
     std::string print() const override { return "NULL"; }
 };
 
+/// The variables that a function changes: a loop's counter is another one wherever the loop is entered again.
+std::vector<bool> assigned_slots(const bytecode::Code& code) {
+    std::vector<bool> assigned(static_cast<std::size_t>(code.slot_count()));
+    for (const bytecode::Instruction& instruction : code.instructions())
+        if (instruction.op == bytecode::Op::StoreFast) assigned[static_cast<std::size_t>(instruction.arg)] = true;
+    return assigned;
+}
+
 }  // namespace
 
-Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots)
-    : modes_(torch_room::current_modes()) {
+Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
+                         std::size_t stack_depth, bool is_generator, const DynamicSources* dynamic)
+    : entered_generator_(is_generator), modes_(torch_room::current_modes()), entry_modes_(modes_) {
+    dynamic_ = dynamic;
     null_ = make<NullValue>();
-    depth_limit_ = static_cast<std::size_t>(Py_GetRecursionLimit());
+    // The last few calls up to the limit are CPython's: it knows exactly where the limit is.
+    constexpr int kLeft = 20;
+    depth_limit_ = static_cast<std::size_t>(std::max(1, cpython::recursion_remaining(PyThreadState_Get()) - kLeft));
     auto* object = reinterpret_cast<PyObject*>(function);
     auto* value = make<FunctionValue>(code);
     value->outside = object;
@@ -38,11 +53,30 @@ Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObjec
     value->source = provenance_.function(object);
     value->source->value = value;
     BytecodeFrame* frame = new_frame(value);
-    for (int i = 0; i < frame->code->slot_count(); ++i) {
-        if (slots[i] == nullptr) continue;
-        frame->slots[i] = outside(provenance_.slot(i, frame->code->slot_name(i), slots[i]), slots[i]);
+    frame->at = at;
+    const int slot_count = frame->code->slot_count();
+    const bool is_start = at.value == 0;
+    is_resumed_ = !is_start;
+    std::vector<bool> assigned = is_start ? std::vector<bool>() : assigned_slots(*frame->code);
+    for (int i = 0; i < slot_count; ++i) {
+        // At the start, arguments are bound and nothing else is. Later on a variable may be either.
+        Source* source = provenance_.slot(i, frame->code->slot_name(i), slots[i]);
+        if (!is_start) {
+            guard({slots[i] != nullptr ? GuardKind::Present : GuardKind::Absent, source});
+            source->varies = assigned[static_cast<std::size_t>(i)];
+        }
+        if (slots[i] != nullptr) frame->slots[i] = outside(source, slots[i]);
     }
-    label_arguments(slots);
+    for (std::size_t i = 0; i < stack_depth; ++i) {
+        int place = slot_count + static_cast<int>(i);
+        PyObject* held = slots[place];
+        PyObject* name = keep(checked(PyUnicode_FromFormat("___stack%zu", i)));
+        Source* source = provenance_.slot(place, name, held);
+        source->varies = true;
+        guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, source});
+        frame->push(held == nullptr ? null_ : outside(source, held));
+    }
+    if (is_start) label_arguments(slots);
     frames_.push_back(frame);
 }
 
@@ -84,13 +118,27 @@ Interpreter::~Interpreter() {
 // --- the loop
 // ----------------------------------------------------------------------------------------------------------
 
-bool Interpreter::run() {
-    try {
-        interpret();
-        build_plan();
-        return true;
-    } catch (const Break& reason) {
+Interpreter::End Interpreter::run() {
+    auto fail = [this](const Break& reason) {
         record_break(reason);
+        PyErr_Clear();
+        return End::Failed;
+    };
+    try {
+        try {
+            interpret();
+            build_return();
+            return End::Returned;
+        } catch (const Break& reason) {
+            if (!reason.can_exit) throw;
+            record_break(reason);
+            roll_back();
+        }
+        build_exit();
+        report_.is_exit = true;
+        return End::Broke;
+    } catch (const Break& reason) {
+        return fail(reason);
     } catch (const PythonError&) {
         TakenError error = TakenError::take();
         // The user's Ctrl-C is not ours to keep.
@@ -99,15 +147,11 @@ bool Interpreter::run() {
             throw;
         }
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
-        record_break({BreakKind::Internal, type_name(Py_TYPE(error.exception().get())) +
-                                               " while tracing: " + std::string(text ? utf8(text.get()) : "?")});
-    } catch (const Raised& raised) {
-        record_break({BreakKind::ExceptionLeaves, raised.exception->print()});
+        return fail({BreakKind::Internal, type_name(Py_TYPE(error.exception().get())) +
+                                              " while tracing: " + std::string(text ? utf8(text.get()) : "?")});
     } catch (const std::exception& error) {
-        record_break({BreakKind::Internal, error.what()});
+        return fail({BreakKind::Internal, error.what()});
     }
-    PyErr_Clear();
-    return false;
 }
 
 void Interpreter::interpret() {
@@ -119,6 +163,8 @@ void Interpreter::interpret() {
             exception = raised.exception;
         }
         while (exception != nullptr) {
+            if (!may_be_caught(exception))
+                break_graph(BreakKind::Raise, exception->print() + " is raised and leaves the function");
             try {
                 Value* current = std::exchange(exception, nullptr);
                 unwind(current);
@@ -133,11 +179,44 @@ void Interpreter::step_until_interrupted() {
     while (result_ == nullptr) {
         auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
         STATOR_DCHECK(!frame.is_task, "a task can't be stepped");
-        if (open_tasks_ == 0) undo_log_.clear();
+        if (opaque_tasks_ == 0) {
+            undo_log_.clear();
+            mark_ = {graph_->size(), frames_.size()};
+        }
         ++instructions_;
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
         kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
     }
+}
+
+void Interpreter::roll_back() {
+    for (auto step = undo_log_.rbegin(); step != undo_log_.rend(); ++step) (*step)->run();
+    undo_log_.clear();
+    graph_->truncate(mark_.graph_size);
+    result_ = nullptr;
+    // What was given up while an instruction of a lower frame went on can't be had back.
+    if (frames_.size() < mark_.depth)
+        throw Break{report_.kind, report_.reason + " (after a call that the instruction made has ended)"};
+    while (frames_.size() > mark_.depth) {
+        broke_in_callback_ = broke_in_callback_ || !frames_.back()->is_task;
+        pop_frame();
+    }
+}
+
+bool Interpreter::may_be_caught(Value* exception) const {
+    for (auto activation = frames_.rbegin(); activation != frames_.rend(); ++activation) {
+        if ((*activation)->is_task) {
+            const Continuation& continuation = static_cast<TaskFrame&>(**activation).task.promise().continuation;
+            if (continuation.kind == Continuation::Kind::Unknown) return true;
+            if (continuation.kind == Continuation::Kind::Next &&
+                PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+                return true;
+            continue;
+        }
+        auto& frame = static_cast<BytecodeFrame&>(**activation);
+        if (frame.code->handler_for(frame.at) != nullptr) return true;
+    }
+    return false;
 }
 
 void Interpreter::finish(BytecodeFrame& frame, Outcome outcome, int pops, Completion complete) {
@@ -185,7 +264,19 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     frame->stack.clear();
     frame->generator = nullptr;
     frame->location = nullptr;
+    frame->traced = nullptr;
     return frame;
+}
+
+void Interpreter::enter_task(TaskFrame& frame) {
+    frame.task.resume();
+    if (frame.task.done()) return;
+    frame.is_opaque = frame.task.promise().continuation.kind == Continuation::Kind::Unknown;
+    if (frame.is_opaque) ++opaque_tasks_;
+}
+
+void Interpreter::leave_task(TaskFrame& frame) {
+    if (std::exchange(frame.is_opaque, false)) --opaque_tasks_;
 }
 
 void Interpreter::pop_frame() {
@@ -193,6 +284,7 @@ void Interpreter::pop_frame() {
     frames_.pop_back();
     if (top->is_task) {
         --open_tasks_;
+        leave_task(static_cast<TaskFrame&>(*top));
         delete static_cast<TaskFrame*>(top);
         return;
     }
@@ -215,7 +307,7 @@ Outcome Interpreter::start(Task task) {
     auto* frame = new TaskFrame(std::move(task));
     frames_.push_back(frame);
     ++open_tasks_;
-    frame->task.resume();
+    enter_task(*frame);
     if (!frame->task.done()) return Outcome::pending();
     auto& promise = frame->task.promise();
     Value* result = promise.result;
@@ -239,7 +331,8 @@ void Interpreter::deliver(Value* value) {
         }
         auto& frame = static_cast<TaskFrame&>(*frames_.back());
         frame.task.promise().delivered = value;
-        frame.task.resume();
+        leave_task(frame);
+        enter_task(frame);
         if (!frame.task.done()) return;
         std::exception_ptr failure = frame.task.promise().failure;
         value = frame.task.promise().result;
@@ -248,12 +341,29 @@ void Interpreter::deliver(Value* value) {
     }
 }
 
+void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception) {
+    using bytecode::Op;
+    const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+    // What raises again adds nothing where it stands.
+    bool raises_again = instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
+                        (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
+    if (raises_again) return;
+    if (frame.traced == nullptr)
+        set_undoably(*this, frame.traced,
+                     make<TracedFrame>(frame.function->code, frame.function->globals, frames_.size() == 1,
+                                       instruction.offset));
+    // An exception that is thrown into a generator comes out of the yield where it waits.
+    bool is_thrown = instruction.op == Op::Resume && (instruction.arg & 3) != 0;
+    add_to_traceback(*this, exception, frame.traced, is_thrown ? frame.waits_at() : instruction.offset);
+}
+
 void Interpreter::unwind(Value* exception) {
     while (!frames_.empty()) {
         if (frames_.back()->is_task) {
             auto& frame = static_cast<TaskFrame&>(*frames_.back());
             frame.task.promise().delivered_failure = std::make_exception_ptr(Raised{exception});
-            frame.task.resume();
+            leave_task(frame);
+            enter_task(frame);
             if (!frame.task.done()) return;
             std::exception_ptr failure = frame.task.promise().failure;
             Value* result = frame.task.promise().result;
@@ -264,10 +374,9 @@ void Interpreter::unwind(Value* exception) {
         }
         auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
         auto* raised = cast<ExceptionValue>(exception);
-        if (raised != nullptr) raised->was_raised = true;
+        if (raised != nullptr) note_in_traceback(frame, raised);
         if (const bytecode::Handler* handler = frame.code->handler_for(frame.at); handler != nullptr) {
-            if (raised != nullptr && raised->context == nullptr && handled_exception() != exception)
-                raised->context = handled_exception();
+            if (raised != nullptr && raised->context == nullptr) set_context(*this, raised, handled_exception());
             const bytecode::Instruction& instruction = (*frame.code)[frame.at];
             frame.stack.resize(static_cast<std::size_t>(handler->depth));
             if (handler->push_lasti) frame.push(integer(instruction.offset.unit()));
@@ -275,8 +384,7 @@ void Interpreter::unwind(Value* exception) {
             frame.at = handler->target;
             return;
         }
-        if (frames_.size() == 1)
-            break_graph(BreakKind::ExceptionLeaves, exception->print() + " is raised and leaves the function");
+        STATOR_CHECK(frames_.size() > 1, "an exception that nobody catches is left to the real frame");
         GeneratorValue* generator = frame.generator;
         if (generator != nullptr) {
             generator->finished = true;
@@ -314,6 +422,7 @@ void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
 void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
     auto* generator = make<GeneratorValue>(&PyGen_Type);
     generator->name = frame.function->code->co_qualname;
+    generator->function = frame.function;
     generator->frame = &frame;
     frame.generator = generator;
     generators_.push_back(generator);
@@ -330,6 +439,16 @@ Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     auto* frame = static_cast<BytecodeFrame*>(generator->frame);
     if (!generator->started && sent->object() != Py_None)
         raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
+    on_undo([generator, frame, at = frame->at, stack = frame->stack, started = generator->started,
+             handled = generator->handled, thrown = generator->thrown] {
+        frame->at = at;
+        frame->stack = stack;
+        generator->frame = frame;
+        generator->started = started;
+        generator->running = generator->finished = false;
+        generator->handled = handled;
+        generator->thrown = thrown;
+    });
     enter_generator(generator);
     frame->location = nullptr;  // it may be another caller than last time
     frame->push(sent);
@@ -341,21 +460,42 @@ void Interpreter::enter_generator(GeneratorValue* generator) {
     generator->running = true;
     generator->started = true;
     generator->frame = nullptr;
-    handled_around_.push_back(handled_exception_);
-    handled_exception_ = generator->handled;
+    on_undo([this, around = handled_around_] { handled_around_ = around; });
+    handled_around_.push_back(handled_here());
+    set_handled_exception(generator->handled == nullptr ? none() : generator->handled);
 }
 
 void Interpreter::leave_generator(GeneratorValue* generator) {
     generator->running = false;
-    generator->handled = handled_exception_;
-    handled_exception_ = handled_around_.back();
+    generator->handled = handled_here();
+    on_undo([this, around = handled_around_] { handled_around_ = around; });
+    set_handled_exception(handled_around_.back());
     handled_around_.pop_back();
 }
 
-Value* Interpreter::handled_exception() const {
-    if (handled_exception_ != nullptr) return handled_exception_;
+Value* Interpreter::handled_here() {
+    if (handled_exception_ == nullptr) {
+        Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
+        PyObject* object = handled ? handled.get() : Py_None;
+        handled_exception_ = outside(provenance_.handled_exception(object), object);
+    }
+    return handled_exception_;
+}
+
+void Interpreter::set_handled_exception(Value* exception) {
+    handled_here();  // what was before is known from now on
+    on_undo([this, before = handled_exception_] { handled_exception_ = before; });
+    handled_exception_ = exception;
+}
+
+Value* Interpreter::handled_exception() {
+    auto is_one = [this](Value* handled) {
+        realize(handled);
+        return handled->object() != Py_None;
+    };
+    if (is_one(handled_here())) return handled_exception_;
     for (auto around = handled_around_.rbegin(); around != handled_around_.rend(); ++around)
-        if (*around != nullptr) return *around;
+        if (is_one(*around)) return *around;
     return nullptr;
 }
 
@@ -407,11 +547,6 @@ void Interpreter::guard(Guard guard) {
     guards_.push_back(guard);
 }
 
-void Interpreter::will_mutate(Value* value) {
-    if (value->source == nullptr) return;
-    break_graph(BreakKind::OutsideMutation, print(*value->source) + ", which came from outside, is changed");
-}
-
 void Interpreter::set_modes(const torch_room::Modes& modes) {
     on_undo([this, before = modes_] { modes_ = before; });
     modes_ = modes;
@@ -427,6 +562,7 @@ void Interpreter::name_after(Value* value, Borrowed<> variable) {
 // -----------------------------------------------------------------------------------------------------------
 
 void Interpreter::record_break(const Break& reason) {
+    report_.is_exit = false;
     report_.kind = reason.kind;
     report_.reason = reason.reason;
     report_.stack.clear();
@@ -435,7 +571,6 @@ void Interpreter::record_break(const Break& reason) {
         auto* frame = static_cast<BytecodeFrame*>(*activation);
         report_.stack.push_back({Ref<PyCodeObject>::share(frame->function->code), frame->line()});
     }
-    while (!frames_.empty()) pop_frame();
 }
 
 }  // namespace stator

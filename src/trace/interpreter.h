@@ -24,13 +24,16 @@ struct BreakReport {
     BreakKind kind = BreakKind::Internal;
     std::string reason;
     std::vector<UserLine> stack;
+    /// False where the program could not be left where it broke: then nothing was captured.
+    bool is_exit = false;
 };
 
 /// What a finished trace leaves behind.
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
-    std::vector<Source*> inputs;  // sources of the graph's placeholders, in order
+    std::vector<Source*> inputs;    // sources of the graph's placeholders, in order
+    std::vector<Source*> distinct;  // what must not be one object: the inputs, and what was changed
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
     std::size_t instructions = 0;
@@ -38,15 +41,19 @@ struct Trace {
 
 class Interpreter final : public Tracer {
   public:
-    /// For the function of a real frame, with its slots as they are at the start.
-    Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots);
+    /// For a real frame that is about to execute the instruction `at`, with its slots, and the stack behind them.
+    Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
+                std::size_t stack_depth, bool is_generator, const DynamicSources* dynamic = nullptr);
     ~Interpreter() override;
 
-    /// Interprets to the end. False if it had to stop: then `report()` says why.
-    bool run();
+    /// How far the program was captured.
+    enum class End : std::uint8_t {
+        Returned,
+        Broke,   // up to an instruction that has to be executed for real: `report()` says why
+        Failed,  // not at all: `report()` says why
+    };
+    End run();
     Trace take_trace();
-    /// After a break: the guards that led there.
-    Trace take_partial_trace();
     const BreakReport& report() const { return report_; }
 
     // --- the interface for values ---
@@ -63,9 +70,12 @@ class Interpreter final : public Tracer {
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     Arena& graph_arena() override { return graph_->arena(); }
     graph::Node* input(TensorValue* tensor) override;
+    graph::Argument integer_argument(ConstantValue* value) override;
+    TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
+    void record(Effect effect) override;
     void will_mutate(Value* value) override;
     FunctionValue* running_function() override;
     Value* exception_in_handling() override { return handled_exception(); }
@@ -81,6 +91,10 @@ class Interpreter final : public Tracer {
     /// The frame on top ends with a value.
     void return_from_frame(BytecodeFrame& frame, Value* value);
     void yield_from_frame(BytecodeFrame& frame, Value* value);
+    /// Whether the frame that was entered is a generator's: it is left at its next `yield`.
+    bool is_entered_generator(const BytecodeFrame& frame) const {
+        return entered_generator_ && &frame == frames_.front();
+    }
     /// Makes the generator of a frame that has just started, and ends the call with it.
     void suspend_as_generator(BytecodeFrame& frame);
 
@@ -90,10 +104,10 @@ class Interpreter final : public Tracer {
     Value* null() { return null_; }
     /// What `raise` alone raises again, and what is the context of a new exception: handled by this frame, or by one
     /// that waits for it.
-    Value* handled_exception() const;
+    Value* handled_exception();
     /// What this frame handles, or one that called it; a generator starts without.
-    Value* handled_here() const { return handled_exception_; }
-    void set_handled_exception(Value* exception) { handled_exception_ = exception; }
+    Value* handled_here();  // or None
+    void set_handled_exception(Value* exception);
     /// The variable of the program that just got this value, for the names of nodes.
     void name_after(Value* value, Borrowed<> variable);
 
@@ -102,8 +116,15 @@ class Interpreter final : public Tracer {
     void label_arguments(PyObject* const* slots);
     void interpret();
     void step_until_interrupted();
+    /// Takes back what the instruction that does not succeed has done, and gives up what stands above its frame.
+    void roll_back();
+    /// Whether anything open may catch an exception that the innermost frame raises.
+    bool may_be_caught(Value* exception) const;
+    void leave_task(TaskFrame& frame);
+    void enter_task(TaskFrame& frame);
     void deliver(Value* value);
     void unwind(Value* exception);
+    void note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception);
     BytecodeFrame* new_frame(FunctionValue* function);
     void pop_frame();
     Outcome throw_here(GeneratorValue* generator, Value* exception);
@@ -112,26 +133,68 @@ class Interpreter final : public Tracer {
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
-    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
+    bool is_protected(const TensorValue* tensor) const;
+    static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
-    void build_plan();
-    /// Breaks if a generator was left inside a `try` or `with`: CPython runs the rest of those when it goes.
-    void check_given_up_generators();
+    /// A new input of the graph; its result is left to the caller.
+    graph::Node* add_placeholder(Source* source);
+
+    // Ints that change between calls, in the graph: integers.cpp.
+    bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
+    graph::Node* integer_node(const Expression& expression);
+    /// The ints that say where in its storage the result of a node begins; null if that is known.
+    const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
+    /// Before an operation that may need to know where its arguments begin: realizes those ints.
+    void settle_offsets(graph::NodeKind kind, Borrowed<> target);
+    void note_offset(graph::Node* node, bool is_view);
+
+    /// The plan of a program that returned, and of one that goes on in the open frames.
+    void build_return();
+    void build_exit();
+    void finish_plan(PlanBuilder plan);
+    void rebuild_modes(PlanBuilder& plan, bool is_return);
+    void add_frames(PlanBuilder& plan);
+    /// Adds what the program did to objects from outside to the plan.
+    void replay_effects(PlanBuilder& plan);
+    /// Sources of objects that the trace took for different ones, where one of them was changed.
+    void add_distinct(std::vector<Source*>& sources) const;
+    /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
+    /// those when it goes.
+    void check_given_up_generators(const PlanBuilder& plan);
 
     std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
     std::vector<Activation*> frames_;
     std::vector<BytecodeFrame*> free_frames_;
     std::size_t open_tasks_ = 0;
+    /// Tasks of which only the coroutine knows how they go on. While there is one, what happens above it belongs to the
+    /// instruction that started it.
+    std::size_t opaque_tasks_ = 0;
+    /// Where the instruction under way started.
+    struct Mark {
+        std::size_t graph_size = 0;
+        std::size_t depth = 0;  // of `frames_`
+    };
+    Mark mark_;
+    bool broke_in_callback_ = false;
+    bool entered_generator_ = false;
+    bool is_resumed_ = false;  // the trace starts in the middle of its frame
     std::size_t depth_limit_ = 0;
     std::vector<Guard> guards_;
-    std::vector<TensorValue*> inputs_;
+    std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
+    std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
+    std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
+    std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
     torch_room::Modes modes_;
     Value* null_ = nullptr;
+    /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;
+    /// The modes of PyTorch at the start.
+    torch_room::Modes entry_modes_;
     /// What was handled around each generator that runs.
     std::vector<Value*> handled_around_;
     std::vector<GeneratorValue*> generators_;

@@ -49,8 +49,11 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
                                                          type_name(self->type()) + " is read by C code");
     }
     if (PyType_IsSubtype(self->type(), Py_TYPE(real)))
-        for (auto& [key, value] : object->attributes)
-            if (key == name.get() && value != nullptr) return value;
+        for (auto& [key, value] : object->attributes) {
+            if (key != name.get()) continue;
+            if (value == nullptr) raise_no_attribute(tracer, self, name);
+            return value;
+        }
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (!first) {
         PyErr_Clear();
@@ -97,7 +100,48 @@ std::string type_short_name(PyTypeObject* type) {
 
 }  // namespace
 
+namespace {
+
+/// The look-up of a name along an MRO, by the trace's own changes of the classes in it: false if it never meets one.
+bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, Value** value, PyObject** found) {
+    bool met_change = false;
+    *value = nullptr;
+    *found = nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+        PyObject* dict = cpython::class_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
+        if (DictValue* changed = changed_dict(tracer, dict)) {
+            if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
+                met_change = true;
+                if (*known == nullptr) continue;
+                *value = *known;
+                *found = Py_None;  // like it, no descriptor
+                return true;
+            }
+        }
+        PyObject* raw = PyDict_GetItemWithError(dict, name);
+        if (raw == nullptr) continue;
+        if (!met_change) return false;
+        Source* place = tracer.provenance().child(tracer.provenance().pinned(dict), Access::DictItem, name, 0, raw);
+        tracer.guard({GuardKind::Identity, place, raw});
+        *value = tracer.outside(place, raw);
+        *found = raw;
+        tracer.realize(*value);
+        return true;
+    }
+    return met_change;
+}
+
+}  // namespace
+
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
+    if (tracer.has_recorded()) {
+        Value* value = nullptr;
+        PyObject* now = nullptr;
+        if (changed_class_attribute(tracer, type, name, &value, &now)) {
+            if (found != nullptr) *found = now;
+            return value;
+        }
+    }
     PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
     if (found != nullptr) *found = raw;
     Source* holder = tracer.provenance().pinned(reinterpret_cast<PyObject*>(type));
@@ -204,7 +248,7 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 namespace {
 
 Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
-    co_await operations::call(tracer, function, arguments);
+    co_await Continued{operations::call(tracer, function, arguments), {Continuation::Kind::Drop}};
     co_return tracer.none();
 }
 
@@ -244,6 +288,18 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
 
 }  // namespace
 
+void expect_setter(Tracer& tracer, PyTypeObject* type, setattrofunc setter) {
+    // Where Python code of a class comes first, it was run, and has called the C code of a base.
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+        PyObject* raw = PyDict_GetItemWithError(cpython::class_dict(base), interned("__setattr__"));
+        if (raw == nullptr || Py_TYPE(raw) != &PyWrapperDescr_Type) continue;
+        if (base->tp_setattro == setter) return;
+        break;
+    }
+    tracer.break_graph(BreakKind::CustomAttribute, "attributes of class " + type_name(type) + " are set by C code");
+}
+
 Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Value* value) {
     Outcome descriptor = through_descriptor(tracer, self, name, value);
     if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;
@@ -254,7 +310,13 @@ Outcome generic_set_attribute(Tracer& tracer, Value* self, Borrowed<> name, Valu
 Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     Outcome descriptor = through_descriptor(tracer, self, name, nullptr);
     if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;
-    if (!self->delete_own_attribute(tracer, name)) raise_no_attribute(tracer, self, name);
+    if (!self->delete_own_attribute(tracer, name)) {
+        // An empty slot says no more than its name.
+        PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
+        if (raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type)
+            tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
+        raise_no_attribute(tracer, self, name);
+    }
     return tracer.none();
 }
 

@@ -21,6 +21,9 @@ Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name);
 Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type,
                        Borrowed<> name);
 
+/// Breaks unless the C code that sets attributes of instances of `type` is `setter`, and nothing more special.
+void expect_setter(Tracer& tracer, PyTypeObject* type, setattrofunc setter);
+
 /// Raises Python's AttributeError for a missing attribute.
 [[noreturn]] void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name);
 

@@ -19,11 +19,13 @@ constexpr Text kTexts[] = {
     {"disabled-function", "Remove torch.compiler.disable from the function if it can be captured."},
     {"instruction", "Rewrite the statement, or move it out of the compiled function."},
     {"unsupported-tensor", "Use an operation that works without data, or move it out of the compiled function."},
-    {"exception-leaves", "Catch the exception inside the compiled function, or don't raise it there."},
+    {"operation-fails", "Call the operation with arguments that it takes."},
     {"rebuild", "Return tensors, numbers, strings and containers of those."},
     {"graph-break-call", "Remove the call of torch._dynamo.graph_break()."},
     {"input-output", "Move the output out of the compiled function."},
     {"internal-error", "This is an error in Stator: please report it with the program that shows it."},
+    {"yield", "Nothing has to be done: a generator's frame is left where it yields."},
+    {"raise", "Nothing has to be done: the exception leaves the function as it would uncompiled."},
 };
 
 }  // namespace

@@ -15,17 +15,27 @@ enum class BreakKind : std::uint8_t {
     DisabledFunction,    // torch.compiler.disable and friends
     Instruction,         // an opcode without a handler
     UnsupportedTensor,   // an operation without a fake implementation, a tensor subclass, ...
-    ExceptionLeaves,     // an exception leaves the compiled function
+    OperationFails,      // PyTorch rejects the arguments of an operation
     Rebuild,             // a live value can't be rebuilt after the graph
     GraphBreakCall,      // torch._dynamo.graph_break()
     InputOutput,         // print, logging, warnings, files
     Internal,            // an error of Stator's own
+    // Not failures: the program leaves the frame that was entered.
+    Yield,               // a generator yields
+    Raise,               // an exception that nobody in the captured part catches
 };
+
+/// Whether the program could not be captured, rather than came to an end of its own.
+inline bool is_failure(BreakKind kind) {
+    return kind < BreakKind::Yield;
+}
 
 /// Thrown to give up on the current instruction.
 struct Break {
     BreakKind kind;
     std::string reason;
+    /// False where what was captured before can't be used either.
+    bool can_exit = true;
 };
 
 /// `data-dependent`, ...: stable, the section names of docs/breaks.md.

@@ -55,7 +55,9 @@ Outcome deque_init(Tracer& tracer, const Arguments& arguments) {
     if (self == nullptr) raise_wrong_receiver(tracer, deque_class(), "__init__", arguments);
     Arguments rest = arguments;
     rest.positional.erase(rest.positional.begin());
-    if (!self->items.empty()) self->assign(tracer, {});
+    tracer.realize(self);
+    tracer.will_mutate(self);
+    if (!self->items.empty()) self->assign(tracer, {}, "clear");
     return fill(tracer, self, rest, tracer.none());
 }
 
@@ -86,12 +88,12 @@ Outcome deque_pop(Tracer& tracer, const Arguments& arguments) {
     std::vector<Value*> contents = self->items;
     Value* item = left ? contents.front() : contents.back();
     contents.erase(left ? contents.begin() : contents.end() - 1);
-    self->assign(tracer, std::move(contents));
+    self->assign(tracer, std::move(contents), left ? "popleft" : "pop");
     return item;
 }
 
 Outcome deque_clear(Tracer& tracer, const Arguments& arguments) {
-    deque_receiver(tracer, arguments, "clear", 0, 0)->assign(tracer, {});
+    deque_receiver(tracer, arguments, "clear", 0, 0)->assign(tracer, {}, "clear");
     return tracer.none();
 }
 
@@ -105,7 +107,7 @@ Outcome deque_reverse(Tracer& tracer, const Arguments& arguments) {
     auto* self = deque_receiver(tracer, arguments, "reverse", 0, 0);
     std::vector<Value*> contents = self->items;
     std::ranges::reverse(contents);
-    self->assign(tracer, std::move(contents));
+    self->assign(tracer, std::move(contents), "reverse");
     return tracer.none();
 }
 
@@ -126,7 +128,7 @@ Outcome deque_rotate(Tracer& tracer, const Arguments& arguments) {
     steps = ((steps % size) + size) % size;
     std::vector<Value*> contents = self->items;
     std::ranges::rotate(contents, contents.end() - steps);
-    self->assign(tracer, std::move(contents));
+    self->assign(tracer, std::move(contents), "rotate", {tracer.integer(steps)});
     return tracer.none();
 }
 
@@ -138,7 +140,7 @@ Outcome deque_insert(Tracer& tracer, const Arguments& arguments) {
     at = at < 0 ? std::max<Py_ssize_t>(0, at + size) : std::min(at, size);
     std::vector<Value*> contents = self->items;
     contents.insert(contents.begin() + at, arguments.positional[2]);
-    self->assign(tracer, std::move(contents));
+    self->assign(tracer, std::move(contents), "insert", {tracer.integer(at), arguments.positional[2]});
     return tracer.none();
 }
 
@@ -159,7 +161,8 @@ Task search(Tracer& tracer, Search what, DequeValue* self, Value* wanted, std::s
         if (what == Search::Count) continue;
         std::vector<Value*> contents = self->items;
         contents.erase(contents.begin() + static_cast<std::ptrdiff_t>(i));
-        self->assign(tracer, std::move(contents));
+        Value* position = tracer.integer(static_cast<std::int64_t>(i));
+        self->assign(tracer, std::move(contents), "__delitem__", std::vector<Value*>(1, position));
         co_return tracer.none();
     }
     if (what == Search::Count) co_return tracer.integer(count);

@@ -176,16 +176,7 @@ Outcome ordered_popitem(Tracer& tracer, const Arguments& arguments) {
 Task move_entry(Tracer& tracer, DictValue* self, Value* key, Value* last) {
     Value* truth = co_await operations::truth(tracer, last);
     if (self->find(tracer, key) == nullptr) raise_key_error(tracer, key);
-    tracer.will_mutate(self);
-    self->complete_now(tracer);
-    Table::Entry* entry = self->table.find(tracer, key);
-    Value *held = entry->key, *value = self->value_of(tracer, entry);
-    if (is_true(truth)) {
-        self->table.erase(tracer, entry);
-        self->table.insert(tracer, held, value);
-    } else {
-        self->table.move_to_front(tracer, entry);
-    }
+    self->move(tracer, key, is_true(truth));
     co_return tracer.none();
 }
 

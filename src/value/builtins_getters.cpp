@@ -43,14 +43,7 @@ struct GetterValue final : ObjectValue {
 
     Outcome call(Tracer& tracer, const Arguments& given) override;
     int rebuild(PlanBuilder& plan) override {
-        if (int known = plan.known(this); known >= 0) return known;
-        if (!arguments.keywords.empty())
-            throw Break{BreakKind::Rebuild, "an operator.methodcaller with keywords leaves the compiled code"};
-        std::vector<std::int32_t> from;
-        for (Value* argument : arguments.positional) from.push_back(argument->rebuild(plan));
-        int to = plan.reserve(this);
-        plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
-        return to;
+        return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(class_), arguments);
     }
 };
 
@@ -94,7 +87,7 @@ Task call_by_name(Tracer& tracer, Value* object, PyObject* name, Arguments argum
     PyUnicode_InternInPlace(&name);
     tracer.keep(Ref<>::steal(name));
     Value* method = co_await operations::get_attribute(tracer, object, name);
-    co_return co_await operations::call(tracer, method, arguments);
+    co_return co_await forwarded(operations::call(tracer, method, arguments));
 }
 
 Outcome apply(Tracer& tracer, PyTypeObject* type, const Arguments& made_with, const Arguments& given) {

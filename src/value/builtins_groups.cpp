@@ -2,12 +2,15 @@
 /// `batched`).
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/python_error.h"
+#include "effect/plan.h"
 #include "value/calling.h"
 #include "value/identity.h"
 #include "value/index.h"
 #include "value/iterator.h"
 #include "value/raising.h"
+#include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/undoable.h"
@@ -54,7 +57,10 @@ Task start_product(Tracer& tracer, std::vector<Value*> iterables, Py_ssize_t rep
         }
     std::vector<Value*> items;
     for (std::vector<Value*>& result : results) items.push_back(make_tuple(tracer, std::move(result)));
-    co_return tracer.make<ItemsIterator>(type, std::move(items));
+    auto* iterator = tracer.make<ItemsIterator>(type, std::move(items));
+    for (const std::vector<Value*>& pool : pools) iterator->made_of.positional.push_back(make_tuple(tracer, pool));
+    iterator->made_of.keywords.push_back({interned("repeat"), tracer.integer(repeat)});
+    co_return iterator;
 }
 
 Outcome make_product(Tracer& tracer, const Arguments& arguments) {
@@ -109,7 +115,10 @@ Task start_choice(Tracer& tracer, Choice choice, Value* iterable, Py_ssize_t len
         for (std::size_t position : result) taken.push_back(pool[position]);
         items.push_back(make_tuple(tracer, std::move(taken)));
     }
-    co_return tracer.make<ItemsIterator>(types[static_cast<int>(choice)], std::move(items));
+    auto* iterator = tracer.make<ItemsIterator>(types[static_cast<int>(choice)], std::move(items));
+    iterator->made_of.positional.push_back(make_tuple(tracer, pool));
+    iterator->made_of.positional.push_back(tracer.integer(static_cast<std::int64_t>(wanted)));
+    co_return iterator;
 }
 
 template <Choice choice>
@@ -158,6 +167,28 @@ struct TeeIterator final : IteratorValue {
         set_undoably(tracer, self->position, self->position + 1);
         co_return shared->items[self->position - 1];
     }
+    /// All iterators of a tee are copies of one that is kept at the first item.
+    int rebuild(PlanBuilder& plan) override {
+        static PyObject* const copy = method_of_class(class_, "__copy__");
+        if (int known = plan.known(this); known >= 0) return known;
+        if (plan.known(shared) < 0) {
+            std::vector<std::int32_t> items;
+            for (Value* item : shared->items) items.push_back(item->rebuild(plan));
+            int rest = rebuild_inner_iterator(plan, shared->iterator);
+            if (plan.known(shared) < 0) {
+                int over = rest;
+                if (!items.empty())
+                    over = plan.add(PlanOp::Call, {plan.add(PlanOp::Tuple, std::move(items)), rest},
+                                    function_of_module("itertools", "chain"));
+                plan.add_to(plan.reserve(shared), PlanOp::Call, {over}, reinterpret_cast<PyObject*>(class_));
+            }
+        }
+        if (int known = plan.known(this); known >= 0) return known;
+        int to = plan.reserve(this);
+        plan.add_to(to, PlanOp::Call, {plan.known(shared)}, copy);
+        rebuild_steps(plan, to, position);
+        return to;
+    }
 };
 
 Task start_tee(Tracer& tracer, Value* iterable, Py_ssize_t count) {
@@ -195,6 +226,7 @@ struct GroupByIterator final : IteratorValue {
     static Task step(Tracer& tracer, GroupByIterator* self);
     /// Reads the next item with its key; `exhausted()` at the end.
     static Task advance(Tracer& tracer, GroupByIterator* self);
+    int rebuild(PlanBuilder& plan) override;
 };
 
 struct GroupIterator final : IteratorValue {
@@ -217,6 +249,7 @@ struct GroupIterator final : IteratorValue {
         set_undoably(tracer, parent->item, nullptr);
         co_return item;
     }
+    int rebuild(PlanBuilder& plan) override;
 };
 
 Task GroupByIterator::advance(Tracer& tracer, GroupByIterator* self) {
@@ -248,6 +281,36 @@ Task GroupByIterator::step(Tracer& tracer, GroupByIterator* self) {
     pair.push_back(self->key);
     pair.push_back(group);
     co_return make_tuple(tracer, std::move(pair));
+}
+
+int GroupByIterator::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    // Only one that has read an item ahead can be given its state.
+    bool has_begun = key != nullptr;
+    if (has_begun && (item == nullptr || target_key == nullptr)) return IteratorValue::rebuild(plan);
+    int over = rebuild_inner_iterator(plan, iterator);
+    int function = key_function == nullptr ? plan.constant(Py_None) : key_function->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {over, function}, reinterpret_cast<PyObject*>(class_));
+    if (!has_begun) return to;
+    static PyObject* const set_state = method_of_class(class_, "__setstate__");
+    int ahead = key->rebuild(plan), next_item = item->rebuild(plan), last = target_key->rebuild(plan);
+    plan.add(PlanOp::Call, {to, plan.add(PlanOp::Tuple, {ahead, next_item, last})}, set_state);
+    return to;
+}
+
+int GroupIterator::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    bool is_live = parent->group == this;
+    // One that ended is a group of a groupby without items.
+    int of = is_live ? parent->rebuild(plan)
+                     : plan.add(PlanOp::Call, {plan.add(PlanOp::Tuple)}, reinterpret_cast<PyObject*>(parent->class_));
+    int of_key = is_live ? key->rebuild(plan) : plan.constant(Py_None);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {of, of_key}, reinterpret_cast<PyObject*>(class_));
+    return to;
 }
 
 Task start_groupby(Tracer& tracer, Value* iterable, Value* key_function) {
@@ -288,6 +351,16 @@ struct BatchedIterator final : IteratorValue {
         if (self->strict && static_cast<Py_ssize_t>(items.size()) < self->size)
             tracer.raise(PyExc_ValueError, "batched(): incomplete batch");
         co_return make_tuple(tracer, std::move(items));
+    }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        if (strict) return IteratorValue::rebuild(plan);
+        int rest = rebuild_inner_iterator(plan, iterator);
+        if (int known = plan.known(this); known >= 0) return known;
+        int to = plan.reserve(this);
+        plan.add_to(to, PlanOp::Call, {rest, plan.constant(checked(PyLong_FromSsize_t(size)))},
+                    reinterpret_cast<PyObject*>(class_));
+        return to;
     }
 };
 

@@ -191,7 +191,10 @@ Outcome builtin_reversed(Tracer& tracer, const Arguments& arguments) {
         std::vector<Value*> items;
         PyTypeObject* type = Py_TYPE(real.get());
         while (Ref<> item = Ref<>::steal(PyIter_Next(real.get()))) items.push_back(tracer.constant(item));
-        return tracer.make<ItemsIterator>(type, std::move(items));
+        auto* iterator = tracer.make<ItemsIterator>(type, std::move(items));
+        iterator->origin = value;
+        iterator->is_reversed = true;
+        return iterator;
     }
     if (value->kind == Kind::Deque) return call_method_with(tracer, value, "__reversed__");
     if (value->kind == Kind::Object &&

@@ -1,6 +1,7 @@
 /// `itertools`: iterators that pass items on, one at a time.
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/python_error.h"
 #include "effect/plan.h"
 #include "value/calling.h"
@@ -8,6 +9,7 @@
 #include "value/index.h"
 #include "value/iterator.h"
 #include "value/raising.h"
+#include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/undoable.h"
@@ -32,11 +34,31 @@ struct TaskIterator : IteratorValue {
 };
 
 int rebuild_as_call(PlanBuilder& plan, IteratorValue* iterator, const std::vector<Value*>& arguments) {
+    return rebuild_by_call(plan, iterator, reinterpret_cast<PyObject*>(iterator->class_), arguments);
+}
+
+// The state of an iterator is rebuilt by what the iterator is made over, not by `__setstate__`, which newer Pythons
+// warn of.
+
+int empty_iterator(PlanBuilder& plan) {
+    return plan.add(PlanOp::Call, {plan.add(PlanOp::Tuple)}, builtin_function("iter"));
+}
+
+/// An iterator that gives `items` and then what `rest` gives (-1: nothing).
+int rebuild_ahead_of(PlanBuilder& plan, std::vector<std::int32_t> items, int rest) {
+    static PyObject* const chain = function_of_module("itertools", "chain");
+    std::vector<std::int32_t> parts{plan.add(PlanOp::Tuple, std::move(items))};
+    if (rest >= 0) parts.push_back(rest);
+    return plan.add(PlanOp::Call, std::move(parts), chain);
+}
+
+/// A call of the iterator's class with registers, unless the iterator was met again meanwhile and built.
+int rebuild_over(PlanBuilder& plan, IteratorValue* iterator, std::vector<std::int32_t> from,
+                 PyObject* callable = nullptr) {
     if (int known = plan.known(iterator); known >= 0) return known;
-    std::vector<std::int32_t> from;
-    for (Value* argument : arguments) from.push_back(argument->rebuild(plan));
     int to = plan.reserve(iterator);
-    plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(iterator->class_));
+    plan.add_to(to, PlanOp::Call, std::move(from),
+                callable != nullptr ? callable : reinterpret_cast<PyObject*>(iterator->class_));
     return to;
 }
 
@@ -68,6 +90,13 @@ struct ChainIterator final : TaskIterator<ChainIterator> {
             set_undoably(tracer, self->current, nullptr);
         }
         co_return tracer.exhausted();
+    }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        static PyObject* const from_iterable = method_of_class(kClass(), "from_iterable");
+        int rest = iterables == nullptr ? empty_iterator(plan) : rebuild_inner_iterator(plan, iterables);
+        if (iterables != nullptr && current != nullptr) rest = rebuild_ahead_of(plan, {rebuild_inner_iterator(plan, current)}, rest);
+        return rebuild_over(plan, this, {rest}, from_iterable);
     }
 };
 
@@ -122,6 +151,14 @@ struct IsliceIterator final : TaskIterator<IsliceIterator> {
         }
         set_undoably(tracer, self->iterator, nullptr);
         co_return tracer.exhausted();
+    }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        int rest = iterator == nullptr ? empty_iterator(plan) : rebuild_inner_iterator(plan, iterator);
+        auto number = [&](Py_ssize_t value) { return plan.constant(checked(PyLong_FromSsize_t(value))); };
+        Py_ssize_t skipped = std::max<Py_ssize_t>(0, wanted - taken);
+        int last = stop == -1 ? plan.constant(Py_None) : number(std::max<Py_ssize_t>(0, stop - taken));
+        return rebuild_over(plan, this, {rest, number(skipped), last, number(stride)});
     }
 };
 
@@ -207,9 +244,7 @@ struct RepeatIterator final : IteratorValue {
         if (int known = plan.known(this); known >= 0) return known;
         std::vector<std::int32_t> from{item->rebuild(plan)};
         if (times >= 0) from.push_back(plan.constant(checked(PyLong_FromSsize_t(times))));
-        int to = plan.reserve(this);
-        plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
-        return to;
+        return rebuild_over(plan, this, std::move(from));
     }
 };
 
@@ -245,6 +280,16 @@ struct CycleIterator final : TaskIterator<CycleIterator> {
         set_undoably(tracer, self->position, (self->position + 1) % self->saved.size());
         co_return item;
     }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        int rest = iterator == nullptr ? -1 : rebuild_inner_iterator(plan, iterator);
+        std::vector<std::int32_t> items;
+        for (Value* item : saved) items.push_back(item->rebuild(plan));
+        if (int known = plan.known(this); known >= 0) return known;
+        int to = rebuild_over(plan, this, {rebuild_ahead_of(plan, std::move(items), rest)});
+        rebuild_steps(plan, to, saved.size() + position);
+        return to;
+    }
 };
 
 // --- one iterable and a function
@@ -269,6 +314,23 @@ struct WhileIterator final : TaskIterator<WhileIterator> {
             if (!self->takes && !is_true(answer)) co_return item;
         }
     }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        if (predicate != nullptr)
+            return rebuild_over(plan, this, {predicate->rebuild(plan), rebuild_inner_iterator(plan, iterator)});
+        // It said no: by a predicate that does, of an item that takewhile drops, or of the next one.
+        static PyObject* const says_no = [] {
+            Ref<> nobody = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+            return checked(PyObject_CallFunctionObjArgs(function_of_module("functools", "partial"),
+                                                        function_of_module("operator", "is_"), nobody.get(), nullptr))
+                .release();
+        }();
+        int never = plan.constant(says_no);
+        if (!takes) return rebuild_over(plan, this, {never, rebuild_inner_iterator(plan, iterator)});
+        int to = rebuild_over(plan, this, {never, rebuild_ahead_of(plan, {plan.constant(Py_None)}, -1)});
+        rebuild_steps(plan, to, 1);
+        return to;
+    }
 };
 
 struct StarmapIterator final : TaskIterator<StarmapIterator> {
@@ -283,7 +345,10 @@ struct StarmapIterator final : TaskIterator<StarmapIterator> {
         Value* collected = co_await operations::collect(tracer, item);
         co_return co_await call_with_all(tracer, self->function, as_sequence(collected)->items);
     }
-    int rebuild(PlanBuilder& plan) override { return rebuild_as_call(plan, this, {function, iterator}); }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        return rebuild_over(plan, this, {function->rebuild(plan), rebuild_inner_iterator(plan, iterator)});
+    }
 };
 
 struct AccumulateIterator final : TaskIterator<AccumulateIterator> {
@@ -314,6 +379,18 @@ struct AccumulateIterator final : TaskIterator<AccumulateIterator> {
         set_undoably(tracer, self->total, total);
         co_return total;
     }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        int rest = rebuild_inner_iterator(plan, iterator);
+        Value* first = initial != nullptr ? initial : total;
+        if (first != nullptr) rest = rebuild_ahead_of(plan, {first->rebuild(plan)}, rest);
+        std::vector<std::int32_t> from{rest};
+        if (function != nullptr) from.push_back(function->rebuild(plan));
+        if (int known = plan.known(this); known >= 0) return known;
+        int to = rebuild_over(plan, this, std::move(from));
+        if (initial == nullptr && total != nullptr) rebuild_steps(plan, to, 1);
+        return to;
+    }
 };
 
 enum class Wrapper { Cycle, TakeWhile, DropWhile, Starmap, Accumulate, Pairwise };
@@ -339,6 +416,12 @@ struct PairwiseIterator final : TaskIterator<PairwiseIterator> {
         pair.push_back(item);
         set_undoably(tracer, self->before, item);
         co_return make_tuple(tracer, std::move(pair));
+    }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        int rest = rebuild_inner_iterator(plan, iterator);
+        if (before != nullptr) rest = rebuild_ahead_of(plan, {before->rebuild(plan)}, rest);
+        return rebuild_over(plan, this, {rest});
     }
 };
 
@@ -422,7 +505,10 @@ struct CompressIterator final : TaskIterator<CompressIterator> {
             if (is_true(truth)) co_return item;
         }
     }
-    int rebuild(PlanBuilder& plan) override { return rebuild_as_call(plan, this, {data, selectors}); }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        return rebuild_over(plan, this, {rebuild_inner_iterator(plan, data), rebuild_inner_iterator(plan, selectors)});
+    }
 };
 
 Task start_compress(Tracer& tracer, Value* data, Value* selectors) {
@@ -465,6 +551,16 @@ struct ZipLongestIterator final : TaskIterator<ZipLongestIterator> {
         bool left = std::ranges::any_of(self->iterators, [](Value* other) { return other != nullptr; });
         if (!left) co_return tracer.exhausted();
         co_return make_tuple(tracer, std::move(items));
+    }
+    int rebuild(PlanBuilder& plan) override {
+        if (int known = plan.known(this); known >= 0) return known;
+        std::vector<std::int32_t> from;
+        for (Value* iterator : iterators) from.push_back(iterator == nullptr ? empty_iterator(plan) : rebuild_inner_iterator(plan, iterator));
+        from.push_back(plan.add(PlanOp::Dict, {plan.constant(interned("fillvalue")), fill->rebuild(plan)}));
+        if (int known = plan.known(this); known >= 0) return known;
+        int to = plan.reserve(this);
+        plan.add_to(to, PlanOp::CallNamed, std::move(from), reinterpret_cast<PyObject*>(class_));
+        return to;
     }
 };
 

@@ -8,6 +8,7 @@
 #include "value/index.h"
 #include "value/raising.h"
 #include "value/registry.h"
+#include "value/symbolic.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -36,6 +37,7 @@ Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, con
 Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "abs", arguments, 1, 1);
     Value* operand = arguments.positional[0];
+    if (Value* answer = symbolic::absolute(tracer, operand)) return answer;
     tracer.realize(operand);
     if (operand->kind != Kind::Constant &&
         cpython::lookup_in_mro(operand->type(), interned("__abs__"), nullptr) == nullptr)
@@ -125,6 +127,10 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
 }
 
 Outcome make_int(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() == 1 && arguments.positional.size() == 1 && symbolic::is(arguments.positional[0])) {
+        symbolic::realize_class(tracer, arguments.positional[0]);
+        return arguments.positional[0];
+    }
     return convert(tracer, &PyLong_Type, {"__int__", "__index__", "__trunc__"}, arguments);
 }
 

@@ -12,9 +12,11 @@
 #include "value/generator.h"
 #include "value/operations.h"
 #include "value/partial.h"
+#include "value/raising.h"
 #include "value/registry.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
+#include "value/symbolic.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -56,7 +58,7 @@ int is_subclass_of(Tracer& tracer, PyTypeObject* type, PyTypeObject* of, const c
 }
 
 Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instance) {
-    tracer.realize(subject);
+    symbolic::realize_class(tracer, subject);
     tracer.realize(classes);
     const char* function = of_instance ? "isinstance" : "issubclass";
     const char* check_name = of_instance ? "__instancecheck__" : "__subclasscheck__";
@@ -104,7 +106,7 @@ Outcome builtin_issubclass(Tracer& tracer, const Arguments& arguments) {
 
 Outcome class_type(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is made by calling type()");
-    tracer.realize(arguments.positional[0]);
+    symbolic::realize_class(tracer, arguments.positional[0]);
     return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
 }
 
@@ -230,7 +232,10 @@ Outcome exception_to_repr(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome exception_with_traceback(Tracer& tracer, const Arguments& arguments) {
-    return exception_of(tracer, arguments);
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "with_traceback", arguments, {"self", "tb"}, 2, 2);
+    exception->set_kept_attribute(tracer, interned("__traceback__"), bound[1]);
+    return exception;
 }
 
 Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
@@ -297,10 +302,22 @@ Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
     return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
 }
 
+Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty() || cast<ClassValue>(arguments.positional[0]) == nullptr)
+        raise_wrong_receiver(tracer, &PyType_Type, "__setattr__", arguments);
+    return object_setattr(tracer, arguments);
+}
+
 Outcome object_delattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__delattr__", arguments, {"self", "name"}, 2, 2);
     tracer.realize(bound[0]);
     return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+}
+
+Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty() || cast<ClassValue>(arguments.positional[0]) == nullptr)
+        raise_wrong_receiver(tracer, &PyType_Type, "__delattr__", arguments);
+    return object_delattr(tracer, arguments);
 }
 
 Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
@@ -395,7 +412,7 @@ GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
 
 Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
     bool was_finished = generator->finished;
-    Value* item = co_await tracer.push_generator(generator, sent);
+    Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (!was_finished && generator->returned != nullptr && generator->returned->object() != Py_None)
@@ -412,8 +429,14 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
 }
 
-Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message) {
+Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message, Value* traceback) {
     tracer.realize(exception);
+    if (message != nullptr) tracer.realize(message);
+    // The class and an instance of it: that instance.
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
+                                                  message->kind == Kind::Exception &&
+                                                  PyType_IsSubtype(message->type(), type->held))
+        exception = message;
     if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
         Arguments arguments;
         if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
@@ -422,7 +445,10 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
     if (exception->kind != Kind::Exception)
         tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
                                           std::string(exception->type()->tp_name));
-    Value* item = co_await tracer.throw_into_generator(generator, exception);
+    if (traceback != nullptr && traceback->object() != Py_None)
+        exception->set_kept_attribute(tracer, interned("__traceback__"), traceback);
+    Value* item =
+        co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (generator->returned != nullptr && generator->returned->object() != Py_None)
@@ -432,7 +458,7 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
 
 Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
-    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2]));
+    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2], bound[3]));
 }
 
 Task close_generator(Tracer& tracer, GeneratorValue* generator) {
@@ -465,6 +491,10 @@ Outcome does_io(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a file, the console or the debugger is used");
 }
 
+Outcome logs(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a log record is written");
+}
+
 Outcome warns(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a warning is issued");
 }
@@ -486,6 +516,8 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "globals", builtin_globals);
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
+    if (Ref<> logger = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("logging"), "Logger")); logger)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(logger.get()), "_log", logs);
     handlers.add("warnings", "warn", warns);
     handlers.add("warnings", "warn_explicit", warns);
 
@@ -493,6 +525,8 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyBaseObject_Type, "__init__", object_init);
     handlers.add_method(&PyBaseObject_Type, "__new__", object_new);
     handlers.add_method(&PyBaseObject_Type, "__setattr__", object_setattr);
+    handlers.add_method(&PyType_Type, "__setattr__", type_setattr);
+    handlers.add_method(&PyType_Type, "__delattr__", type_delattr);
     handlers.add_method(&PyBaseObject_Type, "__delattr__", object_delattr);
     handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
     handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);

@@ -4,6 +4,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/calling.h"
+#include "value/changing.h"
 #include "value/class.h"
 #include "value/identity.h"
 #include "value/index.h"
@@ -20,6 +21,16 @@ namespace {
 ListValue* list_receiver(Tracer& tracer, const Arguments& arguments, const char* method, std::size_t least,
                          std::size_t most) {
     return receiver<ListValue>(tracer, arguments, &PyList_Type, method, least, most);
+}
+
+/// The receiver of `append` or `extend`, which can do without being realized.
+ListValue* growing_receiver(Tracer& tracer, const Arguments& arguments, const char* method) {
+    auto* self = cast<ListValue>(arguments.positional.empty() ? nullptr : arguments.positional[0]);
+    bool is_lean = self != nullptr && self->class_ == &PyList_Type && arguments.positional.size() == 2 &&
+                   arguments.keywords.empty();
+    if (!is_lean || self->realized) return list_receiver(tracer, arguments, method, 1, 1);
+    tracer.guard({GuardKind::Type, self->source, reinterpret_cast<PyObject*>(&PyList_Type)});
+    return self;
 }
 
 SequenceValue* sequence_receiver(Tracer& tracer, const Arguments& arguments, const char* method, std::size_t least,
@@ -85,14 +96,14 @@ Outcome make_list_of(Tracer& tracer, const Arguments& arguments) {
 
 Task refill(Tracer& tracer, ListValue* list, Value* iterable) {
     std::vector<Value*> nothing;
-    list->assign(tracer, nothing);
+    list->assign(tracer, nothing, method_effect(&PyList_Type, "clear", std::vector<Value*>(1, list)));
     co_return co_await extend(tracer, list, iterable);
 }
 
 Outcome list_init(Tracer& tracer, const Arguments& arguments) {
     auto* self = list_receiver(tracer, arguments, "__init__", 0, 1);
     if (arguments.positional.size() == 1) {
-        self->assign(tracer, {});
+        self->assign(tracer, {}, method_effect(&PyList_Type, "clear", {self}));
         return tracer.none();
     }
     return tracer.start(refill(tracer, self, arguments.positional[1]));
@@ -123,12 +134,12 @@ Outcome slice_indices(Tracer& tracer, const Arguments& arguments) {
 // ---------------------------------------------------------------------------------------------------
 
 Outcome list_append(Tracer& tracer, const Arguments& arguments) {
-    list_receiver(tracer, arguments, "append", 1, 1)->append(tracer, arguments.positional[1]);
+    growing_receiver(tracer, arguments, "append")->append(tracer, arguments.positional[1]);
     return tracer.none();
 }
 
 Outcome list_extend(Tracer& tracer, const Arguments& arguments) {
-    auto* self = list_receiver(tracer, arguments, "extend", 1, 1);
+    auto* self = growing_receiver(tracer, arguments, "extend");
     return extend(tracer, self, arguments.positional[1]);
 }
 
@@ -167,7 +178,8 @@ Outcome list_remove(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome list_clear(Tracer& tracer, const Arguments& arguments) {
-    list_receiver(tracer, arguments, "clear", 0, 0)->assign(tracer, {});
+    auto* self = list_receiver(tracer, arguments, "clear", 0, 0);
+    self->assign(tracer, {}, method_effect(&PyList_Type, "clear", {self}));
     return tracer.none();
 }
 
@@ -175,7 +187,7 @@ Outcome list_reverse(Tracer& tracer, const Arguments& arguments) {
     auto* self = list_receiver(tracer, arguments, "reverse", 0, 0);
     std::vector<Value*> items = self->all(tracer);
     std::ranges::reverse(items);
-    self->assign(tracer, std::move(items));
+    self->assign(tracer, std::move(items), method_effect(&PyList_Type, "reverse", {self}));
     return tracer.none();
 }
 

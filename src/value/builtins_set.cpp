@@ -71,6 +71,7 @@ Outcome set_init(Tracer& tracer, const Arguments& arguments) {
     auto* self = set_receiver(tracer, arguments, "__init__", 0, 1);
     self->clear(tracer);
     if (arguments.positional.size() == 1) return tracer.none();
+    tracer.will_mutate(self);
     return tracer.start(fill(tracer, self, arguments.positional[1], tracer.none()));
 }
 

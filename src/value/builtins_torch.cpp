@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "effect/plan.h"
 #include "torch/global_state.h"
 #include "torch/known.h"
 #include "torch/names.h"
@@ -12,6 +13,7 @@
 #include "value/constant.h"
 #include "value/object.h"
 #include "value/operations.h"
+#include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
@@ -61,42 +63,43 @@ Outcome is_inference_mode_enabled(Tracer& tracer, const Arguments&) {
 
 /// `torch._C._InferenceMode(mode)`: what `torch.inference_mode` enters and leaves.
 struct InferenceModeValue final : Value {
-    explicit InferenceModeValue(bool mode) : Value(Kind::Context), mode(mode) {}
+    InferenceModeValue(bool mode, Value* argument) : Value(Kind::Context), mode(mode), mode_argument(argument) {}
 
     bool mode;
-    graph::Node* entered = nullptr;
-    torch_room::Modes before;
+    Value* mode_argument;
 
     PyTypeObject* type() const override {
         static auto* held = reinterpret_cast<PyTypeObject*>(find("torch._C", "_InferenceMode").release());
         return held;
+    }
+    int rebuild(PlanBuilder& plan) override {
+        return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(type()), {mode_argument});
     }
     std::string print() const override { return "inference mode"; }
 };
 
 Outcome make_inference_mode(Tracer& tracer, const Arguments& arguments) {
     Ref<> mode = constant_argument(tracer, arguments.positional.at(0), "the inference mode");
-    return tracer.make<InferenceModeValue>(PyObject_IsTrue(mode.get()) == 1);
+    bool is_on = PyObject_IsTrue(mode.get()) == 1;
+    return tracer.make<InferenceModeValue>(is_on, tracer.boolean(is_on));
 }
 
 Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
     static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
-    context->entered = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
-    context->before = tracer.modes();
-    torch_room::Modes modes = context->before;
+    static PyObject* leave = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
+    static PyObject* enter = PyObject_GetAttrString(reinterpret_cast<PyObject*>(context->type()), "__enter__");
+    graph::Node* node = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
+    torch_room::Modes before = tracer.modes(), modes = before;
     modes.inference = context->mode;
     if (context->mode) modes.grad = false;
     tracer.set_modes(modes);
+    tracer.push_context({context, enter, leave, node, before});
     return context;
 }
 
 Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
-    auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
-    static PyObject* function = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
-    auto* token = tracer.make<NodeValue>(context->entered);
-    tracer.emit_effect(function, Arguments::of(token));
-    tracer.set_modes(context->before);
+    tracer.pop_context(arguments.positional.at(0));
     return tracer.none();
 }
 
@@ -133,20 +136,6 @@ Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
     return tracer.boolean(tracer.modes().autocast_cache);
 }
 
-/// What is to be put back when an autocast context that was entered is left, by context.
-struct Entered {
-    graph::Node* node;
-    torch_room::Modes before;
-};
-
-/// Entered contexts, kept with the trace's own values: in the attributes that the program can't see.
-struct EnteredValue final : Value {
-    explicit EnteredValue(Entered entered) : Value(Kind::Context), entered(entered) {}
-    Entered entered;
-    PyTypeObject* type() const override { return Py_TYPE(Py_None); }
-    std::string print() const override { return "entered autocast"; }
-};
-
 Value* own(Tracer& tracer, Value* object, const char* name) {
     Value* value = object->own_attribute(tracer, interned(name));
     if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an autocast object is not as expected");
@@ -172,17 +161,24 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
     static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
     graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
+    if (self->source == nullptr) {
+        // Should the object leave the compiled code while it is entered, its own `__exit__` needs these.
+        torch_room::Modes::Autocast* outer = before.autocast_of(device_kind(tracer, device_type.get()));
+        self->set_own_attribute(tracer, interned("prev_cache_enabled"), tracer.boolean(before.autocast_cache));
+        self->set_own_attribute(tracer, interned("prev"), tracer.boolean(outer->enabled));
+        self->set_own_attribute(tracer, interned("prev_fastdtype"),
+                                tracer.constant(torch_room::dtype_object(outer->dtype)));
+    }
     tracer.set_modes(modes);
-    tracer.push_context(self, tracer.make<EnteredValue>(Entered{node, before}));
+    static PyObject* leave = find("torch.amp.autocast_mode", "_exit_autocast").release();
+    static PyObject* enter =
+        PyObject_GetAttrString(find("torch.amp.autocast_mode", "autocast").get(), "__enter__");
+    tracer.push_context({self, enter, leave, node, before});
     return self;
 }
 
 Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
-    Value* self = arguments.positional.at(0);
-    auto* entered = static_cast<EnteredValue*>(tracer.pop_context(self));
-    static PyObject* function = find("torch.amp.autocast_mode", "_exit_autocast").release();
-    tracer.emit_effect(function, Arguments::of(tracer.make<NodeValue>(entered->entered.node)));
-    tracer.set_modes(entered->entered.before);
+    tracer.pop_context(arguments.positional.at(0));
     return tracer.boolean(false);
 }
 

@@ -14,6 +14,7 @@
 #include "value/iterator.h"
 #include "value/keys.h"
 #include "value/operations.h"
+#include "value/rebuilding.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/set.h"
@@ -86,7 +87,8 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         if (instance->kind == Kind::Tuple || instance->kind == Kind::Constant) co_return instance;
         tracer.break_graph(BreakKind::UnknownFunction, "an object of " + type_name(type) + " is initialised by C code");
     }
-    Value* answer = co_await operations::call(tracer, init, arguments.after(instance));
+    Value* answer = co_await Continued{operations::call(tracer, init, arguments.after(instance)),
+                                       {Continuation::Kind::Initialise, instance}};
     tracer.realize(answer);
     if (answer->object() != Py_None)
         tracer.raise(PyExc_TypeError,
@@ -138,9 +140,45 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     raise_no_attribute(tracer, this, name);
 }
 
-void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
-    tracer.break_graph(BreakKind::OutsideMutation,
-                       "attribute '" + std::string(utf8(name)) + "' of class " + type_name(held) + " is set");
+namespace {
+
+/// The dict of a class, to be changed under this name. Breaks where more than a plain attribute would change: a method,
+/// a descriptor, or what the class keeps elsewhere too.
+DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> name, Value* value) {
+    expect_setter(tracer, Py_TYPE(self->held), PyType_Type.tp_setattro);
+    PyObject* before = nullptr;
+    class_attribute(tracer, self->held, name, &before);
+    auto is_descriptor = [](PyTypeObject* type) {
+        return type->tp_descr_get != nullptr || type->tp_descr_set != nullptr;
+    };
+    bool is_plain = !utf8(name).starts_with("__") && (self->held->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
+                    (before == nullptr || !is_descriptor(Py_TYPE(before)));
+    if (value != nullptr) {
+        tracer.realize(value);
+        is_plain = is_plain && !is_descriptor(value->type());
+    }
+    if (!is_plain)
+        tracer.break_graph(BreakKind::OutsideMutation,
+                           "attribute '" + std::string(utf8(name)) + "' of class " + type_name(self->held) + " is set");
+    PyObject* dict = cpython::class_dict(self->held);
+    auto* of_class = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
+    tracer.realize(of_class);
+    return of_class;
+}
+
+}  // namespace
+
+void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    DictValue* dict = class_dict_to_change(tracer, this, name, value);
+    dict->put(tracer, tracer.constant(name), value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+}
+
+bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    DictValue* dict = class_dict_to_change(tracer, this, name, nullptr);
+    if (dict->take(tracer, tracer.constant(name)) == nullptr) return false;
+    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
 }
 
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
@@ -244,6 +282,11 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     for (++i; i < count; ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
         PyObject* dict = cpython::class_dict(base);
+        if (DictValue* changed = changed_dict(tracer, dict))
+            if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
+                if (*known == nullptr) continue;
+                return *known;
+            }
         PyObject* raw = PyDict_GetItemWithError(dict, name);
         bool is_new = false;
         Source* place =
@@ -258,6 +301,17 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return bind_attribute(tracer, attribute, raw, through_instance ? self : nullptr, type, name);
     }
     tracer.raise(PyExc_AttributeError, "'super' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+int SuperValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return rebuild_outside(plan, this);
+    int of = self->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(start)), of},
+                reinterpret_cast<PyObject*>(&PySuper_Type));
+    return to;
 }
 
 std::string SuperValue::print() const {

@@ -17,6 +17,7 @@ struct ClassValue final : Value {
     Ref<> as_constant(Tracer& tracer) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     Outcome iterate(Tracer& tracer) override;  // enum classes
@@ -44,6 +45,7 @@ struct SuperValue final : Value {
 
     PyTypeObject* type() const override { return &PySuper_Type; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
 };
 

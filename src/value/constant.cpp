@@ -11,6 +11,7 @@
 #include "value/function.h"
 #include "value/iterator.h"
 #include "value/slice.h"
+#include "value/symbolic.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -55,6 +56,7 @@ bool is_constant(Borrowed<> object) {
 }
 
 void ConstantValue::realize(Tracer& tracer) {
+    if (source == nullptr) return symbolic::specialize(tracer, this);
     GuardKind kind = is_safe_to_compare(held) ? GuardKind::Constant : GuardKind::Identity;
     tracer.guard({kind, source, held});
 }
@@ -155,6 +157,7 @@ Py_hash_t ConstantValue::hash(Tracer& tracer) {
 }
 
 graph::Argument ConstantValue::as_argument(Tracer& tracer) {
+    if (is_symbolic() && tracer.takes_any_integer()) return tracer.integer_argument(this);
     tracer.realize(this);
     return graph::Argument::of_constant(held);
 }
@@ -162,10 +165,12 @@ graph::Argument ConstantValue::as_argument(Tracer& tracer) {
 int ConstantValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr && source->access != Access::Pinned) return plan.fetch(source);
+    if (is_symbolic()) return plan.arithmetic(*expression);
     return plan.constant(held);
 }
 
 std::string ConstantValue::print() const {
+    if (is_symbolic()) return stator::print(*expression);
     return short_repr(held);
 }
 

@@ -2,6 +2,7 @@
 /// done for real while tracing.
 #pragma once
 
+#include "source/expression.h"
 #include "value/value.h"
 
 namespace stator {
@@ -11,6 +12,11 @@ struct ConstantValue final : Value {
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
     PyObject* const held;  // kept alive by the trace
+    /// What it is in every call, of an int that changes between calls (see symbolic.h); null for others.
+    const Expression* expression = nullptr;
+
+    /// Whether it may be another int in the next call: nothing has looked at it yet.
+    bool is_symbolic() const { return expression != nullptr && !realized; }
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override { return Py_TYPE(held); }

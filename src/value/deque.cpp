@@ -3,7 +3,10 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "effect/plan.h"
+#include "value/changing.h"
+#include "value/constant.h"
 #include "value/identity.h"
 #include "value/index.h"
 #include "value/operations.h"
@@ -46,11 +49,6 @@ Task find_in(Tracer& tracer, DequeValue* deque, Value* wanted) {
 
 }  // namespace
 
-PyTypeObject* deque_class() {
-    static PyTypeObject* const type = collections_class("deque");
-    return type;
-}
-
 DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest) {
     auto* deque = tracer.make<DequeValue>(deque_class());
     deque->items = std::move(items);
@@ -62,9 +60,33 @@ Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool le
     return tracer.start(extend_from(tracer, deque, iterable, left, result));
 }
 
-void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents) {
+void DequeValue::realize(Tracer& tracer) {
+    ObjectValue::realize(tracer);
+    Py_ssize_t size = cpython::deque_length(outside);
+    tracer.guard({.kind = GuardKind::Length, .source = source, .number = size});
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(class_, interned("maxlen"), &owner);
+    if (owner != deque_class())
+        tracer.break_graph(BreakKind::UnknownObject, "class " + type_name(class_) + " has a maxlen of its own");
+    Ref<> limit = checked(PyObject_GetAttr(outside, interned("maxlen")));
+    Source* place = tracer.provenance().child(source, Access::Member, interned("maxlen"), 0, limit.get());
+    tracer.realize(tracer.outside(place, limit.get()));
+    longest = limit.get() == Py_None ? -1 : PyLong_AsSsize_t(limit.get());
+    items.clear();
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        PyObject* item = cpython::deque_item(outside, i);
+        items.push_back(
+            tracer.outside(tracer.provenance().child(source, Access::Item, nullptr, static_cast<int>(i), item), item));
+    }
+}
+
+void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents, const char* method,
+                        std::vector<Value*> arguments) {
     tracer.realize(this);
-    tracer.will_mutate(this);
+    if (source != nullptr) {
+        arguments.insert(arguments.begin(), this);
+        tracer.record(method_effect(deque_class(), method, std::move(arguments)));
+    }
     tracer.on_undo([this, before = items, count = changes] {
         items = before;
         changes = count;
@@ -74,9 +96,9 @@ void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents) {
 }
 
 void DequeValue::append(Tracer& tracer, Value* value) {
+    tracer.realize(this);
     if (longest < 0 || static_cast<Py_ssize_t>(items.size()) < longest) {
-        tracer.realize(this);
-        tracer.will_mutate(this);
+        if (source != nullptr) tracer.record(method_effect(deque_class(), "append", {this, value}));
         tracer.on_undo([this] {
             items.pop_back();
             --changes;
@@ -88,14 +110,15 @@ void DequeValue::append(Tracer& tracer, Value* value) {
     std::vector<Value*> contents = items;
     contents.push_back(value);
     contents.erase(contents.begin());
-    assign(tracer, std::move(contents));
+    assign(tracer, std::move(contents), "append", {value});
 }
 
 void DequeValue::append_left(Tracer& tracer, Value* value) {
+    tracer.realize(this);
     std::vector<Value*> contents = items;
     contents.insert(contents.begin(), value);
     if (longest >= 0 && static_cast<Py_ssize_t>(contents.size()) > longest) contents.pop_back();
-    assign(tracer, std::move(contents));
+    assign(tracer, std::move(contents), "appendleft", {value});
 }
 
 std::size_t DequeValue::position(Tracer& tracer, Value* index) {
@@ -121,7 +144,9 @@ Outcome DequeValue::get_item(Tracer& tracer, Value* key) {
 
 void DequeValue::set_item(Tracer& tracer, Value* key, Value* value) {
     std::size_t at = position(tracer, key);
-    tracer.will_mutate(this);
+    if (source != nullptr)
+        tracer.record(
+            method_effect(deque_class(), "__setitem__", {this, tracer.integer(static_cast<std::int64_t>(at)), value}));
     set_undoably(tracer, items, items);
     items[at] = value;
 }
@@ -130,7 +155,7 @@ void DequeValue::delete_item(Tracer& tracer, Value* key) {
     std::size_t at = position(tracer, key);
     std::vector<Value*> contents = items;
     contents.erase(contents.begin() + static_cast<std::ptrdiff_t>(at));
-    assign(tracer, std::move(contents));
+    assign(tracer, std::move(contents), "__delitem__", {tracer.integer(static_cast<std::int64_t>(at))});
 }
 
 Outcome DequeValue::contains(Tracer& tracer, Value* item) {
@@ -175,7 +200,7 @@ Value* DequeValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     if (op != BinaryOperator::Multiply) return nullptr;
     Value* product = binary(tracer, op, other, false);
     if (product == nullptr) return nullptr;
-    assign(tracer, static_cast<DequeValue*>(product)->items);
+    assign(tracer, static_cast<DequeValue*>(product)->items, "__imul__", {other});
     return this;
 }
 
@@ -196,14 +221,17 @@ Py_hash_t DequeValue::hash(Tracer& tracer) {
 
 int DequeValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (class_ != deque_class())
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+    if (source != nullptr) return rebuild_outside(plan, this);
+    static PyObject* const initialise = method_of_class(deque_class(), "__init__");
+    static PyObject* const append_item = method_of_class(deque_class(), "append");
     int to = plan.reserve(this);
-    std::vector<std::int32_t> from{plan.add(PlanOp::List)};
-    if (longest >= 0) from.push_back(plan.constant(checked(PyLong_FromSsize_t(longest))));
-    plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
-    Ref<> append = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(class_), "append"));
-    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append);
+    Filling filling(plan, this);
+    plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+    if (longest >= 0)
+        plan.add(PlanOp::Call, {to, plan.add(PlanOp::Tuple), plan.constant(checked(PyLong_FromSsize_t(longest)))},
+                 initialise);
+    for (Value* item : items) plan.add(PlanOp::Call, {to, item->rebuild(plan)}, append_item);
+    rebuild_attributes(plan, to, this);
     return to;
 }
 
@@ -220,10 +248,14 @@ Outcome DequeIterator::next(Tracer& tracer) {
 
 int DequeIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
+    // One that will complain of a change can't be had otherwise than by changing the deque.
+    if (deque->changes != changes_) return IteratorValue::rebuild(plan);
+    expect_complete(plan, deque, this);
     int over = deque->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));
-    for (std::size_t i = 0; i < taken; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    plan.add_to(to, PlanOp::Call, {over}, method_of_class(deque_class(), reversed ? "__reversed__" : "__iter__"));
+    rebuild_steps(plan, to, taken);
     return to;
 }
 

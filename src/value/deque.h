@@ -1,8 +1,9 @@
-/// `collections.deque`, made in the trace.
+/// `collections.deque`, made in the trace or from outside.
 #pragma once
 
 #include <vector>
 
+#include "cpython/objects.h"
 #include "value/iterator.h"
 #include "value/object.h"
 
@@ -16,13 +17,15 @@ struct DequeValue final : ObjectValue {
     Py_ssize_t longest = -1;  // maxlen; -1: none
     std::size_t changes = 0;  // how often it grew or shrank, for iterators over it
 
-    /// Changes the contents, undoably; what goes beyond `maxlen` falls off at the other end.
-    void assign(Tracer& tracer, std::vector<Value*> contents);
+    /// Replaces the contents, undoably. An outside deque is told `method(*arguments)` instead.
+    void assign(Tracer& tracer, std::vector<Value*> contents, const char* method, std::vector<Value*> arguments = {});
+    /// What goes beyond `maxlen` falls off at the other end.
     void append(Tracer& tracer, Value* value);
     void append_left(Tracer& tracer, Value* value);
     /// A position within the items; raises IndexError.
     std::size_t position(Tracer& tracer, Value* index);
 
+    void realize(Tracer& tracer) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     void set_item(Tracer& tracer, Value* key, Value* value) override;
@@ -54,8 +57,7 @@ struct DequeIterator final : IteratorValue {
     std::size_t changes_;
 };
 
-/// `collections.deque`; borrowed, never freed.
-PyTypeObject* deque_class();
+using cpython::deque_class;
 DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest);
 /// `deque.extend`; pending where the iterable runs the program's code. Gives `result`.
 Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result);

@@ -7,12 +7,14 @@
 #include "effect/plan.h"
 #include "value/attributes.h"
 #include "value/calling.h"
+#include "value/changing.h"
 #include "value/class.h"
 #include "value/identity.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -58,6 +60,14 @@ Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
     co_return made;
 }
 
+/// Makes the table of a dict empty; gives what was in it.
+Table* start_anew(Tracer& tracer, DictValue* dict) {
+    auto* before = tracer.make<Table>();
+    std::swap(*before, dict->table);
+    tracer.on_undo([dict, before] { std::swap(*before, dict->table); });
+    return before;
+}
+
 Task compare_dicts(Tracer& tracer, DictValue* left, DictValue* right, bool ordered, bool wanted) {
     std::vector<Table::Entry*> entries = left->entries(tracer);
     for (Table::Entry* entry : entries) {
@@ -98,10 +108,29 @@ void DictValue::complete_now(Tracer& tracer) {
     if (complete) return;
     PyObject* keys = tracer.keep(keys_in_order(outside));
     tracer.guard({GuardKind::Keys, source, keys});
-    complete = true;
-    tracer.on_undo([this] { complete = false; });
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
-        table.insert(tracer, key_value(tracer, PyTuple_GET_ITEM(keys, i)), nullptr);
+    set_undoably(tracer, complete, true);
+    Table* overlay = start_anew(tracer, this);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+        Value* key = key_value(tracer, PyTuple_GET_ITEM(keys, i));
+        if (changed && removed.find(tracer, key) != nullptr) continue;
+        Table::Entry* put_there = changed ? overlay->find(tracer, key) : nullptr;
+        table.insert(tracer, key, put_there == nullptr ? nullptr : put_there->value);
+    }
+    if (!changed) return;
+    // What is new, or was taken out and put back, comes last.
+    for (Table::Entry* entry : overlay->entries())
+        if (table.find(tracer, entry->key) == nullptr) table.insert(tracer, entry->key, entry->value);
+}
+
+std::optional<Value*> DictValue::overlaid(Tracer& tracer, Value* key) {
+    if (!changed) return std::nullopt;
+    if (Table::Entry* entry = table.find(tracer, key)) {
+        // Taken over with all others, and not looked at yet.
+        if (entry->value == nullptr) return std::nullopt;
+        return entry->value;
+    }
+    if (complete || removed.find(tracer, key) != nullptr) return nullptr;
+    return std::nullopt;
 }
 
 Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
@@ -110,6 +139,8 @@ Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
         Table::Entry* entry = table.find(tracer, tracer.constant(key));
         return entry == nullptr ? nullptr : value_of(tracer, entry);
     }
+    if (changed)
+        if (auto known = overlaid(tracer, tracer.constant(key))) return *known;
     PyObject* found = PyDict_GetItemWithError(outside, key);
     if (found == nullptr && PyErr_Occurred()) tracer.raise_from_python();
     bool is_new = false;
@@ -131,6 +162,8 @@ Value* DictValue::find(Tracer& tracer, Value* key) {
         Table::Entry* entry = table.find(tracer, key);
         return entry == nullptr ? nullptr : value_of(tracer, entry);
     }
+    if (changed)
+        if (auto known = overlaid(tracer, key)) return *known;
     Ref<> wanted = lookup_object(tracer, key);
     if (!wanted) return nullptr;
     return find(tracer, tracer.keep(std::move(wanted)));
@@ -157,26 +190,56 @@ std::vector<Table::Entry*> DictValue::entries(Tracer& tracer) {
 
 void DictValue::insert(Tracer& tracer, Value* key, Value* value) {
     tracer.realize(this);
-    tracer.will_mutate(this);
-    complete_now(tracer);
+    put(tracer, key, value);
+    if (source != nullptr) tracer.record({PlanOp::SetItem, {this, key, value}});
+}
+
+void DictValue::put(Tracer& tracer, Value* key, Value* value) {
+    if (source != nullptr && !changed) set_undoably(tracer, changed, true);
     table.insert(tracer, key, value);
 }
 
 Value* DictValue::remove(Tracer& tracer, Value* key) {
-    if (find(tracer, key) == nullptr) return nullptr;
-    tracer.will_mutate(this);
-    complete_now(tracer);
-    Table::Entry* entry = table.find(tracer, key);
-    Value* value = value_of(tracer, entry);
-    table.erase(tracer, entry);
+    Value* value = take(tracer, key);
+    if (value != nullptr && source != nullptr) tracer.record({PlanOp::SetItem, {this, key, nullptr}});
     return value;
+}
+
+Value* DictValue::take(Tracer& tracer, Value* key) {
+    Value* value = find(tracer, key);
+    if (value == nullptr) return nullptr;
+    if (source != nullptr && !changed) set_undoably(tracer, changed, true);
+    if (!complete && removed.find(tracer, key) == nullptr) removed.insert(tracer, key, tracer.none());
+    table.erase(tracer, key);
+    return value;
+}
+
+void DictValue::move(Tracer& tracer, Value* key, bool to_end) {
+    complete_now(tracer);
+    if (source != nullptr) {
+        tracer.record(method_effect(&PyODict_Type, "move_to_end", {this, key, tracer.boolean(to_end)}));
+        if (!changed) set_undoably(tracer, changed, true);
+    }
+    Table::Entry* entry = table.find(tracer, key);
+    Value *held = entry->key, *value = value_of(tracer, entry);
+    if (to_end) {
+        table.erase(tracer, entry);
+        table.insert(tracer, held, value);
+    } else {
+        table.move_to_front(tracer, entry);
+    }
 }
 
 void DictValue::clear(Tracer& tracer) {
     tracer.realize(this);
-    tracer.will_mutate(this);
-    complete_now(tracer);
-    table.clear(tracer);
+    if (source == nullptr) return table.clear(tracer);
+    bool is_ordered_dict = is_ordered(this);
+    tracer.record(method_effect(is_ordered_dict ? &PyODict_Type : &PyDict_Type, "clear", {this}));
+    set_undoably(tracer, changed, true);
+    if (complete) return table.clear(tracer);
+    // Whatever its keys were, there are none now.
+    set_undoably(tracer, complete, true);
+    start_anew(tracer, this);
 }
 
 Ref<> DictValue::as_constant(Tracer& tracer) {
@@ -325,12 +388,13 @@ int DictValue::rebuild(PlanBuilder& plan) {
         return to;
     }
     int to = plan.reserve(this);
+    Filling filling(plan, this);
     if (class_ == &PyDict_Type) {
         plan.add_to(to, PlanOp::Dict);
     } else if (class_ == default_dict_class()) {
-        std::vector<std::int32_t> from;
-        if (default_factory != nullptr) from.push_back(default_factory->rebuild(plan));
-        plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(class_));
+        plan.add_to(to, PlanOp::Call, {}, reinterpret_cast<PyObject*>(class_));
+        if (default_factory != nullptr)
+            plan.add(PlanOp::SetAttribute, {to, default_factory->rebuild(plan)}, interned("default_factory"));
     } else {
         plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
         if (default_factory != nullptr)
@@ -358,6 +422,12 @@ std::string DictValue::print() const {
     }
     --depth;
     return name + "{" + text + "}";
+}
+
+DictValue* changed_dict(Tracer& tracer, Borrowed<> real) {
+    if (!tracer.has_recorded()) return nullptr;
+    auto* dict = cast<DictValue>(tracer.known(real));
+    return dict != nullptr && dict->changed ? dict : nullptr;
 }
 
 DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type) {

@@ -1,6 +1,8 @@
 /// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from
-/// outside is read key by key, guarding just what was asked; only iterating it, its length or a change needs all keys.
+/// outside is read key by key, guarding just what was asked; only iterating it or its length needs all keys.
 #pragma once
+
+#include <optional>
 
 #include "value/iterator.h"
 #include "value/object.h"
@@ -12,9 +14,14 @@ struct DictValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Dict;
     explicit DictValue(PyTypeObject* type = &PyDict_Type) : ObjectValue(kKind, type) {}
 
+    /// What it holds. Of an outside dict that is not complete: only what the trace has put there.
     Table table;
     /// False for an outside dict whose keys were not all taken over into `table` yet.
     bool complete = true;
+    /// Keys that the trace took out of an outside dict before it was complete.
+    Table removed;
+    /// An outside dict that the trace has changed.
+    bool changed = false;
     /// `default_factory` of a defaultdict made in the trace.
     Value* default_factory = nullptr;
     /// The object made in the trace whose `__dict__` this is.
@@ -29,6 +36,13 @@ struct DictValue final : ObjectValue {
     /// What it held; null if absent.
     Value* remove(Tracer& tracer, Value* key);
     void clear(Tracer& tracer);
+    /// The same without an effect: for whoever records a better one.
+    void put(Tracer& tracer, Value* key, Value* value);
+    Value* take(Tracer& tracer, Value* key);
+    /// To the end of an OrderedDict, or to its front.
+    void move(Tracer& tracer, Value* key, bool to_end);
+    /// What the trace has made of a key, null if it removed it; nothing where it left the key as it was.
+    std::optional<Value*> overlaid(Tracer& tracer, Value* key);
     /// The value of an entry of `table`, wrapped if it was not looked at yet.
     Value* value_of(Tracer& tracer, Table::Entry* entry);
     /// Live entries in order, values wrapped.
@@ -98,6 +112,9 @@ struct DictIterator final : IteratorValue {
   private:
     std::size_t size_;
 };
+
+/// The value of a real dict that the trace has changed; null if it is as it was.
+DictValue* changed_dict(Tracer& tracer, Borrowed<> real);
 
 /// A new dict with the same entries.
 DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type = &PyDict_Type);

@@ -49,10 +49,8 @@ const char* method_of(What what) {
 }
 
 /// A call of `dict.keys` and its like in a plan.
-int rebuild_view(PlanBuilder& plan, DictValue* dict, What what) {
-    int from = dict->rebuild(plan);
+int rebuild_view(PlanBuilder& plan, int from, What what, bool ordered) {
     if (what == What::Proxy) return plan.add(PlanOp::Call, {from}, reinterpret_cast<PyObject*>(&PyDictProxy_Type));
-    bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
     PyTypeObject* owner = ordered ? &PyODict_Type : &PyDict_Type;
     Ref<> method = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(owner), method_of(what)));
     return plan.add(PlanOp::Call, {from}, method);
@@ -172,7 +170,10 @@ Py_hash_t DictViewValue::hash(Tracer& tracer) {
 int DictViewValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return plan.fetch(source);
-    int view = rebuild_view(plan, dict, what);
+    int from = dict->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int view = rebuild_view(plan, from, what, PyType_IsSubtype(dict->class_, &PyODict_Type) != 0);
+    plan.remember(this, view);
     return view;
 }
 
@@ -220,11 +221,30 @@ Outcome DictIterator::next(Tracer& tracer) {
 
 int DictIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (dict == nullptr) return IteratorValue::rebuild(plan);
-    int over = what == What::Keys ? dict->rebuild(plan) : rebuild_view(plan, dict, what);
+    bool ordered = class_ == &PyODictIter_Type;
+    std::size_t given = 0;
+    int over = -1;
+    if (dict == nullptr) {
+        over = ordered ? plan.add(PlanOp::Call, {}, reinterpret_cast<PyObject*>(&PyODict_Type)) : plan.add(PlanOp::Dict);
+    } else {
+        // One over a dict that was changed meanwhile may have to fail, or has passed other entries than the first ones.
+        std::size_t passed = 0, places = dict->table.all().size();
+        for (std::size_t at = reversed ? position : 0; at < (reversed ? places : position); ++at)
+            passed += dict->table.at(at)->live ? 1 : 0;
+        if (dict->table.size() != size_ || passed != taken) return IteratorValue::rebuild(plan);
+        expect_complete(plan, dict, this);
+        over = dict->rebuild(plan);
+        if (int known = plan.known(this); known >= 0) return known;
+        given = taken;
+    }
+    if (what != What::Keys) over = rebuild_view(plan, over, what, ordered);
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {over}, builtin_function(reversed ? "reversed" : "iter"));
-    for (std::size_t i = 0; i < taken; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    // Not by what a subclass has in place of them.
+    PyObject* make = builtin_function(reversed ? "reversed" : "iter");
+    if (what == What::Keys)
+        make = method_of_class(ordered ? &PyODict_Type : &PyDict_Type, reversed ? "__reversed__" : "__iter__");
+    plan.add_to(to, PlanOp::Call, {over}, make);
+    rebuild_steps(plan, to, given);
     return to;
 }
 

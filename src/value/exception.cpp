@@ -4,6 +4,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
+#include "cpython/tracebacks.h"
 #include "effect/plan.h"
 #include "value/attributes.h"
 #include "value/class.h"
@@ -158,21 +159,47 @@ Outcome exception_repr(Tracer& tracer, ExceptionValue* exception) {
     return tracer.start(repr_of_exception(tracer, exception));
 }
 
-namespace {
+Outcome TracebackValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (name.get() == interned("tb_next")) return next_entry == nullptr ? tracer.none() : next_entry;
+    if (name.get() == interned("tb_lineno")) return tracer.integer(cpython::line_at(frame->code, at));
+    if (name.get() == interned("tb_lasti")) return tracer.integer(at.value);
+    tracer.break_graph(BreakKind::UnknownObject, "the frames of a traceback are looked at");
+}
 
-struct TracebackValue final : Value {
-    TracebackValue() : Value(Kind::Context) {}
-    PyTypeObject* type() const override { return &PyTraceBack_Type; }
-    Outcome get_attribute(Tracer& tracer, Borrowed<>) override {
-        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is read");
+int TracebackValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    int rest = next_entry == nullptr ? -1 : next_entry->rebuild(plan);
+    int of = plan.known(frame);
+    if (of < 0) {
+        of = plan.reserve(frame);
+        plan.add_to(of, frame->is_entered ? PlanOp::EnteredFrame : PlanOp::Frame, {plan.constant(frame->globals)},
+                    reinterpret_cast<PyObject*>(frame->code), frame->at.value);
     }
-    std::string print() const override { return "traceback"; }
-};
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Traceback, {of, rest}, nullptr, at.value);
+    return to;
+}
 
-}  // namespace
+Value* traceback_of(Tracer& tracer, Value* value) {
+    auto* exception = cast<ExceptionValue>(value);
+    if (exception == nullptr || exception->source != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception from outside is read");
+    return exception->traceback == nullptr ? tracer.none() : exception->traceback;
+}
 
-Value* traceback_of(Tracer& tracer, Value*) {
-    return tracer.make<TracebackValue>();
+void add_to_traceback(Tracer& tracer, ExceptionValue* exception, TracedFrame* frame, cpython::Offset at) {
+    set_undoably(tracer, frame->at, at);
+    set_undoably(tracer, exception->traceback, tracer.make<TracebackValue>(frame, at, exception->traceback));
+}
+
+void set_context(Tracer& tracer, ExceptionValue* exception, Value* handled) {
+    if (handled == nullptr || handled == exception) return;
+    for (auto* link = cast<ExceptionValue>(handled); link != nullptr; link = cast<ExceptionValue>(link->context)) {
+        if (link->context != exception) continue;
+        set_undoably(tracer, link->context, nullptr);
+        break;
+    }
+    set_undoably(tracer, exception->context, handled);
 }
 
 Outcome ExceptionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
@@ -224,33 +251,62 @@ bool ExceptionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* 
         set_undoably(tracer, arguments, as_sequence(value)->all(tracer));
         return true;
     }
-    // contextlib puts back the traceback that it was given.
-    if (name.get() == interned("__traceback__") && value->type() == &PyTraceBack_Type && value->source == nullptr) return true;
-    if (name.get() == interned("__traceback__"))
-        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is set");
+    if (name.get() == interned("__traceback__")) {
+        bool is_ours = value->type() == &PyTraceBack_Type && value->source == nullptr;
+        if (!is_ours && value->object() != Py_None)
+            tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception is set");
+        set_undoably(tracer, traceback, is_ours ? static_cast<TracebackValue*>(value) : nullptr);
+        return true;
+    }
     return ObjectValue::set_kept_attribute(tracer, name, value);
 }
+
+namespace {
+
+/// What the C class is called with to make an exception in the same state.
+Arguments making_of(const ExceptionValue* exception) {
+    if (exception->made_of.count() > 0) return exception->made_of;
+    return {exception->arguments, {}};
+}
+
+/// What C code has put into an exception that it raised itself, beside `args`.
+void rebuild_kept(PlanBuilder& plan, int to, PyObject* real) {
+    for (const char* name : {"name", "path", "filename", "filename2"}) {
+        Ref<> kept = Ref<>::steal(PyObject_GetAttrString(real, name));
+        if (!kept) PyErr_Clear();
+        if (!kept || !PyUnicode_Check(kept.get())) continue;
+        plan.add(PlanOp::SetAttribute, {to, plan.constant(kept)}, interned(name));
+    }
+}
+
+}  // namespace
 
 int ExceptionValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return ObjectValue::rebuild(plan);
-    if (was_raised)
-        throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) +
-                                            " that was raised leaves the "
-                                            "compiled code: its traceback can't be made"};
-    if (real != nullptr && (class_ != c_class_of(class_) || !made_of.keywords.empty()))
-        throw Break{BreakKind::Rebuild, "an exception of class " + type_name(class_) + " leaves the compiled code"};
-    std::vector<std::int32_t> parts;
-    for (Value* argument : real != nullptr ? made_of.positional : arguments) parts.push_back(argument->rebuild(plan));
+    PyTypeObject* c_class = c_class_of(class_);
+    Arguments making = making_of(this);
+    std::vector<std::int32_t> positional, pairs;
+    for (Value* argument : making.positional) positional.push_back(argument->rebuild(plan));
+    for (const Keyword& keyword : making.keywords) {
+        pairs.push_back(plan.constant(keyword.name));
+        pairs.push_back(keyword.value->rebuild(plan));
+    }
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, real != nullptr ? PlanOp::Call : PlanOp::NewObject, std::move(parts),
-                reinterpret_cast<PyObject*>(class_));
+    plan.add_to(to, PlanOp::NewObject, positional, reinterpret_cast<PyObject*>(class_));
+    if (!keeps_only_arguments(c_class)) {
+        positional.insert(positional.begin(), to);
+        positional.push_back(plan.add(PlanOp::Dict, std::move(pairs)));
+        plan.add(PlanOp::CallNamed, std::move(positional), method_of_class(c_class, "__init__"));
+        if (real != nullptr && made_of.count() == 0) rebuild_kept(plan, to, real);
+    }
     if (cause != nullptr) plan.add(PlanOp::SetAttribute, {to, cause->rebuild(plan)}, interned("__cause__"));
     if (context != nullptr) plan.add(PlanOp::SetAttribute, {to, context->rebuild(plan)}, interned("__context__"));
     if (cause != nullptr || suppress_context)
         plan.add(PlanOp::SetAttribute, {to, plan.constant(suppress_context ? Py_True : Py_False)},
                  interned("__suppress_context__"));
+    if (traceback != nullptr) plan.add(PlanOp::SetAttribute, {to, traceback->rebuild(plan)}, interned("__traceback__"));
     rebuild_attributes(plan, to, this);
     return to;
 }

@@ -38,9 +38,9 @@ Value* CellValue::get(Tracer& tracer) {
 }
 
 void CellValue::set(Tracer& tracer, Value* value) {
-    tracer.will_mutate(this);
-    tracer.on_undo([this, before = contents] { contents = before; });
-    contents = value;
+    if (source != nullptr) tracer.record({PlanOp::SetCell, {this, value}});
+    set_undoably(tracer, contents, value);
+    if (!read) set_undoably(tracer, read, true);
 }
 
 Outcome CellValue::get_attribute(Tracer& tracer, Borrowed<> name) {
@@ -52,7 +52,7 @@ Outcome CellValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 
 int CellValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) return plan.fetch(source);
+    if (source != nullptr) return rebuild_outside(plan, this);
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::Cell);
     if (contents != nullptr) plan.add(PlanOp::SetCell, {to, contents->rebuild(plan)});
@@ -208,13 +208,12 @@ bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* v
     return true;
 }
 
-namespace {
-
-/// What `torch.compiler.disable` leaves on the function that it wraps.
 bool is_disabled(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
     return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable")) == Py_True;
 }
+
+namespace {
 
 bool is_marked_constant(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
@@ -364,14 +363,17 @@ std::string FunctionValue::print() const {
 // -----------------------------------------------------------------------------------------------------
 
 void MethodValue::realize(Tracer& tracer) {
-    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type)});
-    PyObject *real_function = PyMethod_GET_FUNCTION(outside), *real_self = PyMethod_GET_SELF(outside);
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(outside))});
+    bool is_python = PyMethod_Check(outside);
+    PyObject* real_function = is_python ? PyMethod_GET_FUNCTION(outside) : cpython::c_method_descriptor(outside).get();
+    PyObject* real_self = is_python ? PyMethod_GET_SELF(outside) : PyCFunction_GET_SELF(outside);
     function = tracer.outside(tracer.provenance().child(source, Access::MethodFunction, nullptr, 0, real_function),
                               real_function);
     self = tracer.outside(tracer.provenance().child(source, Access::MethodSelf, nullptr, 0, real_self), real_self);
 }
 
 PyTypeObject* MethodValue::type() const {
+    if (outside != nullptr) return Py_TYPE(outside);
     return function != nullptr && function->kind == Kind::Builtin ? &PyCFunction_Type : &PyMethod_Type;
 }
 
@@ -398,9 +400,18 @@ Outcome MethodValue::compare(Tracer& tracer, Comparison op, Value* other) {
 int MethodValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return plan.fetch(source);
-    if (function->kind == Kind::Builtin) return Value::rebuild(plan);
+    int of = function->rebuild(plan), bound_to = self->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Method, {function->rebuild(plan), self->rebuild(plan)});
+    PyObject* descriptor = function->kind == Kind::Builtin ? function->object() : nullptr;
+    if (descriptor == nullptr || Py_TYPE(descriptor)->tp_descr_get == nullptr) {
+        plan.add_to(to, PlanOp::Method, {of, bound_to});
+        return to;
+    }
+    // C methods are bound by their descriptor: one of a class to the class, behind the instance that it does without.
+    std::vector<std::int32_t> from{of, bound_to};
+    if (Py_IS_TYPE(descriptor, &PyClassMethodDescr_Type)) from.insert(from.begin() + 1, plan.constant(Py_None));
+    plan.add_to(to, PlanOp::Call, std::move(from), method_of_class(Py_TYPE(descriptor), "__get__"));
     return to;
 }
 

@@ -85,4 +85,7 @@ struct MethodValue final : Value {
     std::string print() const override;
 };
 
+/// Whether a function of the program is marked with `torch.compiler.disable`.
+bool is_disabled(PyObject* function);
+
 }  // namespace stator

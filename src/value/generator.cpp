@@ -1,7 +1,9 @@
 #include "value/generator.h"
 
 #include "base/text.h"
+#include "effect/plan.h"
 #include "value/attributes.h"
+#include "value/function.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -12,6 +14,30 @@ Outcome GeneratorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 
 Outcome GeneratorValue::next(Tracer& tracer) {
     return tracer.push_generator(this, tracer.none());
+}
+
+int GeneratorValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    int made_by = function->rebuild(plan);
+    // The function may lead here, by a variable that it shares.
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Generator, {made_by});
+    // The state of one that runs is that of an open frame.
+    if (running) return to;
+    if (finished) {
+        plan.add(PlanOp::EndGenerator, {to});
+        return to;
+    }
+    std::vector<std::int32_t> from{to, started && handled != nullptr ? handled->rebuild(plan) : -1};
+    auto hold = [&](const std::vector<Value*>& values) {
+        for (Value* value : values)
+            from.push_back(value == nullptr || value->kind == Kind::Null ? -1 : value->rebuild(plan));
+    };
+    hold(frame->held_slots());
+    if (started) hold(frame->held_stack());
+    plan.add(PlanOp::FillGenerator, std::move(from), nullptr, started ? frame->waits_at().value : -1);
+    return to;
 }
 
 std::string GeneratorValue::print() const {

@@ -2,14 +2,25 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "cpython/offset.h"
 #include "value/value.h"
 
 namespace stator {
 
+struct FunctionValue;
+
 /// What the trace room keeps of a suspended frame.
 struct SuspendedFrame {
     virtual ~SuspendedFrame() = default;
+
+    /// Locals, cells and free variables; null where unbound.
+    virtual const std::vector<Value*>& held_slots() const = 0;
+    /// The value stack, the top one last; CPython's NULL as a value of kind `Null`.
+    virtual const std::vector<Value*>& held_stack() const = 0;
+    /// The yield at which it waits. Only of a frame that has started.
+    virtual cpython::Offset waits_at() const = 0;
 };
 
 struct GeneratorValue final : Value {
@@ -18,6 +29,7 @@ struct GeneratorValue final : Value {
 
     PyTypeObject* class_;  // generator, coroutine or async_generator
     PyObject* name = nullptr;
+    FunctionValue* function = nullptr;
     SuspendedFrame* frame = nullptr;  // null while it runs and when it has finished
     bool started = false;
     bool running = false;
@@ -34,6 +46,7 @@ struct GeneratorValue final : Value {
     Outcome iterate(Tracer& tracer) override { return this; }
     Outcome next(Tracer& tracer) override;
     bool truth(Tracer& tracer) override { return true; }
+    int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
 };
 

@@ -86,7 +86,12 @@ int SequenceIterator::rebuild(PlanBuilder& plan) {
         int empty = plan.add(class_ == &PyTupleIter_Type ? PlanOp::Tuple : PlanOp::List);
         return rebuild_iterator(plan, this, empty, 0);
     }
-    int to = rebuild_iterator(plan, this, sequence->rebuild(plan), 0);
+    // A list that shrank: the position would be cut to its length.
+    if (SequenceValue* items = as_sequence(sequence); items != nullptr && items->realized && position > items->items.size())
+        return IteratorValue::rebuild(plan);
+    int over = sequence->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = rebuild_iterator(plan, this, over, 0);
     if (position > 0) rebuild_position(plan, to, class_, static_cast<std::int64_t>(position));
     return to;
 }
@@ -105,7 +110,9 @@ Outcome ReverseIterator::next(Tracer& tracer) {
 
 int ReverseIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    int over = sequence == nullptr ? plan.add(PlanOp::List) : sequence->rebuild(plan);
+    PlanOp empty = class_ == &PyReversed_Type ? PlanOp::Tuple : PlanOp::List;
+    int over = sequence == nullptr ? plan.add(empty) : sequence->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::Call, {over}, builtin_function("reversed"));
     if (sequence != nullptr) rebuild_position(plan, to, class_, static_cast<std::int64_t>(left) - 1);
@@ -120,8 +127,32 @@ Outcome ItemsIterator::next(Tracer& tracer) {
 
 int ItemsIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (origin == nullptr) return IteratorValue::rebuild(plan);
-    return rebuild_iterator(plan, this, origin->rebuild(plan), position);
+    if (origin != nullptr) {
+        int over = origin->rebuild(plan);
+        if (int known = plan.known(this); known >= 0) return known;
+        if (!is_reversed) return rebuild_iterator(plan, this, over, position);
+        int to = plan.reserve(this);
+        plan.add_to(to, PlanOp::Call, {over}, builtin_function("reversed"));
+        rebuild_steps(plan, to, position);
+        return to;
+    }
+    if (made_of.count() > 0) {
+        int to = rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(class_), made_of);
+        rebuild_steps(plan, to, position);
+        return to;
+    }
+    if (class_ != &PyTupleIter_Type && class_ != &PyListIter_Type && class_ != &PyReversed_Type)
+        return IteratorValue::rebuild(plan);
+    // The class tells that its items were put into a sequence of their own.
+    std::vector<std::int32_t> parts;
+    for (Value* item : items) parts.push_back(item->rebuild(plan));
+    if (int known = plan.known(this); known >= 0) return known;
+    if (class_ == &PyReversed_Type) std::ranges::reverse(parts);
+    int over = plan.add(class_ == &PyListIter_Type ? PlanOp::List : PlanOp::Tuple, std::move(parts));
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {over}, builtin_function(class_ == &PyReversed_Type ? "reversed" : "iter"));
+    rebuild_steps(plan, to, position);
+    return to;
 }
 
 Outcome ConstantIterator::next(Tracer& tracer) {
@@ -146,10 +177,13 @@ Outcome CallIterator::next(Tracer& tracer) {
 
 int CallIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (callable == nullptr) return IteratorValue::rebuild(plan);
-    int function = callable->rebuild(plan), last = sentinel->rebuild(plan);
+    if (callable != nullptr) return rebuild_by_call(plan, this, builtin_function("iter"), {callable, sentinel});
+    // Any that has met its sentinel: `int` gives 0.
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {function, last}, builtin_function("iter"));
+    int zero = plan.constant(checked(PyLong_FromLong(0)));
+    plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(&PyLong_Type)), zero},
+                builtin_function("iter"));
+    plan.add(PlanOp::Call, {to, zero}, builtin_function("next"));
     return to;
 }
 
@@ -157,10 +191,25 @@ Outcome IndexIterator::next(Tracer& tracer) {
     return tracer.start(next_by_index(tracer, this));
 }
 
+namespace {
+
+/// `iter` of something that has only `__getitem__`, without a look at whether it has.
+PyObject* index_iterator_function() {
+    static PyMethodDef definition = {
+        "iterate_by_index", [](PyObject*, PyObject* sequence) { return PySeqIter_New(sequence); }, METH_O, nullptr};
+    static PyObject* const function = checked(PyCFunction_New(&definition, nullptr)).release();
+    return function;
+}
+
+}  // namespace
+
 int IndexIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (sequence == nullptr) return IteratorValue::rebuild(plan);
-    int to = rebuild_iterator(plan, this, sequence->rebuild(plan), 0);
+    int over = sequence == nullptr ? plan.add(PlanOp::Tuple) : sequence->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {over}, index_iterator_function());
+    if (sequence == nullptr) return to;
     if (position > 0) rebuild_position(plan, to, class_, position);
     return to;
 }
@@ -231,14 +280,27 @@ PyTypeObject* iterator_class_of(Borrowed<> sample) {
 int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::size_t steps) {
     int to = plan.reserve(value);
     plan.add_to(to, PlanOp::Call, {iterable}, builtin_function("iter"));
-    for (std::size_t i = 0; i < steps; ++i) plan.add(PlanOp::Call, {to}, builtin_function("next"));
+    rebuild_steps(plan, to, steps);
     return to;
+}
+
+void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps) {
+    if (steps == 0) return;
+    // With a default, for one that is to find its end.
+    int none = plan.constant(Py_None);
+    for (std::size_t i = 0; i < steps; ++i) plan.add(PlanOp::Call, {iterator, none}, builtin_function("next"));
+}
+
+void expect_complete(const PlanBuilder& plan, const Value* container, const IteratorValue* iterator) {
+    if (plan.is_filling(container))
+        throw Break{BreakKind::Rebuild, "an iterator of class " + type_name(iterator->class_) +
+                                            " would have to be rebuilt inside of what it iterates over"};
 }
 
 void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position) {
     Ref<> set_state = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__setstate__"));
     Ref<> number = checked(PyLong_FromLongLong(position));
-    plan.add(PlanOp::Call, {iterator, plan.constant(number)}, set_state);
+    plan.add_at_end(PlanOp::Call, {iterator, plan.constant(number)}, set_state);
 }
 
 }  // namespace stator

@@ -59,6 +59,9 @@ struct ItemsIterator final : IteratorValue {
     std::size_t position = 0;
     /// What it iterates over, where that is a value that `iter` gives such an iterator of.
     Value* origin = nullptr;
+    bool is_reversed = false;  // it is `reversed` that gives it
+    /// Else the class is called with these to make one (`itertools.product`, ...).
+    Arguments made_of;
     bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
@@ -115,7 +118,11 @@ PyTypeObject* iterator_class_of(Borrowed<> sample);
 
 /// What the iterators of a plan have in common: `iter(iterable)`, moved on by `steps`.
 int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::size_t steps);
-/// Calls the iterator's own `__setstate__` with a position.
+/// Moves an iterator on that runs nothing of the program.
+void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps);
+/// Calls the iterator's own `__setstate__` with a position, once what it iterates over is complete.
 void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position);
+/// Breaks if the container is not complete yet where an iterator over it has to be made.
+void expect_complete(const PlanBuilder& plan, const Value* container, const IteratorValue* iterator);
 
 }  // namespace stator

@@ -1,20 +1,29 @@
 #include "value/lazy.h"
 
+#include "base/python_error.h"
 #include "effect/plan.h"
 #include "value/calling.h"
 #include "value/identity.h"
+#include "value/rebuilding.h"
 #include "value/sequence.h"
 
 namespace stator {
 
 namespace {
 
-int rebuild_call(PlanBuilder& plan, IteratorValue* iterator, std::vector<Value*> arguments) {
-    if (int known = plan.known(iterator); known >= 0) return known;
+/// A call of the class (or of what makes it) with a function, if there is one, iterators, and one more value.
+int rebuild_call(PlanBuilder& plan, IteratorValue* self, Value* function, const std::vector<Value*>& iterators,
+                 Value* last = nullptr, PyObject* callable = nullptr) {
+    if (int known = plan.known(self); known >= 0) return known;
     std::vector<std::int32_t> from;
-    for (Value* argument : arguments) from.push_back(argument->rebuild(plan));
-    int to = plan.reserve(iterator);
-    plan.add_to(to, PlanOp::Call, std::move(from), reinterpret_cast<PyObject*>(iterator->class_));
+    if (function != nullptr) from.push_back(function->rebuild(plan));
+    for (Value* iterator : iterators) from.push_back(rebuild_inner_iterator(plan, iterator));
+    if (last != nullptr) from.push_back(last->rebuild(plan));
+    // Inside a cycle it was met again and built meanwhile.
+    if (int known = plan.known(self); known >= 0) return known;
+    int to = plan.reserve(self);
+    plan.add_to(to, PlanOp::Call, std::move(from),
+                callable != nullptr ? callable : reinterpret_cast<PyObject*>(self->class_));
     return to;
 }
 
@@ -66,7 +75,7 @@ Task next_mapped(Tracer& tracer, MapIterator* self) {
         if (item == tracer.exhausted()) co_return item;
         items.push_back(item);
     }
-    co_return co_await call_with_all(tracer, self->function, items);
+    co_return co_await Continued{call_with_all(tracer, self->function, items), {Continuation::Kind::Next}};
 }
 
 Task next_filtered(Tracer& tracer, FilterIterator* self) {
@@ -87,7 +96,7 @@ Outcome EnumerateIterator::next(Tracer& tracer) {
 }
 
 int EnumerateIterator::rebuild(PlanBuilder& plan) {
-    return rebuild_call(plan, this, {iterator, count});
+    return rebuild_call(plan, this, nullptr, {iterator}, count);
 }
 
 Outcome ZipIterator::next(Tracer& tracer) {
@@ -96,8 +105,14 @@ Outcome ZipIterator::next(Tracer& tracer) {
 }
 
 int ZipIterator::rebuild(PlanBuilder& plan) {
-    if (strict) return IteratorValue::rebuild(plan);
-    return rebuild_call(plan, this, iterators);
+    if (!strict) return rebuild_call(plan, this, nullptr, iterators);
+    static PyObject* const strict_zip = [] {
+        PyObject* partial = function_of_module("functools", "partial");
+        Ref<> arguments = checked(PyTuple_Pack(1, &PyZip_Type)), named = checked(PyDict_New());
+        checked(PyDict_SetItemString(named.get(), "strict", Py_True));
+        return checked(PyObject_Call(partial, arguments.get(), named.get())).release();
+    }();
+    return rebuild_call(plan, this, nullptr, iterators, nullptr, strict_zip);
 }
 
 Outcome MapIterator::next(Tracer& tracer) {
@@ -105,9 +120,7 @@ Outcome MapIterator::next(Tracer& tracer) {
 }
 
 int MapIterator::rebuild(PlanBuilder& plan) {
-    std::vector<Value*> arguments{function};
-    arguments.insert(arguments.end(), iterators.begin(), iterators.end());
-    return rebuild_call(plan, this, std::move(arguments));
+    return rebuild_call(plan, this, function, iterators);
 }
 
 Outcome FilterIterator::next(Tracer& tracer) {
@@ -115,7 +128,7 @@ Outcome FilterIterator::next(Tracer& tracer) {
 }
 
 int FilterIterator::rebuild(PlanBuilder& plan) {
-    return rebuild_call(plan, this, {function, iterator});
+    return rebuild_call(plan, this, function, {iterator});
 }
 
 }  // namespace stator

@@ -1,6 +1,9 @@
 #include "value/object.h"
 
+#include <structmember.h>
+
 #include "base/names.h"
+#include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
@@ -12,6 +15,7 @@
 #include "value/partial.h"
 #include "value/rebuilding.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -48,6 +52,13 @@ ObjectValue* as_object(Value* value) {
 bool is_slot(PyTypeObject* type, Borrowed<> name) {
     PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
     return raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type;
+}
+
+/// A slot that takes any object.
+bool is_open_slot(PyTypeObject* type, Borrowed<> name) {
+    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
+    const PyMemberDef& member = *reinterpret_cast<PyMemberDescrObject*>(raw)->d_member;
+    return (member.type == T_OBJECT || member.type == T_OBJECT_EX) && (member.flags & READONLY) == 0;
 }
 
 /// Makes the dict that holds the attributes of an object made in the trace from now on.
@@ -90,6 +101,7 @@ Value* ObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     if (own_dict != nullptr) return own_dict->find(tracer, name);
     Source* dict = instance_dict_source(tracer, this);
     if (dict == nullptr) return nullptr;
+    if (DictValue* changed = changed_dict(tracer, dict->object)) return changed->find(tracer, name);
     PyObject* held = PyDict_GetItemWithError(dict->object, name);
     bool is_new = false;
     Source* place = tracer.provenance().child(dict, Access::DictItem, name, 0, held, &is_new);
@@ -104,29 +116,84 @@ bool can_hold(PyTypeObject* type, Borrowed<> name) {
     return type->tp_dictoffset != 0 || is_slot(type, name);
 }
 
+[[noreturn]] void raise_cannot_hold(Tracer& tracer, ObjectValue* object, Borrowed<> name) {
+    PyObject* raw = cpython::lookup_in_mro(object->class_, name, nullptr);
+    if (raw == nullptr) raise_no_attribute(tracer, object, name);
+    tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(object->class_))) +
+                                           "' object attribute '" + std::string(utf8(name)) + "' is read-only");
+}
+
+/// Sets, or deletes where `value` is null, a slot of an object from outside.
+void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* value) {
+    if (!is_open_slot(object->class_, name))
+        tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of " +
+                                                           type_name(object->class_) + " is set, which C code keeps");
+    set_undoably(tracer, object->attributes, object->attributes);
+    std::erase_if(object->attributes, [&](auto& attribute) { return attribute.first == name.get(); });
+    object->attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
+    tracer.record({PlanOp::SetAttribute, {object, value}, name});
+}
+
+/// Whether a slot of an object from outside holds something now.
+bool slot_is_filled(Tracer& tracer, ObjectValue* object, Borrowed<> name) {
+    for (auto& [key, value] : object->attributes)
+        if (key == name.get()) return value != nullptr;
+    PyObject* raw = cpython::lookup_in_mro(object->class_, name, nullptr);
+    Ref<> held =
+        Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, object->outside, reinterpret_cast<PyObject*>(object->class_)));
+    if (!held) PyErr_Clear();
+    Source* place = tracer.provenance().child(object->source, Access::Member, name, 0, held.get());
+    tracer.guard({held ? GuardKind::Present : GuardKind::Absent, place});
+    return static_cast<bool>(held);
+}
+
 }  // namespace
 
+DictValue* attributes_to_change(Tracer& tracer, Value* object) {
+    PyObject* real = object->object();
+    PyObject* dict = real == nullptr ? nullptr : cpython::instance_dict(real).get();
+    if (dict == nullptr) return nullptr;
+    Source* place = tracer.provenance().child(object->source, Access::InstanceDict, nullptr, 0, dict);
+    auto* value = static_cast<DictValue*>(tracer.outside(place, dict));
+    tracer.realize(value);
+    return value;
+}
+
 void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
-    tracer.will_mutate(this);
+    if (source != nullptr) {
+        expect_setter(tracer, class_, PyObject_GenericSetAttr);
+        if (is_slot(class_, name)) return change_slot(tracer, this, name, value);
+        DictValue* held = attributes_to_change(tracer, this);
+        if (held == nullptr) raise_cannot_hold(tracer, this, name);
+        held->put(tracer, tracer.constant(name), value);
+        tracer.record({PlanOp::SetAttribute, {this, value}, name});
+        return;
+    }
     for (auto& attribute : attributes) {
         if (attribute.first != name.get()) continue;
         tracer.on_undo([place = &attribute, before = attribute.second] { place->second = before; });
         attribute.second = value;
         return;
     }
-    if (!can_hold(class_, name)) {
-        PyObject* raw = cpython::lookup_in_mro(class_, name, nullptr);
-        if (raw == nullptr) raise_no_attribute(tracer, this, name);
-        tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(class_))) + "' object attribute '" +
-                                               std::string(utf8(name)) + "' is read-only");
-    }
+    if (!can_hold(class_, name)) raise_cannot_hold(tracer, this, name);
     if (own_dict != nullptr && !is_slot(class_, name)) return own_dict->insert(tracer, tracer.constant(name), value);
     attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
     tracer.on_undo([this] { attributes.pop_back(); });
 }
 
 bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
-    tracer.will_mutate(this);
+    if (source != nullptr) {
+        expect_setter(tracer, class_, PyObject_GenericSetAttr);
+        if (is_slot(class_, name)) {
+            if (!slot_is_filled(tracer, this, name)) return false;
+            change_slot(tracer, this, name, nullptr);
+            return true;
+        }
+        DictValue* held = attributes_to_change(tracer, this);
+        if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
+        tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+        return true;
+    }
     for (std::size_t i = 0; i < attributes.size(); ++i) {
         if (attributes[i].first != name.get() || attributes[i].second == nullptr) continue;
         tracer.on_undo([this, i, before = attributes[i]] { attributes.insert(attributes.begin() + i, before); });
@@ -216,10 +283,7 @@ graph::Argument ObjectValue::as_argument(Tracer& tracer) {
 
 int ObjectValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    if (source != nullptr) {
-        STATOR_CHECK(attributes.empty(), "an object from outside was changed");
-        return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
-    }
+    if (source != nullptr) return rebuild_outside(plan, this);
     if (is_partial_class(class_)) return rebuild_partial(plan, this);
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));

@@ -47,6 +47,10 @@ struct ObjectValue : Value {
 /// `object.__dict__` as the program sees it.
 Value* instance_dict(Tracer& tracer, Value* object);
 
+/// What holds the attributes of an outside object, a Python module or a tensor, so that it can be changed; null if its
+/// class gives it no dict.
+DictValue* attributes_to_change(Tracer& tracer, Value* object);
+
 /// The instance's `__dict__` as a source, for one that came from outside; null if its class gives it none.
 Source* instance_dict_source(Tracer& tracer, ObjectValue* object);
 

@@ -15,6 +15,7 @@
 #include "value/percent_format.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
+#include "value/symbolic.h"
 
 namespace stator::operations {
 
@@ -60,6 +61,8 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
 // ----------------------------------------------------------------------------------------------
 
 Outcome get_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
+    if (!object->realized)
+        if (Value* method = method_for_growing(tracer, object, name)) return method;
     tracer.realize(object);
     return object->get_attribute(tracer, name);
 }
@@ -90,7 +93,7 @@ namespace {
 
 Task method_call(Tracer& tracer, Value* object, PyObject* name, Arguments arguments) {
     Value* method = co_await get_attribute(tracer, object, name);
-    co_return co_await call(tracer, method, arguments);
+    co_return co_await forwarded(call(tracer, method, arguments));
 }
 
 }  // namespace
@@ -153,9 +156,18 @@ Task contains_settled(Tracer& tracer, Value* container, Value* item) {
 
 }  // namespace
 
+namespace {
+
+/// An int that selects a part of a tensor need not be looked at.
+void realize_key(Tracer& tracer, Value* object, Value* key) {
+    if (object->kind != Kind::Tensor || !symbolic::is(key)) tracer.realize(key);
+}
+
+}  // namespace
+
 Outcome get_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
-    tracer.realize(key);
+    realize_key(tracer, object, key);
     if (Value* method = user_method(tracer, object, "__getitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key));
     if (is_unsettled_key(tracer, object, key)) return tracer.start(get_item_of(tracer, object, key));
@@ -164,7 +176,7 @@ Outcome get_item(Tracer& tracer, Value* object, Value* key) {
 
 Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
     tracer.realize(object);
-    tracer.realize(key);
+    realize_key(tracer, object, key);
     if (Value* method = user_method(tracer, object, "__setitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key, value));
     if (is_unsettled_key(tracer, object, key)) return tracer.start(set_item_of(tracer, object, key, value));
@@ -247,6 +259,7 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
 }
 
 Outcome truth(Tracer& tracer, Value* value) {
+    if (Value* known = symbolic::truth(tracer, value)) return known;
     tracer.realize(value);
     if (Value* method = user_method(tracer, value, "__bool__"); method != nullptr)
         return tracer.start(bool_method(tracer, method, value));
@@ -279,7 +292,7 @@ namespace {
 
 Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     try {
-        co_return co_await call(tracer, method, Arguments::of(iterator));
+        co_return co_await Continued{call(tracer, method, Arguments::of(iterator)), {Continuation::Kind::Next}};
     } catch (const Raised& raised) {
         if (!raised_is(raised, PyExc_StopIteration)) throw;
     }
@@ -384,11 +397,17 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
     raise_unsupported(tracer, op, in_place, left, right);
 }
 
+/// Beside a tensor an int need not be looked at: the operation says whether it minds.
+void realize_operands(Tracer& tracer, Value* left, Value* right) {
+    if (right->kind != Kind::Tensor || !symbolic::is(left)) tracer.realize(left);
+    if (left->kind != Kind::Tensor || !symbolic::is(right)) tracer.realize(right);
+}
+
 }  // namespace
 
 Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
-    tracer.realize(left);
-    tracer.realize(right);
+    if (Value* answer = symbolic::binary(tracer, op, left, right)) return answer;
+    realize_operands(tracer, left, right);
     // To a tensor a number is a number, whatever its class adds to it.
     if (left->kind == Kind::Tensor && user_method(tracer, right, method_name(op, true)) == nullptr)
         right = unwrapped(tracer, right);
@@ -398,8 +417,8 @@ Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
 }
 
 Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
-    tracer.realize(left);
-    tracer.realize(right);
+    if (Value* answer = symbolic::binary(tracer, op, left, right)) return answer;
+    realize_operands(tracer, left, right);
     if (Value* method = user_method(tracer, left, in_place_method_name(op)); method != nullptr)
         return tracer.start(in_place_by_method(tracer, op, method, left, right));
     if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr)
@@ -408,6 +427,7 @@ Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
 }
 
 Outcome unary(Tracer& tracer, UnaryOperator op, Value* operand) {
+    if (Value* answer = symbolic::unary(tracer, op, operand)) return answer;
     tracer.realize(operand);
     if (Value* method = user_method(tracer, operand, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(operand));
@@ -477,8 +497,8 @@ Task compare_by_kinds(Tracer& tracer, Comparison op, Value* left, Value* right) 
 }  // namespace
 
 Outcome compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
-    tracer.realize(left);
-    tracer.realize(right);
+    if (Value* answer = symbolic::compare(tracer, op, left, right)) return answer;
+    realize_operands(tracer, left, right);
     if (has_own_comparison(tracer, left, op) || has_own_comparison(tracer, right, mirrored(op)))
         return tracer.start(compare_by_methods(tracer, op, left, right));
     if (left->kind == Kind::Constant && right->kind == Kind::Constant) {
@@ -503,10 +523,21 @@ void guard_identity(Tracer& tracer, Value* value) {
         tracer.guard({GuardKind::Identity, value->source, value->object()});
 }
 
+/// An int that may be any is still not None.
+bool is_of_other_class(Value* one, Value* other) {
+    return symbolic::is(one) && other->kind == Kind::Constant && other->object() != nullptr &&
+           is_singleton(other->object());
+}
+
 }  // namespace
 
 bool same_object(Tracer& tracer, Value* left, Value* right) {
     if (left == right) return true;
+    if (is_of_other_class(left, right) || is_of_other_class(right, left)) {
+        symbolic::realize_class(tracer, left);
+        symbolic::realize_class(tracer, right);
+        return false;
+    }
     tracer.realize(left);
     tracer.realize(right);
     guard_identity(tracer, left);
@@ -533,7 +564,7 @@ Value* is(Tracer& tracer, Value* left, Value* right) {
 }
 
 bool is_instance(Tracer& tracer, Value* value, PyTypeObject* type) {
-    tracer.realize(value);
+    symbolic::realize_class(tracer, value);
     return PyType_IsSubtype(value->type(), type) != 0;
 }
 

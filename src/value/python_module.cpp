@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "effect/plan.h"
 #include "value/attributes.h"
+#include "value/dict.h"
 #include "value/operations.h"
 #include "value/tracer.h"
 
@@ -15,12 +16,33 @@ void PythonModuleValue::realize(Tracer& tracer) {
 
 Value* PythonModuleValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     PyObject* dict = PyModule_GetDict(held);
-    Source* holder = tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict);
+    if (DictValue* changed = changed_dict(tracer, dict)) return changed->find(tracer, name);
+    Source* holder =
+        tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict);
     PyObject* found = PyDict_GetItemWithError(dict, name);
     bool is_new = false;
     Source* place = tracer.provenance().child(holder, Access::DictItem, name, 0, found, &is_new);
     if (is_new) tracer.guard({found != nullptr ? GuardKind::Present : GuardKind::Absent, place});
     return found == nullptr ? nullptr : tracer.outside(place, found);
+}
+
+namespace {
+
+DictValue* globals_to_change(Tracer& tracer, PyObject* module) {
+    PyObject* dict = PyModule_GetDict(module);
+    auto* value = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
+    tracer.realize(value);
+    return value;
+}
+
+}  // namespace
+
+void PythonModuleValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    globals_to_change(tracer, held)->insert(tracer, tracer.constant(name), value);
+}
+
+bool PythonModuleValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    return globals_to_change(tracer, held)->remove(tracer, tracer.constant(name)) != nullptr;
 }
 
 Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {

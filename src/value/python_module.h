@@ -15,6 +15,8 @@ struct PythonModuleValue final : Value {
     PyTypeObject* type() const override { return Py_TYPE(held); }
     PyObject* object() const override { return held; }
     Value* own_attribute(Tracer& tracer, Borrowed<> name) override;
+    void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;

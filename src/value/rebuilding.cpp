@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "base/python_error.h"
+#include "effect/carrier.h"
 #include "value/dict.h"
 #include "value/sequence.h"
 
@@ -65,6 +66,48 @@ void rebuild_own_dict_entries(PlanBuilder& plan, int to, ObjectValue* object) {
         int key = entry->key->rebuild(plan), value = entry->value->rebuild(plan);
         plan.add(PlanOp::SetItem, {dict, key, value});
     }
+}
+
+int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, const std::vector<Value*>& arguments) {
+    if (int known = plan.known(value); known >= 0) return known;
+    std::vector<std::int32_t> from;
+    for (Value* argument : arguments) from.push_back(argument->rebuild(plan));
+    // Inside a cycle it was met again and built meanwhile.
+    if (int known = plan.known(value); known >= 0) return known;
+    int to = plan.reserve(value);
+    plan.add_to(to, PlanOp::Call, std::move(from), callable);
+    return to;
+}
+
+int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, const Arguments& arguments) {
+    if (arguments.keywords.empty()) return rebuild_by_call(plan, value, callable, arguments.positional);
+    if (int known = plan.known(value); known >= 0) return known;
+    std::vector<std::int32_t> from, pairs;
+    for (Value* argument : arguments.positional) from.push_back(argument->rebuild(plan));
+    for (const Keyword& keyword : arguments.keywords) {
+        pairs.push_back(plan.constant(keyword.name));
+        pairs.push_back(keyword.value->rebuild(plan));
+    }
+    if (int known = plan.known(value); known >= 0) return known;
+    from.push_back(plan.add(PlanOp::Dict, std::move(pairs)));
+    int to = plan.reserve(value);
+    plan.add_to(to, PlanOp::CallNamed, std::move(from), callable);
+    return to;
+}
+
+int rebuild_inner_iterator(PlanBuilder& plan, Value* iterator) {
+    int made = iterator->rebuild(plan);
+    bool gives_itself = iterator->kind == Kind::Iterator || iterator->kind == Kind::Generator;
+    return gives_itself ? made : plan.add(PlanOp::Call, {made}, carrier_class());
+}
+
+PyObject* function_of_module(const char* module, const char* name) {
+    Ref<> found = checked(PyImport_ImportModule(module));
+    return checked(PyObject_GetAttrString(found.get(), name)).release();
+}
+
+PyObject* method_of_class(PyTypeObject* type, const char* name) {
+    return checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name)).release();
 }
 
 PyObject* builtin_function(const char* name) {

@@ -22,6 +22,30 @@ void rebuild_own_dict_entries(PlanBuilder& plan, int to, ObjectValue* object);
 /// Sets what the trace put into the instance dict of a container made in the trace.
 void rebuild_attributes(PlanBuilder& plan, int to, ObjectValue* object);
 
+/// A new object by a call of C code that runs nothing of the program; the value may be among the parts of its
+/// arguments.
+int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, const std::vector<Value*>& arguments);
+int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, const Arguments& arguments);
+
+/// An iterator that another one is to be made over: one of the program's own is not asked for its iterator.
+int rebuild_inner_iterator(PlanBuilder& plan, Value* iterator);
+
+/// Says so for as long as a container is in its register and lacks some of its contents.
+class Filling {
+  public:
+    Filling(PlanBuilder& plan, const void* value) : plan_(plan), value_(value) { plan.begin_filling(value); }
+    ~Filling() { plan_.end_filling(value_); }
+    Filling(const Filling&) = delete;
+    Filling& operator=(const Filling&) = delete;
+
+  private:
+    PlanBuilder& plan_;
+    const void* value_;
+};
+
+/// A function of a module, or a method of a class; borrowed, never freed.
+PyObject* function_of_module(const char* module, const char* name);
+PyObject* method_of_class(PyTypeObject* type, const char* name);
 /// A function of `builtins`; borrowed, never freed.
 PyObject* builtin_function(const char* name);
 

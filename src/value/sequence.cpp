@@ -10,12 +10,15 @@
 #include "torch/known.h"
 #include "value/attributes.h"
 #include "value/calling.h"
+#include "value/changing.h"
+#include "value/function.h"
 #include "value/identity.h"
 #include "value/index.h"
 #include "value/iterator.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
+#include "value/slice.h"
 
 namespace stator {
 
@@ -124,7 +127,7 @@ void put_slice(Tracer& tracer, ListValue* list, Value* slice, const std::vector<
         for (Py_ssize_t i = 0, at = bounds.start; i < bounds.count; ++i, at += bounds.step)
             contents[static_cast<std::size_t>(at)] = values[static_cast<std::size_t>(i)];
     }
-    list->assign(tracer, std::move(contents));
+    list->assign(tracer, std::move(contents), {PlanOp::SetItem, {list, slice, make_list(tracer, values)}});
 }
 
 void check_assignable(Tracer& tracer, Value* slice, Value* value) {
@@ -213,6 +216,8 @@ void SequenceValue::realize(Tracer& tracer) {
     tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(class_)});
     tracer.guard({.kind = GuardKind::Length, .source = source, .number = size});
     items.assign(static_cast<std::size_t>(size), nullptr);
+    if (auto* list = cast<ListValue>(static_cast<Value*>(this)))
+        items.insert(items.end(), list->appended.begin(), list->appended.end());
 }
 
 Ref<> SequenceValue::as_constant(Tracer& tracer) {
@@ -355,7 +360,7 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
     auto* argument = tracer.graph_arena().make<graph::Argument::Items>();
     argument->values.reserve(parts.size());
     for (Value* part : parts) {
-        tracer.realize(part);
+        if (part->kind != Kind::Constant) tracer.realize(part);  // a constant knows when it has to be
         argument->values.push_back(part->as_argument(tracer));
     }
     if (class_ != &PyTuple_Type && class_ != &PyList_Type) argument->type = class_;
@@ -437,7 +442,7 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     if (*index < 0) *index += static_cast<Py_ssize_t>(items.size());
     if (*index < 0 || static_cast<std::size_t>(*index) >= items.size())
         tracer.raise(PyExc_IndexError, "list assignment index out of range");
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record({PlanOp::SetItem, {this, tracer.integer(*index), value}});
     replace(tracer, static_cast<std::size_t>(*index), value);
 }
 
@@ -471,7 +476,7 @@ void ListValue::delete_item(Tracer& tracer, Value* key) {
         for (Py_ssize_t i = 0, at = bounds.start; i < bounds.count; ++i, at += bounds.step)
             contents[static_cast<std::size_t>(at)] = nullptr;
         std::erase(contents, nullptr);
-        assign(tracer, std::move(contents));
+        assign(tracer, std::move(contents), {PlanOp::SetItem, {this, key, nullptr}});
         return;
     }
     auto index = as_index(tracer, key);
@@ -499,7 +504,7 @@ Value* ListValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     if (op == BinaryOperator::Multiply) {
         auto times = as_index(tracer, other);
         if (!times) return nullptr;
-        assign(tracer, repeated(tracer, all(tracer), *times));
+        assign(tracer, repeated(tracer, all(tracer), *times), method_effect(&PyList_Type, "__imul__", {this, other}));
         return this;
     }
     return nullptr;
@@ -511,38 +516,60 @@ Outcome ListValue::update(Tracer& tracer, BinaryOperator op, Value* other) {
 }
 
 void ListValue::assign(Tracer& tracer, std::vector<Value*> contents) {
+    if (source == nullptr) return assign(tracer, std::move(contents), {});
+    Value* everything = tracer.make<SliceValue>(tracer.none(), tracer.none(), tracer.none());
+    Effect effect{PlanOp::SetItem, {this, everything, make_list(tracer, contents)}};
+    assign(tracer, std::move(contents), std::move(effect));
+}
+
+void ListValue::assign(Tracer& tracer, std::vector<Value*> contents, Effect effect) {
     tracer.realize(this);
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record(std::move(effect));
     tracer.on_undo([this, before = items] { items = before; });
     items = std::move(contents);
 }
 
 void ListValue::append(Tracer& tracer, Value* value) {
-    tracer.realize(this);
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record({PlanOp::Append, {this, value}});
+    if (!realized) {
+        tracer.on_undo([this] { appended.pop_back(); });
+        appended.push_back(value);
+        return;
+    }
     tracer.on_undo([this] { items.pop_back(); });
     items.push_back(value);
 }
 
 void ListValue::insert(Tracer& tracer, std::size_t position, Value* value) {
     all(tracer);
-    tracer.will_mutate(this);
+    if (source != nullptr)
+        tracer.record(
+            method_effect(&PyList_Type, "insert", {this, tracer.integer(static_cast<std::int64_t>(position)), value}));
     tracer.on_undo([this, position] { items.erase(items.begin() + static_cast<std::ptrdiff_t>(position)); });
     items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), value);
 }
 
 Value* ListValue::remove(Tracer& tracer, std::size_t position) {
-    all(tracer);
-    tracer.will_mutate(this);
-    Value* removed = items[position];
+    // What comes before it stays where it is.
+    if (position + 1 < items.size()) all(tracer);
+    Value* removed = item(tracer, position);
+    if (source != nullptr)
+        tracer.record({PlanOp::SetItem, {this, tracer.integer(static_cast<std::int64_t>(position)), nullptr}});
     tracer.on_undo(
         [this, position, removed] { items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), removed); });
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
     return removed;
 }
 
+Value* method_for_growing(Tracer& tracer, Value* object, Borrowed<> name) {
+    if (object->realized || object->kind != Kind::List || object->type() != &PyList_Type) return nullptr;
+    if (name.get() != interned("append") && name.get() != interned("extend")) return nullptr;
+    tracer.guard({GuardKind::Type, object->source, reinterpret_cast<PyObject*>(&PyList_Type)});
+    PyObject* method = PyDict_GetItemWithError(cpython::class_dict(&PyList_Type), name);
+    return tracer.make<MethodValue>(tracer.constant(method), object);
+}
+
 Outcome extend(Tracer& tracer, ListValue* list, Value* iterable) {
-    tracer.realize(list);
     tracer.realize(iterable);
     if (auto values = items_now(tracer, iterable)) {
         for (Value* value : *values) list->append(tracer, value);

@@ -43,12 +43,17 @@ struct TupleValue final : SequenceValue {
 struct ListValue final : SequenceValue {
     static constexpr Kind kKind = Kind::List;
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
+    /// Put behind the items of an outside list that is not realized: how many those are does not matter yet.
+    std::vector<Value*> appended;
+
     void set_item(Tracer& tracer, Value* key, Value* value) override;
     Outcome assign_item(Tracer& tracer, Value* key, Value* value) override;
     void delete_item(Tracer& tracer, Value* key) override;
     Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
-    /// Replaces the contents, undoably.
+    /// Replaces the contents, undoably. What an outside list is told instead: `object(*from)`, or an item of it set.
+    void assign(Tracer& tracer, std::vector<Value*> contents, Effect effect);
+    /// The same where only the new contents are known.
     void assign(Tracer& tracer, std::vector<Value*> contents);
     void append(Tracer& tracer, Value* value);
     void insert(Tracer& tracer, std::size_t position, Value* value);
@@ -62,6 +67,10 @@ struct ListValue final : SequenceValue {
 inline SequenceValue* as_sequence(Value* value) {
     return value->kind == Kind::Tuple || value->kind == Kind::List ? static_cast<SequenceValue*>(value) : nullptr;
 }
+
+/// The method `append` or `extend` of an outside list that nothing was asked of yet: it can grow without a guard on its
+/// length. Null for anything else.
+Value* method_for_growing(Tracer& tracer, Value* object, Borrowed<> name);
 
 /// `list.extend` and `list += iterable`: pending where the iterable runs the program's own code. Gives None.
 Outcome extend(Tracer& tracer, ListValue* list, Value* iterable);

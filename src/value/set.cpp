@@ -6,10 +6,12 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
+#include "value/changing.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -109,6 +111,9 @@ void SetValue::realize(Tracer& tracer) {
 
 PyObject* SetValue::real(Tracer& tracer) {
     tracer.realize(this);
+    if (order_is_lost_)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           print() + ", which came from outside, was changed, and its order is asked");
     if (real_ != nullptr && static_cast<std::size_t>(PySet_GET_SIZE(real_)) == table.size()) return real_;
     if (unknown_) return nullptr;
     // A frozenset that nobody else has seen may still be filled.
@@ -166,7 +171,17 @@ std::vector<Value*> SetValue::in_order(Tracer& tracer) {
 void SetValue::add(Tracer& tracer, Value* element) {
     tracer.realize(this);
     if (table.find(tracer, element) != nullptr) return;
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record({PlanOp::Add, {this, element}});
+    put(tracer, element);
+}
+
+void SetValue::lose_order(Tracer& tracer) {
+    if (source != nullptr && real_ == outside) set_undoably(tracer, order_is_lost_, true);
+}
+
+void SetValue::put(Tracer& tracer, Value* element) {
+    lose_order(tracer);
+    if (order_is_lost_) return table.insert(tracer, element, nullptr);
     PyObject* other = twin(tracer);
     table.insert(tracer, element, nullptr);
     if (other == nullptr) return;
@@ -183,7 +198,6 @@ void SetValue::add(Tracer& tracer, Value* element) {
 /// A set is merged as a whole: its size decides how the table grows, and that decides the order.
 void SetValue::merge(Tracer& tracer, SetValue* other) {
     tracer.realize(this);
-    tracer.will_mutate(this);
     PyObject* theirs = other->real(tracer);
     PyObject* mine = theirs == nullptr ? nullptr : twin(tracer);
     if (mine == nullptr) {
@@ -202,33 +216,41 @@ bool SetValue::discard(Tracer& tracer, Value* element) {
     tracer.realize(this);
     Table::Entry* entry = table.find(tracer, element);
     if (entry == nullptr) return false;
-    tracer.will_mutate(this);
-    if (PyObject* other = twin(tracer)) {
+    if (source != nullptr) tracer.record(method_effect(&PySet_Type, "discard", {this, entry->key}));
+    take(tracer, entry);
+    return true;
+}
+
+void SetValue::take(Tracer& tracer, Table::Entry* entry) {
+    lose_order(tracer);
+    if (PyObject* other = order_is_lost_ ? nullptr : twin(tracer)) {
         PyObject* kept = tracer.keep(element_object(tracer, entry->key));
         checked(PySet_Discard(other, kept));
         tracer.on_undo([other, kept] { PySet_Add(other, kept); });
     }
     table.erase(tracer, entry);
-    return true;
 }
 
 void SetValue::clear(Tracer& tracer) {
     tracer.realize(this);
-    tracer.will_mutate(this);
+    if (source != nullptr) tracer.record(method_effect(&PySet_Type, "clear", {this}));
     table.clear(tracer);
-    tracer.on_undo([this, before = real_, unknown = unknown_] {
-        real_ = before;
-        unknown_ = unknown;
-    });
-    real_ = nullptr;
-    unknown_ = false;
+    set_undoably(tracer, real_, nullptr);
+    set_undoably(tracer, unknown_, false);
+    set_undoably(tracer, order_is_lost_, false);
 }
 
 Value* SetValue::pop(Tracer& tracer) {
     tracer.realize(this);
     if (table.size() == 0) return nullptr;
-    tracer.will_mutate(this);
     Table::Entry* entry = table.entries().front();
+    if (source != nullptr) {
+        // Which one it is depends on what was popped before, unless there is just one.
+        if (table.size() > 1) tracer.will_mutate(this);
+        Value* last = entry->key;
+        discard(tracer, last);
+        return last;
+    }
     if (PyObject* other = twin(tracer)) {
         // A real pop moves the place from which the next one searches.
         PyObject* object = tracer.keep(checked(PyObject_CallMethod(other, "pop", nullptr)));
@@ -279,10 +301,41 @@ SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* 
     return result;
 }
 
+namespace {
+
+/// `update_set` for a set from outside.
+void update_outside_set(Tracer& tracer, std::string_view which, SetValue* target, Value* other) {
+    std::vector<Value*> theirs;
+    if (auto* set = cast<SetValue>(other)) {
+        tracer.realize(set);
+        for (Table::Entry* entry : set->table.entries()) theirs.push_back(entry->key);
+    } else {
+        theirs = as_sequence(other)->all(tracer);
+    }
+    SetValue* operand = make_set(tracer, theirs);
+    for (Table::Entry* entry : target->table.entries())
+        if (which == "intersection" && operand->table.find(tracer, entry->key) == nullptr) target->take(tracer, entry);
+    for (Table::Entry* theirs_entry : operand->table.entries()) {
+        Table::Entry* mine = target->table.find(tracer, theirs_entry->key);
+        if (mine == nullptr && (which == "union" || which == "symmetric_difference"))
+            target->put(tracer, theirs_entry->key);
+        if (mine != nullptr && (which == "difference" || which == "symmetric_difference")) target->take(tracer, mine);
+    }
+    // What was made in the trace may go on changing; the plan makes it as it is now.
+    if (other->source == nullptr && cast<SetValue>(other) != nullptr)
+        other = operand;
+    else if (other->source == nullptr)
+        other = make_list(tracer, theirs);
+    std::string method = which == "union" ? "update" : std::string(which) + "_update";
+    tracer.record(method_effect(&PySet_Type, method.c_str(), {target, other}));
+}
+
+}  // namespace
+
 void update_set(Tracer& tracer, const char* name, SetValue* target, Value* other) {
     tracer.realize(target);
-    tracer.will_mutate(target);
     std::string_view which = name;
+    if (target->source != nullptr) return update_outside_set(tracer, which, target, other);
     if (which == "union") {
         if (auto* set = cast<SetValue>(other)) return target->merge(tracer, set);
         for (Value* element : elements_of(tracer, other)) target->add(tracer, element);
@@ -360,6 +413,38 @@ graph::Argument SetValue::as_argument(Tracer& tracer) {
     return graph::Argument::of_constant(tracer.keep(std::move(known)));
 }
 
+namespace {
+
+bool have_same_order(PyObject* left, PyObject* right) {
+    Ref<> one = checked(PySequence_List(left)), other = checked(PySequence_List(right));
+    Py_ssize_t size = PyList_GET_SIZE(one.get());
+    if (size != PyList_GET_SIZE(other.get())) return false;
+    for (Py_ssize_t i = 0; i < size; ++i)
+        if (PyList_GET_ITEM(one.get(), i) != PyList_GET_ITEM(other.get(), i)) return false;
+    return true;
+}
+
+/// Filled one by one, or as a copy of the real set that has the same history, a rebuilt set gives its elements as the
+/// program's would; else the order goes by addresses, or by a history that can't be repeated.
+enum class Rebuilt : std::uint8_t { InOrder, AsCopy, InAnyOrder };
+
+Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
+    if (real == nullptr || is_unknown || static_cast<std::size_t>(PySet_GET_SIZE(real)) != set.table.size())
+        return Rebuilt::InAnyOrder;
+    Ref<> again = checked(set.is_frozen() ? PyFrozenSet_New(nullptr) : PySet_New(nullptr));
+    for (const Table::Entry& entry : set.table.all()) {
+        if (!entry.live) continue;
+        if (entry.key->object() == nullptr) return Rebuilt::InAnyOrder;
+        checked(PySet_Add(again.get(), entry.key->object()));
+    }
+    if (have_same_order(again.get(), real)) return Rebuilt::InOrder;
+    bool is_plain = set.class_ == &PySet_Type || set.class_ == &PyFrozenSet_Type;
+    Ref<> copy = checked(set.is_frozen() ? PyFrozenSet_New(real) : PySet_New(real));
+    return is_plain && have_same_order(copy.get(), real) ? Rebuilt::AsCopy : Rebuilt::InAnyOrder;
+}
+
+}  // namespace
+
 int SetValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
@@ -367,16 +452,22 @@ int SetValue::rebuild(PlanBuilder& plan) {
     for (Table::Entry* entry : table.entries()) elements.push_back(entry->key->rebuild(plan));
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    if (class_ == &PySet_Type || class_ == &PyFrozenSet_Type) {
+    if (how_rebuilt(*this, real_, unknown_) == Rebuilt::AsCopy) {
+        plan.add_to(to, PlanOp::Call, {plan.constant(real_)}, reinterpret_cast<PyObject*>(class_));
+    } else if (class_ == &PySet_Type || class_ == &PyFrozenSet_Type) {
         plan.add_to(to, is_frozen() ? PlanOp::Frozenset : PlanOp::Set, std::move(elements));
     } else if (!is_frozen()) {
         plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
         for (std::int32_t element : elements) plan.add(PlanOp::Add, {to, element});
     } else {
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " leaves the compiled code"};
+        plan.add_to(to, PlanOp::Frozenset, std::move(elements), reinterpret_cast<PyObject*>(class_));
     }
     rebuild_attributes(plan, to, this);
     return to;
+}
+
+bool SetValue::keeps_order(const std::vector<Value*>&) const {
+    return how_rebuilt(*this, real_, unknown_) != Rebuilt::InAnyOrder;
 }
 
 std::string SetValue::print() const {
@@ -406,7 +497,18 @@ Outcome SetIterator::next(Tracer& tracer) {
 int SetIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (set == nullptr) return rebuild_iterator(plan, this, plan.add(PlanOp::Set), 0);
-    return rebuild_iterator(plan, this, set->rebuild(plan), position);
+    // Made anew, it would not notice that the set has changed.
+    if (set->order_is_lost() || set->table.size() != elements.size()) return IteratorValue::rebuild(plan);
+    int over = set->rebuild(plan);
+    std::vector<std::int32_t> left;
+    bool is_known = set->source != nullptr || set->keeps_order(elements);
+    if (position > 0 && !is_known)
+        for (std::size_t i = position; i < elements.size(); ++i) left.push_back(elements[i]->rebuild(plan));
+    if (int known = plan.known(this); known >= 0) return known;
+    // Where the order is another one, the first elements of the rebuilt set need not be those that were given: then
+    // over a set of those that were not.
+    if (position > 0 && !is_known) return rebuild_iterator(plan, this, plan.add(PlanOp::Set, std::move(left)), 0);
+    return rebuild_iterator(plan, this, over, position);
 }
 
 }  // namespace stator

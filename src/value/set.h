@@ -15,6 +15,11 @@ struct SetValue final : ObjectValue {
 
     bool is_frozen() const { return PyType_IsSubtype(class_, &PyFrozenSet_Type) != 0; }
     void add(Tracer& tracer, Value* element);
+    /// `add` and `discard` without an effect: for whoever records a better one.
+    void put(Tracer& tracer, Value* element);
+    /// Whether it is not known in which order Python would iterate.
+    bool order_is_lost() const { return order_is_lost_; }
+    void take(Tracer& tracer, Table::Entry* entry);
     void merge(Tracer& tracer, SetValue* other);
     bool discard(Tracer& tracer, Value* element);
     void clear(Tracer& tracer);
@@ -22,6 +27,8 @@ struct SetValue final : ObjectValue {
     Value* pop(Tracer& tracer);
     /// Elements in the order in which Python would iterate.
     std::vector<Value*> in_order(Tracer& tracer);
+    /// Whether the rebuilt set will give its elements in this order.
+    bool keeps_order(const std::vector<Value*>& order) const;
     /// A real set with the same history, whose order is therefore the order of the program's set; null if an element is
     /// not known. Borrowed: it lives as long as the trace.
     PyObject* real(Tracer& tracer);
@@ -44,9 +51,13 @@ struct SetValue final : ObjectValue {
 
   private:
     PyObject* twin(Tracer& tracer);
+    /// Called before a set from outside changes. Where its elements are in its real table is not known from then on, so
+    /// neither is their order.
+    void lose_order(Tracer& tracer);
 
     PyObject* real_ = nullptr;  // kept alive by the trace
     bool unknown_ = false;      // an element has no real object
+    bool order_is_lost_ = false;
 };
 
 /// Over a set while its size stays what it is.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstdint>
 #include <exception>
 #include <utility>
 
@@ -11,9 +12,34 @@
 
 namespace stator {
 
+/// What a builtin does with what the frame above it delivers, where that is all that is left for it to do. A frame above
+/// such a builtin can be left and entered again: the run room knows how to end the builtin in its place.
+struct Continuation {
+    enum class Kind : std::uint8_t {
+        Unknown,     // only the coroutine knows
+        Forward,     // the result is the builtin's own
+        Initialise,  // the result has to be None, and `value` is given instead
+        Drop,        // None is given instead
+        Next,        // the result is an item, StopIteration the end
+        Send,        // of a generator: what it yields is the result, its end is a StopIteration
+    };
+    Kind kind = Kind::Unknown;
+    Value* value = nullptr;
+};
+
+/// An outcome to await, with what becomes of it: `co_return co_await forwarded(...)` as the last thing a task does.
+struct Continued {
+    Outcome outcome;
+    Continuation continuation;
+};
+inline Continued forwarded(Outcome outcome) {
+    return {outcome, {Continuation::Kind::Forward}};
+}
+
 class [[nodiscard]] Task {
   public:
     struct promise_type {
+        Continuation continuation;
         Value* result = nullptr;
         std::exception_ptr failure;
         /// What the frame above delivered: a value, or an exception to be raised at the `co_await`.
@@ -37,7 +63,14 @@ class [[nodiscard]] Task {
                 return std::exchange(promise.delivered, nullptr);
             }
         };
-        Awaiter await_transform(Outcome outcome) { return Awaiter{*this, outcome}; }
+        Awaiter await_transform(Outcome outcome) {
+            continuation = {};
+            return Awaiter{*this, outcome};
+        }
+        Awaiter await_transform(Continued awaited) {
+            continuation = awaited.continuation;
+            return Awaiter{*this, awaited.outcome};
+        }
     };
 
     explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}

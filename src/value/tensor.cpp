@@ -9,9 +9,11 @@
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/constant.h"
+#include "value/dict.h"
 #include "value/function.h"
 #include "value/iterator.h"
 #include "value/sequence.h"
+#include "value/symbolic.h"
 #include "value/tensor_attributes.h"
 #include "value/tracer.h"
 
@@ -35,7 +37,8 @@ bool is_plain_class(PyTypeObject* type) {
 
 void TensorValue::realize(Tracer& tracer) {
     if (!is_plain_class(Py_TYPE(outside)))
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
     meta = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
     node = tracer.input(this);
@@ -50,12 +53,16 @@ Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (Value* known = tensor_attribute(tracer, this, name); known != nullptr) return known;
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type(), name, &raw);
-    if (raw != nullptr && (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type ||
-                           Py_TYPE(raw) == &PyWrapperDescr_Type))
+    if (raw != nullptr &&
+        (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type || Py_TYPE(raw) == &PyWrapperDescr_Type))
         return tracer.make<MethodValue>(attribute, this);
     if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
     if (raw == nullptr && outside != nullptr && source != nullptr) {
         PyObject* dict = cpython::instance_dict(outside);
+        if (DictValue* changed = changed_dict(tracer, dict)) {
+            if (Value* own = changed->find(tracer, name)) return own;
+            raise_no_attribute(tracer, this, name);
+        }
         PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
         Source* holder = tracer.provenance().child(source, Access::InstanceDict, nullptr, 0, dict);
         bool is_new = false;
@@ -67,8 +74,20 @@ Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "attribute '" + std::string(utf8(name)) + "' of a tensor is read");
 }
 
-void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
-    tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
+void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (held == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
+    held->put(tracer, tracer.constant(name), value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+}
+
+bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
+    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
 }
 
 Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {
@@ -90,11 +109,19 @@ PyObject* setitem_function() {
 }  // namespace
 
 Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
-    return tracer.emit_function(getitem_function(), Arguments::of(this, key));
+    auto [part, rest] = symbolic::select(tracer, this, key);
+    if (rest == nullptr) return part;
+    return tracer.emit_function(getitem_function(), Arguments::of(part, rest));
 }
 
 void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
-    tracer.emit_function(setitem_function(), Arguments::of(this, key, value));
+    if (!symbolic::is(value)) tracer.realize(value);
+    auto* tensor = cast<TensorValue>(value);
+    // What is written through a part makes the whole require a gradient, which only `[]` itself tells.
+    if (tensor != nullptr && tensor->meta->requires_grad && !meta->requires_grad) symbolic::realize_all(tracer, key);
+    auto [part, rest] = symbolic::select(tracer, this, key);
+    if (rest == nullptr) rest = tracer.constant(Py_Ellipsis);
+    tracer.emit_function(setitem_function(), Arguments::of(part, rest, value));
 }
 
 std::ptrdiff_t TensorValue::length(Tracer& tracer) {
@@ -111,6 +138,9 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
         rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
+    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`, and where gradients are recorded it
+    // refuses to write to one of those views.
+    for (Value* row : rows) static_cast<TensorValue*>(row)->is_row = true;
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
 

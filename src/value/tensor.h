@@ -13,12 +13,16 @@ struct TensorValue final : Value {
     graph::Node* node = nullptr;  // null for an input that was not used yet
     const torch_room::TensorMeta* meta = nullptr;
     PyObject* outside = nullptr;  // the real tensor, if it is an input
+    TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
+    bool is_one_of_several_views = false;  // of `unbind`, `split`, ...
+    bool is_row = false;                   // of iterating over a tensor
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;
     PyObject* object() const override { return outside; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     void set_item(Tracer& tracer, Value* key, Value* value) override;

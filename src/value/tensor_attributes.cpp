@@ -167,12 +167,13 @@ Value* dimensions_of(Tracer& tracer, const TensorMeta& meta) {
     return tracer.integer(static_cast<std::int64_t>(meta.sizes.size()));
 }
 
-Value* offset_of(Tracer& tracer, const TensorMeta& meta) {
-    return tracer.integer(meta.storage_offset.value());
-}
-
 Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
     return tracer.integer(meta.device.index);
+}
+
+/// Asked as an operation: where a part of a tensor begins may depend on ints that change between calls.
+Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
+    return tracer.emit_method(interned("storage_offset"), arguments);
 }
 
 /// A question about a dtype, asked of the dtype itself.
@@ -247,7 +248,7 @@ void register_tensor_methods(Handlers& handlers) {
     add("is_complex", answer<is_complex>);
     add("is_signed", answer<is_signed>);
     add("element_size", answer<element_size_of>);
-    add("storage_offset", answer<offset_of>);
+    add("storage_offset", method_storage_offset);
     add("get_device", answer<device_index_of>);
     handlers.add("torch", "is_floating_point", answer<is_floating>);
     handlers.add("torch", "is_complex", answer<is_complex>);

@@ -8,7 +8,9 @@
 #include <unordered_map>
 
 #include "base/arena.h"
+#include "effect/plan.h"
 #include "guard/guard.h"
+#include "source/dynamic.h"
 #include "torch/global_state.h"
 #include "value/break.h"
 #include "value/task.h"
@@ -16,6 +18,7 @@
 
 namespace stator {
 
+struct ConstantValue;
 struct ExceptionValue;
 struct FunctionValue;
 struct GeneratorValue;
@@ -24,6 +27,13 @@ struct TensorValue;
 /// A Python exception on its way through the traced program.
 struct Raised {
     Value* exception;
+};
+
+/// A change of something that came from outside, as the plan will make it on the real object once the graph has run.
+struct Effect {
+    PlanOp op;                   // SetAttribute, SetItem, Append, Add, SetCell; or Call, whose result is dropped
+    std::vector<Value*> from;    // what is changed comes first; null where something is deleted
+    PyObject* object = nullptr;  // the name of an attribute, or what is called
 };
 
 class Tracer {
@@ -67,7 +77,8 @@ class Tracer {
     virtual Outcome push_call(FunctionValue* function, const Arguments& arguments) = 0;
     /// Goes on with a generator: its frame is pushed and delivers what it yields, or `exhausted()` when it returns.
     virtual Outcome push_generator(GeneratorValue* generator, Value* sent) = 0;
-    /// Raises an exception in a generator, where it waits; delivers what it yields or `exhausted()`, as `push_generator`.
+    /// Raises an exception in a generator, where it waits; delivers what it yields or `exhausted()`, as
+    /// `push_generator`.
     virtual Outcome throw_into_generator(GeneratorValue* generator, Value* exception) = 0;
     /// Runs a task, at once if nothing in it has to wait.
     virtual Outcome start(Task task) = 0;
@@ -93,21 +104,45 @@ class Tracer {
     virtual Arena& graph_arena() = 0;
     /// The placeholder of a tensor from outside.
     virtual graph::Node* input(TensorValue* tensor) = 0;
+    /// Whether the operation under construction gives the same kind of result for any int.
+    bool takes_any_integer() const { return takes_any_integer_; }
+    /// An int that changes between calls (see symbolic.h), as an argument of such an operation.
+    virtual graph::Argument integer_argument(ConstantValue* value) = 0;
+    /// `torch.select`, by an int within bounds that may change between calls.
+    virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
     /// Called for each tensor that becomes an argument of the node under construction, in order.
     void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
     /// The modes of PyTorch as the program has set them so far.
     virtual torch_room::Modes modes() const = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
-    /// Contexts that were entered and not left yet, by the manager: what leaving it has to know.
-    void push_context(Value* manager, Value* entered) { contexts_.emplace_back(manager, entered); }
-    Value* pop_context(Value* manager);
+    /// A context of PyTorch that the graph enters and leaves.
+    struct EnteredContext {
+        Value* manager;
+        PyObject* enter;  // enters it for real: `enter(manager)`, should the program go on inside of it
+        PyObject* leave;  // what leaves it in the graph, given what entering it gave
+        graph::Node* token;
+        torch_room::Modes before;
+    };
+    void push_context(const EnteredContext& context);
+    /// Leaves a context that was entered in the trace.
+    void pop_context(Value* manager);
 
     // --- guards and effects --------------------------------------------------------------------------------------
 
     virtual void guard(Guard guard) = 0;
-    /// Called before a mutable value changes. Breaks, for now, if the value came from outside.
+    /// Called when a value from outside changes, with what the plan has to do for it. The value models the change by
+    /// itself. Breaks if replaying it would run the program's code.
+    virtual void record(Effect effect) = 0;
+    /// Called before a change that can't be replayed: breaks if the value came from outside.
     virtual void will_mutate(Value* value) = 0;
+    /// Whether anything from outside has changed so far: until then, what is outside is what it was.
+    bool has_recorded() const { return !effects_.empty(); }
+    /// The value of an outside object with an identity, if there is one already.
+    Value* known(Borrowed<> object) const {
+        auto found = by_identity_.find(object.get());
+        return found == by_identity_.end() ? nullptr : found->second;
+    }
     /// Registers how to take back a change of the model, should the instruction that makes it not succeed.
     template <class Undo>
     void on_undo(Undo undo) {
@@ -137,10 +172,15 @@ class Tracer {
     void realize_now(Value* value);
 
     std::vector<TensorValue*> tensor_arguments_;
-    std::vector<std::pair<Value*, Value*>> contexts_;
+    bool takes_any_integer_ = false;
+    /// Ints at these places are variables; null if there are none.
+    const DynamicSources* dynamic_ = nullptr;
+    std::vector<EnteredContext> contexts_;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;
+    /// In the order in which the program did them.
+    std::vector<Effect> effects_;
     /// Outside objects with an identity of their own, by address.
     std::unordered_map<PyObject*, Value*> by_identity_;
     Value* none_ = nullptr;

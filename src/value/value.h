@@ -18,6 +18,7 @@ namespace stator {
 
 class Tracer;
 class PlanBuilder;
+struct Effect;
 struct Value;
 
 enum class Kind : std::uint8_t {

@@ -7,6 +7,7 @@
 #include "value/builtin.h"
 #include "value/class.h"
 #include "value/constant.h"
+#include "value/deque.h"
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
@@ -15,6 +16,7 @@
 #include "value/sequence.h"
 #include "value/set.h"
 #include "value/slice.h"
+#include "value/symbolic.h"
 #include "value/tensor.h"
 #include "value/tracer.h"
 
@@ -70,7 +72,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         return function;
     }
     if (PyType_Check(object)) return tracer.make<ClassValue>(reinterpret_cast<PyTypeObject*>(object));
-    if (type == &PyMethod_Type) {
+    if (type == &PyMethod_Type || cpython::c_method_descriptor(object) != nullptr) {
         auto* method = tracer.make<MethodValue>(nullptr, nullptr);
         method->outside = object;
         return method;
@@ -89,6 +91,11 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         auto* set = tracer.make<SetValue>(type);
         set->outside = object;
         return set;
+    }
+    if (cpython::is_deque(object)) {
+        auto* deque = tracer.make<DequeValue>(type);
+        deque->outside = object;
+        return deque;
     }
     if (type == &PyCell_Type) {
         auto* cell = tracer.make<CellValue>();
@@ -135,6 +142,8 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
     value->realized = false;
     source->value = value;
     on_undo([source] { source->value = nullptr; });
+    if (dynamic_ != nullptr && PyLong_CheckExact(object.get()) && dynamic_->contains(*source))
+        symbolic::make_variable(*this, static_cast<ConstantValue*>(value));
     if (has_identity(value)) {
         by_identity_.emplace(object.get(), value);
         on_undo([this, key = object.get()] { by_identity_.erase(key); });
@@ -154,7 +163,8 @@ Value* Tracer::constant(Borrowed<> object) {
         arena_.keep(Ref<>::share(object.get()));
         return make<ConstantValue>(object.get());
     }
-    if (PyTuple_CheckExact(object.get()) || PyFrozenSet_CheckExact(object.get())) return fresh(Ref<>::share(object.get()));
+    if (PyTuple_CheckExact(object.get()) || PyFrozenSet_CheckExact(object.get()))
+        return fresh(Ref<>::share(object.get()));
     Value* value = outside(provenance_.pinned(object), object);
     realize(value);
     return value;
@@ -221,12 +231,20 @@ Value* Tracer::string(std::string_view text) {
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
 }
 
-Value* Tracer::pop_context(Value* manager) {
+void Tracer::push_context(const EnteredContext& context) {
+    on_undo([this, before = contexts_] { contexts_ = before; });
+    contexts_.push_back(context);
+}
+
+void Tracer::pop_context(Value* manager) {
     for (std::size_t i = contexts_.size(); i-- > 0;) {
-        if (contexts_[i].first != manager) continue;
-        Value* entered = contexts_[i].second;
+        if (contexts_[i].manager != manager) continue;
+        EnteredContext context = contexts_[i];
+        on_undo([this, before = contexts_] { contexts_ = before; });
         contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
-        return entered;
+        emit_effect(context.leave, Arguments::of(make<NodeValue>(context.token)));
+        set_modes(context.before);
+        return;
     }
     break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");
 }

@@ -440,6 +440,76 @@ def test_running_leaks_nothing() -> None:
     assert after[2] - before[2] < 50
 
 
+# --- effects: changes of objects that were there before ---------------------------------------------------------------
+
+
+class Intercepted:
+    """Effects go past the class: what it would have done was traced."""
+
+    shared = 1
+
+    @property
+    def a(self) -> int:
+        raise AssertionError("property")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AssertionError("__setattr__")
+
+    def __delattr__(self, name: str) -> None:
+        raise AssertionError("__delattr__")
+
+
+class RefusingDeque(collections.deque):
+    def append(self, item: object) -> None:
+        raise AssertionError("append")
+
+
+def test_methods_are_called_for_their_effect() -> None:
+    build = Builder()
+    numbers, queue, order, seen = (build.fetch(i) for i in range(4))
+    build.add("Call", numbers, build.constant(0), build.constant("new"), object=list.insert)
+    build.add("SetItem", numbers, build.constant(1), -1)
+    build.add("Call", queue, build.constant("q"), object=collections.deque.append)
+    build.add("Call", order, build.constant("a"), build.constant(True), object=collections.OrderedDict.move_to_end)
+    build.add("Call", seen, build.constant(1), object=set.discard)
+    plan = build.returning(numbers)
+    a, q, d, s = [1, 2], RefusingDeque([0], maxlen=1), collections.OrderedDict(a=1, b=2), {1, 2}
+    assert plan.run((), (a, q, d, s)) is a
+    assert (a, list(q), list(d), s) == (["new", 2], ["q"], ["b", "a"], {2})
+    assert plan.print().count("call ") == 4
+
+
+def test_effects_are_in_order_and_share_what_they_store() -> None:
+    build = Builder()
+    first, second = build.fetch(0), build.fetch(1)
+    made = build.add("List")
+    build.add("Append", first, made)
+    build.add("SetItem", second, build.constant("k"), made)
+    build.add("Append", made, first)
+    build.add("SetItem", second, build.constant("gone"), -1)
+    plan = build.returning(made)
+    a: list = []
+    d = {"gone": 1}
+    result = plan.run((), (a, d))
+    assert a[0] is result and d == {"k": result} and result[0] is a
+
+
+def test_attributes_are_set_past_the_class() -> None:
+    build = Builder()
+    thing = build.fetch(0)
+    build.add("SetAttribute", thing, build.constant(5), object="a")
+    build.add("SetAttribute", thing, build.constant(6), object="b")
+    build.add("SetAttribute", thing, -1, object="b")
+    build.add("SetAttribute", build.constant(Intercepted), build.constant(7), object="shared")
+    plan = build.returning(thing)
+    one = Intercepted()
+    try:
+        assert plan.run((), (one,)) is one
+        assert vars(one) == {"a": 5} and Intercepted.shared == 7
+    finally:
+        Intercepted.shared = 1
+
+
 def test_what_a_plan_keeps() -> None:
     build = Builder()
     kept = Slotted()
@@ -462,3 +532,90 @@ def test_returning_outputs_takes_nanoseconds() -> None:
     print(f"one output {one:.0f} ns, a tuple of three {three:.0f} ns")
     assert one < 1000
     assert three < 2000
+
+
+def offset_of_first_yield(function: Any) -> int:
+    import dis
+
+    return next(each.offset for each in dis.get_instructions(function) if each.opname == "YIELD_VALUE")
+
+
+def test_generators_wait_where_they_are_told() -> None:
+    def function(own, first, *, second=None):
+        yield own
+        yield first, second, own
+
+    build = Builder()
+    generator = build.add("Generator", build.constant(function))
+    one, two = build.constant(1), build.constant(2)
+    where = offset_of_first_yield(function)
+    build.plan.add("FillGenerator", [generator, -1, generator, one, two], NotImplemented, -1, where)
+    fresh = build.add("Generator", build.constant(function))
+    build.plan.add("FillGenerator", [fresh, -1, one, -1, two], NotImplemented, -1, -1)
+    ended = build.add("Generator", build.constant(function))
+    build.add("EndGenerator", ended)
+    plan = build.returning(build.add("Tuple", generator, fresh, ended))
+    text = plan.print().splitlines()
+    assert text[1] == "r1 = generator of r0"
+    assert text[4] == f"r1 holds (r1, r2, r3) and waits at {where}"
+    assert text[6] == "r4 holds (r2, nothing, r3) and did not start"
+    assert text[8] == "r5 has ended"
+    waiting, fresh, ended = plan.run((), ())
+    assert next(waiting) == (1, 2, waiting)
+    assert list(waiting) == []
+    assert next(fresh) == 1
+    with pytest.raises(UnboundLocalError):
+        next(fresh)
+    assert ended.gi_frame is None and list(ended) == []
+
+
+def test_a_generator_that_handles_an_exception() -> None:
+    def function():
+        yield
+        raise  # noqa: PLE0704
+
+    build = Builder()
+    error = ValueError("handled")
+    generator = build.add("Generator", build.constant(function))
+    where = offset_of_first_yield(function)
+    build.plan.add("FillGenerator", [generator, build.constant(error)], NotImplemented, -1, where)
+    plan = build.returning(generator)
+    assert plan.print().splitlines()[3] == f"r1 holds () and waits at {where} handling r2"
+    with pytest.raises(ValueError, match="handled") as raised:
+        next(plan.run((), ()))
+    assert raised.value is error
+
+
+def test_tracebacks() -> None:
+    code = test_tracebacks.__code__
+    build = Builder()
+    namespace = build.constant(globals())
+    outer = build.plan.add("EnteredFrame", [namespace], code, -1, 4)
+    inner = build.plan.add("Frame", [namespace], offset_of_first_yield.__code__, -1, 2)
+    below = build.plan.add("Traceback", [inner, -1], NotImplemented, -1, 2)
+    trace = build.plan.add("Traceback", [outer, below], NotImplemented, -1, 4)
+    plan = build.returning(trace)
+    assert plan.print().splitlines()[1:] == [
+        "r1 = the frame of test_tracebacks at 4",
+        "r2 = frame of offset_of_first_yield at 2",
+        "r3 = traceback of r2 at 2",
+        "r4 = traceback of r1 at 4, then r3",
+        "return r4",
+    ]
+    made = plan.run((), ())
+    assert made.tb_frame.f_code is code and made.tb_lasti == 4
+    assert made.tb_lineno == made.tb_frame.f_lineno
+    assert made.tb_next.tb_frame.f_code is offset_of_first_yield.__code__
+    assert made.tb_next.tb_frame.f_globals is globals()
+    assert made.tb_next.tb_next is None
+
+
+def test_calls_with_keywords() -> None:
+    build = Builder()
+    named = build.add("Dict", build.constant("strict"), build.constant(True))
+    plan = build.returning(build.add("CallNamed", build.constant("ab"), build.constant("c"), named, object=zip))
+    assert plan.print().splitlines()[-2] == "r5 = call zip(r3, r4, r2) with keywords in the last"
+    pairs = plan.run((), ())
+    assert next(pairs) == ("a", "c")
+    with pytest.raises(ValueError, match="shorter"):
+        next(pairs)

@@ -1,6 +1,7 @@
 """Versions of dictionaries and types, and the parts of objects."""
 
 import sys
+from collections import deque
 
 import pytest
 from frames_extension import extension
@@ -270,3 +271,17 @@ def test_parts() -> None:
     assert parts(property(len, None, hash)) == (len, None, hash)
     plain = Plain()
     assert parts(super(Plain, plain)) == (Plain, plain, Plain)
+
+
+def test_items_of_deques() -> None:
+    class Derived(deque):
+        pass
+
+    for made in (deque(), deque(range(3)), deque(range(64)), Derived(range(200)), deque(range(500), 130)):
+        assert extension._frames_parts(made) == tuple(made)
+        for turn in range(150):
+            made.appendleft(turn)
+            if turn % 3 == 0:
+                made.pop()
+            made.rotate(7)
+            assert extension._frames_parts(made) == tuple(made)

@@ -163,7 +163,7 @@ def test_function_is_known_by_code_and_globals() -> None:
     assert "with other code than before" in program.explain(second)
 
 
-@pytest.mark.parametrize("kind", [tuple, list, set, frozenset, torch.Size])
+@pytest.mark.parametrize("kind", [tuple, list, collections.deque, set, frozenset, torch.Size])
 def test_length(kind: Any) -> None:
     program = of_slot(kind([1, 2]), lambda x: x.guard("Length", number=2))
     assert program.check(kind([3, 4]))

@@ -50,6 +50,7 @@ def module() -> types.ModuleType:
 WAYS = [
     ("item of tuple", lambda: (1, 2), lambda x: x.item(1), "L['x'][1]"),
     ("item of list", lambda: [1, 2], lambda x: x.item(1), "L['x'][1]"),
+    ("item of deque", lambda: collections.deque([1, 2]), lambda x: x.item(1), "L['x'][1]"),
     ("key", lambda: {"a": 1}, lambda x: x.key("a"), "L['x']['a']"),
     ("number key", lambda: {7: 1}, lambda x: x.key(7), "L['x'][7]"),
     ("class key", lambda: {int: 1}, lambda x: x.key(int), "L['x'][int]"),

@@ -6,7 +6,7 @@ from corpus import Corpus
 from harness import T
 
 corpus = Corpus()
-core, later_effects = corpus.core, corpus.later_effects
+core, effects, later_effects = corpus.core, corpus.effects, corpus.later_effects
 
 
 class Plain:
@@ -285,7 +285,7 @@ def reads_a_file(x):
         return x + len(file.readline())
 
 
-@later_effects(thing=lambda: with_attributes(Plain(), spare=1), calls=1)
+@effects(thing=lambda: with_attributes(Plain(), spare=1), calls=1)
 def setattr_on_argument(x, thing):
     setattr(thing, "value", x + 1)
     delattr(thing, "spare")

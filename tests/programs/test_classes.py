@@ -8,7 +8,7 @@ from corpus import Corpus
 from harness import T
 
 corpus = Corpus()
-core, later_effects = corpus.core, corpus.later_effects
+core, effects, later_effects = corpus.core, corpus.effects, corpus.later_effects
 
 
 class Config:
@@ -559,7 +559,7 @@ def global_object(x):
 # Changing objects from outside.
 
 
-@later_effects(config=lambda: Config(3), calls=3)
+@effects(config=lambda: Config(3), calls=3)
 def outside_attribute_set(x, config):
     config.size = 8
     config.weight = x + 1
@@ -567,54 +567,54 @@ def outside_attribute_set(x, config):
     return config.weight * config.size
 
 
-@later_effects(config=lambda: Config(3), calls=3)
+@effects(config=lambda: Config(3), calls=3)
 def outside_counter(x, config):
     config.size += 1
     return x * config.size
 
 
-@later_effects(config=lambda: Config(3, shifted=1), calls=2)
+@effects(config=lambda: Config(3, shifted=1), calls=2)
 def outside_property_set(x, config):
     config.shifted = 4
     return x + config.shifted
 
 
-@later_effects(config=lambda: Config(3))
+@effects(config=lambda: Config(3))
 def outside_cached_property(x, config):
     return x + config.lazily
 
 
-@later_effects(config=lambda: Config(3), calls=1)
+@effects(config=lambda: Config(3), calls=1)
 def outside_attribute_deleted(x, config):
     del config.inner
     return x + hasattr(config, "inner")
 
 
-@later_effects(slotted=lambda: Slotted(1))
+@effects(slotted=lambda: Slotted(1))
 def outside_slot_set(x, slotted):
     slotted.a = x + 1
     return slotted.a * slotted.c
 
 
-@later_effects(thing=lambda: Intercepting())
+@effects(thing=lambda: Intercepting())
 def outside_setattr_intercepted(x, thing):
     thing.a = x + 1
     return thing.a, len(thing.log)
 
 
-@later_effects(vector=lambda: Vector(1, 2))
+@effects(vector=lambda: Vector(1, 2))
 def outside_setitem(x, vector):
     vector[0] = x + 1
     vector += 3
     return vector, x * 2
 
 
-@later_effects(numbers=lambda: CountUp(6))
+@effects(numbers=lambda: CountUp(6))
 def outside_iterator_consumed(x, numbers):
     return x + next(numbers), next(numbers)
 
 
-@later_effects
+@effects
 def class_attribute_set(x):
     Config.temporary = 5
     try:

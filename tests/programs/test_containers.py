@@ -9,7 +9,7 @@ import torch
 from corpus import Corpus
 
 corpus = Corpus()
-core, later_effects = corpus.core, corpus.later_effects
+core, effects, later_effects = corpus.core, corpus.effects, corpus.later_effects
 
 Pair = collections.namedtuple("Pair", ["first", "second"], defaults=[7])
 
@@ -396,7 +396,7 @@ def outside_defaultdict(table):
     return table["k"][0] + 1, "z" in table, table.get("z")
 
 
-@later_effects(line=lambda: collections.deque([torch.ones(2), 3]))  # not modelled
+@effects(line=lambda: collections.deque([torch.ones(2), 3]))
 def outside_deque(line):
     return line[0] * line[1], len(line), list(line)[1]
 
@@ -432,7 +432,7 @@ def copy_of_outside_is_changed(given):
 # Mutation of what came from outside.
 
 
-@later_effects(calls=1)
+@effects(calls=1)
 def outside_list_grows(x, numbers):
     numbers.append(4)
     numbers[0] = x + 1
@@ -441,14 +441,14 @@ def outside_list_grows(x, numbers):
     return numbers, x * 2
 
 
-@later_effects(calls=1)
+@effects(calls=1)
 def outside_list_sorted(x, numbers):
     numbers.sort()
     numbers.reverse()
     return x + numbers[0], numbers.pop()
 
 
-@later_effects(calls=1)
+@effects(calls=1)
 def outside_dict_changes(x, table):
     table["c"] = x + 1
     table.pop("a")
@@ -457,26 +457,26 @@ def outside_dict_changes(x, table):
     return x * 2
 
 
-@later_effects(found=lambda: {1, 2}, calls=1)
+@effects(found=lambda: {1, 2}, calls=1)
 def outside_set_changes(x, found):
     found.add(3)
     found.discard(1)
     return x + len(found)
 
 
-@later_effects(line=lambda: collections.deque([1, 2]), calls=1)
+@effects(line=lambda: collections.deque([1, 2]), calls=1)
 def outside_deque_changes(x, line):
     line.append(x + 1)
     return line.popleft(), x + 2
 
 
-@later_effects(table=lambda: collections.defaultdict(list), calls=1)
+@effects(table=lambda: collections.defaultdict(list), calls=1)
 def outside_defaultdict_fills(x, table):
     table["new"].append(x + 1)
     return x * 2
 
 
-@later_effects(record=lambda: Record(1), calls=3, fresh=False)
+@effects(record=lambda: Record(1), calls=3, fresh=False)
 def outside_record_counts(x, record):
     record.a += 1
     record.items.append(x + record.a)
@@ -503,7 +503,7 @@ def cyclic_structure(x):
     return loop
 
 
-@later_effects(data=lambda: {"layers": [{"w": 1}]}, calls=1)
+@effects(data=lambda: {"layers": [{"w": 1}]}, calls=1)
 def nested_outside_changes(x, data):
     data["layers"][0]["w"] = x + 1
     data["layers"].append(None)

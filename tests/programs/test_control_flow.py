@@ -5,7 +5,7 @@ from corpus import Corpus
 from harness import T
 
 corpus = Corpus()
-core, later_effects = corpus.core, corpus.later_effects
+core, effects, later_effects = corpus.core, corpus.effects, corpus.later_effects
 
 FACTOR = 2.5
 SETTINGS = {"scale": 3, "names": ["a", "b"]}
@@ -1229,7 +1229,7 @@ def break_in_comprehension(x):
 COUNTER = 0
 
 
-@later_effects
+@effects
 def writes_global(x):
     global COUNTER
     COUNTER = 5

@@ -1,0 +1,71 @@
+#include "cpython/generators.h"
+
+#include <vector>
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "cpython/code_object.h"
+#include "cpython/frame.h"
+#include "cpython/frame_layout.h"
+#include "cpython/hook.h"
+#include "cpython/objects.h"
+
+namespace stator::cpython {
+
+namespace {
+
+PyGenObject* as_generator(PyObject* object) {
+    STATOR_CHECK(PyGen_CheckExact(object), "not a generator");
+    return reinterpret_cast<PyGenObject*>(object);
+}
+
+Frame* frame_in(PyGenObject* generator) {
+    return reinterpret_cast<Frame*>(generator->gi_iframe);
+}
+
+/// As if the YIELD_VALUE at `offset` had just been executed.
+void wait_behind(PyGenObject* generator, Offset offset) {
+    Frame* frame = frame_in(generator);
+    _Py_CODEUNIT* yield = layout::first_unit(frame) + offset.unit();
+#if PY_VERSION_HEX >= 0x030D0000
+    layout::set_next(frame, yield + 1);
+    // The operand says whether the yield is part of a `yield from`, and that is part of the state.
+    int is_delegating = code_units(code_of(frame))[offset.unit()].arg;
+    generator->gi_frame_state = static_cast<std::int8_t>(FRAME_SUSPENDED + is_delegating);
+#else
+    layout::set_executing(frame, yield);
+    generator->gi_frame_state = FRAME_SUSPENDED;
+#endif
+}
+
+}  // namespace
+
+Ref<> make_generator(PyFunctionObject* function) {
+    STATOR_CHECK((code_of(function)->co_flags & CO_GENERATOR) != 0, "not the function of a generator");
+    Ref<> generator = checked(call_with_placeholders(function));
+    as_generator(generator.get());
+    return generator;
+}
+
+void fill_generator(PyObject* object, const GeneratorState& state) {
+    PyGenObject* generator = as_generator(object);
+    STATOR_CHECK(generator->gi_frame_state == FRAME_CREATED, "only a generator that did not start can be filled");
+    Frame* frame = frame_in(generator);
+    STATOR_CHECK(static_cast<int>(state.slots.size()) == slot_count(frame), "a generator has other variables");
+    for (std::size_t i = 0; i < state.slots.size(); ++i)
+        set_slot(frame, static_cast<int>(i), Ref<>::share(state.slots[i]));
+    if (!state.yielded.is_valid()) return;
+    std::vector<PyObject*> values;
+    for (PyObject* value : state.stack) values.push_back(Py_XNewRef(value));
+    set_stack(frame, values);
+    generator->gi_exc_state.exc_value = Py_XNewRef(state.handled.get());
+    wait_behind(generator, state.yielded);
+}
+
+void finish_generator(PyObject* object) {
+    STATOR_CHECK(as_generator(object)->gi_frame_state == FRAME_CREATED, "a generator is under way");
+    // Closing one that did not start runs nothing of it.
+    checked(PyObject_CallMethod(object, "close", nullptr));
+}
+
+}  // namespace stator::cpython

@@ -1,0 +1,20 @@
+/// What guards say of one int: the least and the most that it can be.
+#pragma once
+
+#include <limits>
+#include <span>
+
+#include "guard/guard.h"
+
+namespace stator {
+
+struct Range {
+    std::int64_t least = std::numeric_limits<std::int64_t>::min();
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Of an int that is guarded to fit into 64 bits. Only comparisons with constants are understood, of the int itself or
+/// of it plus a constant: the range is never too narrow.
+Range range_of(const Source* source, std::span<const Guard> guards);
+
+}  // namespace stator

@@ -1,0 +1,309 @@
+#include "run/frame_run.h"
+
+#include <optional>
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/hook.h"
+#include "cpython/tracing.h"
+#include "run/report.h"
+#include "value/function.h"
+
+namespace stator {
+
+using bytecode::Index;
+using bytecode::Instruction;
+
+FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, Index at, bool is_main)
+    : cache_(cache),
+      thread_(thread),
+      frame_(frame),
+      code_(bytecode::decode(cpython::code_of(frame))),
+      at_(at),
+      is_main_(is_main),
+      is_untouched_(at.value == 0) {}
+
+PyObject* FrameRun::go_on() {
+    while (true) {
+        std::shared_ptr<Entry> entry;
+        try {
+            entry = cache_.find_or_capture(frame_, at_, is_main_ && at_.value == 0);
+        } catch (const PythonError&) {
+            return raise_here();
+        }
+        if (entry == nullptr || !entry->is_captured || is_idle(entry)) return leave();
+        PyObject* answer = nullptr;
+        if (run_entry(std::move(entry), &answer)) return answer;
+    }
+}
+
+bool FrameRun::is_idle(const std::shared_ptr<Entry>& entry) {
+    constexpr std::size_t kPatience = 100;
+    if (entry->has_graph()) {
+        idle_ = 0;
+        return false;
+    }
+    if (idle_++ == 0) first_idle_ = entry;
+    if (idle_ <= kPatience) return false;
+    first_idle_->is_captured = false;
+    return true;
+}
+
+PyObject* FrameRun::raise_here() {
+    Index blamed = is_untouched_ ? code_.body() : at_;
+    return cpython::run_raising(thread_, frame_, code_[blamed].offset);
+}
+
+PyObject* FrameRun::leave() {
+    if (is_untouched_) return cpython::run_untouched(thread_, frame_);
+    cpython::resume_at(frame_, code_[at_].start);
+    return cpython::run(thread_, frame_);
+}
+
+bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
+    Exit exit{entry, {}};
+    Ref<> value;
+    bool graph_failed = false;
+    try {
+        value = stator::run_entry(*entry, thread_, frame_, &exit.registers, &graph_failed);
+    } catch (const PythonError&) {
+        // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
+        if (graph_failed && PyErr_ExceptionMatches(PyExc_Exception)) {
+            PyErr_Clear();
+            *answer = leave();
+        } else {
+            *answer = raise_here();
+        }
+        return true;
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame_), error.what());
+        *answer = leave();
+        return true;
+    }
+    if (value) {
+        *answer = cpython::return_at_once(thread_, frame_, std::move(value));
+        return true;
+    }
+    return take(finish_exit(exit, 0), answer);
+}
+
+PyObject* FrameRun::go_on(Exit& exit, std::size_t depth) {
+    PyObject* answer = nullptr;
+    if (take(finish_exit(exit, depth), &answer)) return answer;
+    return go_on();
+}
+
+void FrameRun::fill(Exit& exit, const PlanFrame& state) {
+    is_untouched_ = false;
+    for (const PlanFrame::Slot& slot : state.slots) cpython::set_slot(frame_, slot.slot, exit.at(slot.from));
+    std::vector<PyObject*> values;
+    values.reserve(state.stack.size());
+    for (std::int32_t from : state.stack) values.push_back(exit.at(from).release());
+    cpython::set_stack(frame_, values);
+    at_ = {state.instruction};
+    if (std::int32_t handled = state.handled_exception; handled != PlanFrame::kUnchanged)
+        PyErr_SetHandledException(handled < 0 ? Py_None : exit.at(handled).get());
+}
+
+Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
+    fill(exit, exit.frames()[depth]);
+    if (depth + 1 < exit.frames().size()) {
+        try {
+            return complete(frame_, code_, at_, run_frame_above(exit, depth + 1));
+        } catch (const PythonError&) {
+            return {Stepped::Kind::Raised, at_};
+        }
+    }
+    // What the frames don't hold has to go before the program goes on, as it would have.
+    bool runs_callbacks = exit.frames()[depth].runs_callbacks;
+    exit.registers.clear();
+    exit.entry = nullptr;
+    return step_for_real(runs_callbacks);
+}
+
+namespace {
+
+/// The frame is the thread's current one, and counts as one that the interpreter executes.
+class Executing {
+  public:
+    Executing(PyThreadState* thread, cpython::Frame* frame, cpython::Offset offset)
+        : thread_(thread), link_(thread, frame, offset) {
+        if (cpython::recursion_remaining(thread) <= 0) {
+            PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+            throw PythonError();
+        }
+        --cpython::recursion_remaining(thread);
+    }
+    ~Executing() { ++cpython::recursion_remaining(thread_); }
+    Executing(const Executing&) = delete;
+    Executing& operator=(const Executing&) = delete;
+
+  private:
+    PyThreadState* thread_;
+    cpython::LinkedFrame link_;
+};
+
+}  // namespace
+
+namespace {
+
+/// Whether the iterator may run functions of the program: `map`, `zip` over something that does, ...
+bool may_run_callbacks(PyObject* iterator) {
+    PyTypeObject* type = Py_TYPE(iterator);
+    for (PyTypeObject* plain : {&PyListIter_Type, &PyTupleIter_Type, &PyRangeIter_Type, &PyLongRangeIter_Type,
+                                &PyDictIterKey_Type, &PyDictIterItem_Type, &PyDictIterValue_Type, &PySetIter_Type,
+                                &PyUnicodeIter_Type, &PyListRevIter_Type, &PyGen_Type})
+        if (type == plain) return false;
+    return true;
+}
+
+}  // namespace
+
+Stepped FrameRun::step_for_real(bool runs_callbacks) {
+    if (PyErr_CheckSignals() < 0) return {Stepped::Kind::Raised, at_};
+    try {
+        Executing executing(thread_, frame_, code_[at_].offset);
+        if (code_[at_].op == bytecode::Op::ForIter)
+            runs_callbacks = may_run_callbacks(cpython::stack(frame_).back());
+        std::optional<cpython::HookCallbacks> hooked;
+        if (runs_callbacks) hooked.emplace(thread_, handle_callback, &cache_);
+        return step(frame_, code_, at_, send, this);
+    } catch (const PythonError&) {
+        return {Stepped::Kind::Raised, at_};
+    }
+}
+
+// --- frames above
+
+namespace {
+
+struct Primed {
+    EntryCache* cache;
+    Exit* exit;
+    std::size_t depth;
+};
+
+Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
+    switch (continuation.kind) {
+        case PlanContinuation::Kind::Forward:
+        case PlanContinuation::Kind::Next:
+        case PlanContinuation::Kind::Send:
+            return result;
+        case PlanContinuation::Kind::Drop:
+            return Ref<>::share(Py_None);
+        case PlanContinuation::Kind::Initialise:
+            if (result.get() != Py_None) {
+                PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'",
+                             Py_TYPE(result.get())->tp_name);
+                throw PythonError();
+            }
+            return given;
+    }
+    return result;
+}
+
+}  // namespace
+
+PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    auto* primed = static_cast<Primed*>(context);
+    try {
+        return FrameRun(*primed->cache, thread, frame, {0}).go_on(*primed->exit, primed->depth);
+    } catch (const std::exception& error) {
+        Py_FatalError(error.what());
+    }
+}
+
+Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
+    const PlanFrame& state = exit.frames()[depth];
+    const std::vector<PlanContinuation> continuations = state.continuations;
+    std::vector<Ref<>> given;
+    for (const PlanContinuation& continuation : continuations) given.push_back(exit.at(continuation.from));
+    Primed primed{&cache_, &exit, depth};
+    Result result;
+    {
+        Executing executing(thread_, frame_, code_[at_].offset);
+        if (state.generator >= 0) {
+            Ref<> generator = exit.at(state.generator);
+            PyObject* value = nullptr;
+            PySendResult how = cpython::send_with_hook(generator.get(), Py_None, /*is_primed=*/true, handle_primed, &primed, &value);
+            result = {Ref<>::steal(value), how == PYGEN_RETURN};
+        } else {
+            Ref<> function = exit.at(state.function);
+            auto* real = reinterpret_cast<PyFunctionObject*>(function.get());
+            result.value = Ref<>::steal(cpython::call_primed(real, handle_primed, &primed));
+        }
+    }
+    if (!result.value) {
+        bool ends_iteration = !continuations.empty() && continuations.front().kind == PlanContinuation::Kind::Next;
+        if (!ends_iteration || !PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
+        PyErr_Clear();
+        return {};
+    }
+    for (std::size_t i = 0; i < continuations.size(); ++i)
+        result.value = apply(continuations[i], std::move(given[i]), std::move(result.value));
+    return result;
+}
+
+// --- generators
+
+PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    auto* cache = static_cast<EntryCache*>(context);
+    // What is handled around a generator is not part of its state.
+    Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
+    if (handled && handled.get() != Py_None) return cpython::run(thread, frame);
+    try {
+        const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
+        return FrameRun(*cache, thread, frame, code.index_at(cpython::next_offset(frame))).go_on();
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return cpython::run(thread, frame);
+    }
+}
+
+PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    if (is_disabled(reinterpret_cast<PyObject*>(cpython::function_of(frame)))) return cpython::run(thread, frame);
+    if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
+    return static_cast<EntryCache*>(context)->run(thread, frame, /*is_main=*/false);
+}
+
+PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {
+    auto* self = static_cast<FrameRun*>(context);
+    return cpython::send_with_hook(generator, value, /*is_primed=*/false, handle_generator, &self->cache_, result);
+}
+
+// --- the end of an instruction
+
+bool FrameRun::take(const Stepped& stepped, PyObject** answer) {
+    switch (stepped.kind) {
+        case Stepped::Kind::Next:
+            at_ = stepped.next;
+            // A debugger may have come: it wants to see every line from here on.
+            if (cpython::is_being_traced(thread_)) {
+                *answer = leave();
+                return true;
+            }
+            return false;
+        case Stepped::Kind::Leave:
+            *answer = leave();
+            return true;
+        case Stepped::Kind::Raised:
+            break;
+    }
+    const Instruction& instruction = code_[at_];
+    const bytecode::Handler* handler = code_.handler_for(at_);
+    if (handler == nullptr) {
+        *answer = stepped.raised_again ? cpython::leave_raising(thread_, frame_, instruction.offset)
+                                       : cpython::run_raising(thread_, frame_, instruction.offset);
+        return true;
+    }
+    // As the interpreter does: into the frame's own handler, which is captured like anything else.
+    if (!stepped.raised_again) cpython::add_to_traceback(thread_, frame_, instruction.offset);
+    TakenError error = TakenError::take();
+    cpython::drop(frame_, static_cast<int>(cpython::stack(frame_).size()) - handler->depth);
+    if (handler->push_lasti) cpython::push(frame_, checked(PyLong_FromLong(instruction.offset.unit())));
+    cpython::push(frame_, Ref<>::share(error.exception().get()));
+    at_ = handler->target;
+    return false;
+}
+
+}  // namespace stator

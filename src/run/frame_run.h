@@ -1,0 +1,68 @@
+/// A real frame on its way: entries where there are some, real steps between them.
+#pragma once
+
+#include <memory>
+
+#include "bytecode/code.h"
+#include "run/cache.h"
+#include "run/step.h"
+
+namespace stator {
+
+/// The open frames of an exit, as they are being filled one inside of the other.
+struct Exit {
+    std::shared_ptr<Entry> entry;  // owns the plan
+    std::vector<Ref<>> registers;
+
+    const std::vector<PlanFrame>& frames() const { return entry->plan.frames; }
+    Ref<> at(std::int32_t number) const {
+        return number < 0 ? Ref<>() : Ref<>::share(registers[static_cast<std::size_t>(number)].get());
+    }
+};
+
+class FrameRun {
+  public:
+    /// For a frame that is about to execute the instruction `at`.
+    FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bytecode::Index at, bool is_main = false);
+
+    /// Goes on until the frame is left. What comes out is the answer of the frame's evaluation.
+    PyObject* go_on();
+    /// Goes on with frame number `depth` of an exit, which this frame is made for.
+    PyObject* go_on(Exit& exit, std::size_t depth);
+
+  private:
+    /// Does one entry. True if the frame was left, with `answer`.
+    bool run_entry(std::shared_ptr<Entry> entry, PyObject** answer);
+    /// Fills the frame with its state at the exit, and does the instruction that ends there.
+    Stepped finish_exit(Exit& exit, std::size_t depth);
+    void fill(Exit& exit, const PlanFrame& state);
+    Stepped step_for_real(bool runs_callbacks);
+    /// The result of the frame above. Throws PythonError.
+    Result run_frame_above(Exit& exit, std::size_t depth);
+    /// Takes an instruction's end over; true if the frame was left.
+    bool take(const Stepped& stepped, PyObject** answer);
+    PyObject* leave();
+    /// Raises at the instruction that the frame is about to execute.
+    PyObject* raise_here();
+    /// Whether the frame goes from one real step to the next for too long to be worth it; then that is remembered.
+    bool is_idle(const std::shared_ptr<Entry>& entry);
+
+    static PyObject* handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PyObject* handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PyObject* handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PySendResult send(void* context, PyObject* generator, PyObject* value, PyObject** result);
+
+    EntryCache& cache_;
+    PyThreadState* thread_;
+    cpython::Frame* frame_;
+    const bytecode::Code& code_;
+    bytecode::Index at_;
+    bool is_main_;  // the frame of the compiled callable itself
+    /// Nothing of the frame was touched yet.
+    bool is_untouched_;
+    /// Entries in a row that had no graph to run, and the first of them.
+    std::size_t idle_ = 0;
+    std::shared_ptr<Entry> first_idle_;
+};
+
+}  // namespace stator

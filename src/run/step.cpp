@@ -1,0 +1,688 @@
+#include "run/step.h"
+
+#include <array>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "cpython/code_object.h"
+#include "cpython/objects.h"
+#include "cpython/opcodes.h"
+
+namespace stator {
+
+using bytecode::Code;
+using bytecode::Index;
+using bytecode::Instruction;
+using bytecode::Op;
+
+namespace {
+
+/// Python's operators by the numbers of BINARY_OP; the in-place ones follow in the same order.
+using BinaryFunction = PyObject* (*)(PyObject*, PyObject*);
+PyObject* power(PyObject* left, PyObject* right) {
+    return PyNumber_Power(left, right, Py_None);
+}
+PyObject* power_in_place(PyObject* left, PyObject* right) {
+    return PyNumber_InPlacePower(left, right, Py_None);
+}
+constexpr std::array<BinaryFunction, 26> kBinary = {
+    PyNumber_Add,
+    PyNumber_And,
+    PyNumber_FloorDivide,
+    PyNumber_Lshift,
+    PyNumber_MatrixMultiply,
+    PyNumber_Multiply,
+    PyNumber_Remainder,
+    PyNumber_Or,
+    power,
+    PyNumber_Rshift,
+    PyNumber_Subtract,
+    PyNumber_TrueDivide,
+    PyNumber_Xor,
+    PyNumber_InPlaceAdd,
+    PyNumber_InPlaceAnd,
+    PyNumber_InPlaceFloorDivide,
+    PyNumber_InPlaceLshift,
+    PyNumber_InPlaceMatrixMultiply,
+    PyNumber_InPlaceMultiply,
+    PyNumber_InPlaceRemainder,
+    PyNumber_InPlaceOr,
+    power_in_place,
+    PyNumber_InPlaceRshift,
+    PyNumber_InPlaceSubtract,
+    PyNumber_InPlaceTrueDivide,
+    PyNumber_InPlaceXor,
+};
+
+PyObject* builtin_next() {
+    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("builtins"), "next");
+    return function;
+}
+
+/// What `except` takes without a complaint.
+bool is_exception_pattern(PyObject* pattern) {
+    if (!PyTuple_Check(pattern)) return PyExceptionClass_Check(pattern);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pattern); ++i)
+        if (!PyExceptionClass_Check(PyTuple_GET_ITEM(pattern, i))) return false;
+    return true;
+}
+
+Ref<> boolean(int truth) {
+    checked(truth);
+    return Ref<>::share(truth != 0 ? Py_True : Py_False);
+}
+
+/// The instruction can't be done here; nothing was done yet.
+struct LeaveToCPython {};
+
+/// One instruction under execution.
+class Step {
+  public:
+    Step(cpython::Frame* frame, const Code& code, Index at, Sender send, void* context)
+        : frame_(frame), code_(code), at_(at), instruction_(code[at]), send_(send), context_(context) {}
+
+    Stepped run();
+
+  private:
+    PyObject* top(std::size_t depth = 0) const {
+        auto values = cpython::stack(frame_);
+        return values[values.size() - 1 - depth];
+    }
+    PyObject* name() const { return code_.name(instruction_.arg); }
+
+    /// Operands go, the result comes, and so on as for a call that was waited for.
+    Stepped finish(int operands, Ref<> result) {
+        cpython::drop(frame_, operands);
+        return complete(frame_, code_, at_, {std::move(result)});
+    }
+    Stepped next() const { return {Stepped::Kind::Next, at_.next()}; }
+    Stepped go_to(Index target) const { return {Stepped::Kind::Next, target}; }
+    Stepped jump_if(bool jumps) const { return go_to(jumps ? instruction_.target : at_.next()); }
+
+    Stepped call(std::size_t count, PyObject* names, int operands);
+    Stepped call_spread();
+    Stepped load_super_attribute();
+    Stepped for_iter();
+    Stepped send();
+    Stepped unpack_sequence();
+    Stepped unpack_starred();
+    void push_unpacked(std::vector<Ref<>>& items);
+    Stepped build_set();
+    Stepped build_map();
+    Stepped build_map_of_constant_keys();
+    Stepped format_value();
+    Stepped before_with();
+    Stepped import_name();
+    Stepped raise();
+    Stepped raise_again();
+    Stepped slice_access();
+    Stepped load_global();
+    PyObject* cell() const { return cpython::slots(frame_)[instruction_.arg]; }
+
+    cpython::Frame* frame_;
+    const Code& code_;
+    Index at_;
+    const Instruction& instruction_;
+    Sender send_;
+    void* context_;
+};
+
+Stepped Step::call(std::size_t count, PyObject* names, int operands) {
+    auto values = cpython::stack(frame_);
+    PyObject** base = values.data() + values.size() - static_cast<std::size_t>(operands);
+    PyObject** arguments = base + 2;
+    PyObject *callable = nullptr, *self = nullptr;
+    if (cpython::kDialect.null_above_callable) {
+        callable = base[0];
+        self = base[1];
+    } else if (base[0] == nullptr) {
+        callable = base[1];
+    } else {
+        callable = base[0];
+        self = base[1];
+    }
+    if (self != nullptr) {
+        --arguments;
+        ++count;
+    }
+    std::size_t positional = count - (names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names)));
+    // `next(generator)` is the one call that goes on with something of the program's: it may be captured.
+    if (callable == builtin_next() && positional == 1 && names == nullptr && PyGen_CheckExact(arguments[0])) {
+        PyObject* result = nullptr;
+        switch (send_(context_, arguments[0], Py_None, &result)) {
+            case PYGEN_NEXT:
+                return finish(operands, Ref<>::steal(result));
+            case PYGEN_RETURN:
+                cpython::drop(frame_, operands);
+                return complete(frame_, code_, at_, {Ref<>::steal(result), true});
+            case PYGEN_ERROR:
+                throw PythonError();
+        }
+    }
+    return finish(operands, checked(PyObject_Vectorcall(callable, arguments, positional, names)));
+}
+
+Stepped Step::call_spread() {
+    bool has_named = instruction_.arg == 1;
+    PyObject* named = has_named ? top(0) : nullptr;
+    PyObject* positional = top(has_named ? 1 : 0);
+    int operands = has_named ? 4 : 3;
+    PyObject *lower = top(static_cast<std::size_t>(operands) - 1), *upper = top(static_cast<std::size_t>(operands) - 2);
+    PyObject* callable = lower == nullptr ? upper : lower;
+    // What is no tuple and no dict may fail, in words that name the function.
+    if (named != nullptr && !PyDict_CheckExact(named)) throw LeaveToCPython();
+    Ref<> arguments = Ref<>::share(positional);
+    if (!PyTuple_CheckExact(positional)) {
+        if (!PyList_CheckExact(positional)) throw LeaveToCPython();
+        arguments = checked(PyList_AsTuple(positional));
+    }
+    return finish(operands, checked(PyObject_Call(callable, arguments.get(), named)));
+}
+
+Stepped Step::load_super_attribute() {
+    PyObject* parts[] = {top(1), top(0)};
+    std::size_t count = (instruction_.extra & 2) != 0 ? 2 : 0;
+    Ref<> proxy = checked(PyObject_Vectorcall(top(2), parts, count, nullptr));
+    return finish(3, checked(PyObject_GetAttr(proxy.get(), name())));
+}
+
+Stepped Step::for_iter() {
+    PyObject* iterator = top();
+    if (PyGen_CheckExact(iterator)) {
+        PyObject* result = nullptr;
+        switch (send_(context_, iterator, Py_None, &result)) {
+            case PYGEN_NEXT:
+                return finish(0, Ref<>::steal(result));
+            case PYGEN_RETURN:
+                return complete(frame_, code_, at_, {Ref<>::steal(result), true});
+            case PYGEN_ERROR:
+                throw PythonError();
+        }
+    }
+    PyObject* item = Py_TYPE(iterator)->tp_iternext(iterator);
+    if (item == nullptr && PyErr_Occurred() != nullptr) {
+        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
+        PyErr_Clear();
+    }
+    return finish(0, Ref<>::steal(item));
+}
+
+Stepped Step::send() {
+    PyObject *receiver = top(1), *value = top(0);
+    PyObject* result = nullptr;
+    PySendResult how = PyGen_CheckExact(receiver) ? send_(context_, receiver, value, &result)
+                                                  : PyIter_Send(receiver, value, &result);
+    if (how == PYGEN_ERROR) throw PythonError();
+    cpython::drop(frame_, 1);
+    return complete(frame_, code_, at_, {Ref<>::steal(result), how == PYGEN_RETURN});
+}
+
+// --- containers
+
+void Step::push_unpacked(std::vector<Ref<>>& items) {
+    cpython::drop(frame_, 1);
+    for (auto item = items.rbegin(); item != items.rend(); ++item) cpython::push(frame_, std::move(*item));
+}
+
+namespace {
+
+Ref<> iterator_to_unpack(PyObject* value) {
+    Ref<> iterator = Ref<>::steal(PyObject_GetIter(value));
+    if (iterator) return iterator;
+    if (PyErr_ExceptionMatches(PyExc_TypeError) && Py_TYPE(value)->tp_iter == nullptr && !PySequence_Check(value))
+        PyErr_Format(PyExc_TypeError, "cannot unpack non-iterable %.200s object", Py_TYPE(value)->tp_name);
+    throw PythonError();
+}
+
+/// The next item, or empty at the end.
+Ref<> next_of(PyObject* iterator) {
+    Ref<> item = Ref<>::steal(PyIter_Next(iterator));
+    if (!item && PyErr_Occurred() != nullptr) throw PythonError();
+    return item;
+}
+
+}  // namespace
+
+Stepped Step::unpack_sequence() {
+    Ref<> iterator = iterator_to_unpack(top());
+    std::vector<Ref<>> items;
+    for (int i = 0; i < instruction_.arg; ++i) {
+        Ref<> item = next_of(iterator.get());
+        if (!item) {
+            PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected %d, got %d)", instruction_.arg, i);
+            throw PythonError();
+        }
+        items.push_back(std::move(item));
+    }
+    if (next_of(iterator.get())) {
+        PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", instruction_.arg);
+        throw PythonError();
+    }
+    push_unpacked(items);
+    return next();
+}
+
+Stepped Step::unpack_starred() {
+    int before = instruction_.arg, after = instruction_.extra;
+    Ref<> iterator = iterator_to_unpack(top());
+    std::vector<Ref<>> items;
+    for (int i = 0; i < before; ++i) {
+        Ref<> item = next_of(iterator.get());
+        if (!item) {
+            PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected at least %d, got %d)", before + after,
+                         i);
+            throw PythonError();
+        }
+        items.push_back(std::move(item));
+    }
+    Ref<> rest = checked(PySequence_List(iterator.get()));
+    Py_ssize_t size = PyList_GET_SIZE(rest.get());
+    if (size < after) {
+        PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected at least %d, got %zd)", before + after,
+                     before + size);
+        throw PythonError();
+    }
+    Ref<> starred = checked(PyList_GetSlice(rest.get(), 0, size - after));
+    items.push_back(std::move(starred));
+    for (Py_ssize_t i = size - after; i < size; ++i) items.push_back(Ref<>::share(PyList_GET_ITEM(rest.get(), i)));
+    push_unpacked(items);
+    return next();
+}
+
+Stepped Step::build_set() {
+    Ref<> set = checked(PySet_New(nullptr));
+    for (int i = instruction_.arg; i-- > 0;) checked(PySet_Add(set.get(), top(static_cast<std::size_t>(i))));
+    return finish(instruction_.arg, std::move(set));
+}
+
+Stepped Step::build_map() {
+    Ref<> dict = checked(PyDict_New());
+    for (int i = instruction_.arg; i-- > 0;) {
+        auto depth = static_cast<std::size_t>(i) * 2;
+        checked(PyDict_SetItem(dict.get(), top(depth + 1), top(depth)));
+    }
+    return finish(instruction_.arg * 2, std::move(dict));
+}
+
+Stepped Step::build_map_of_constant_keys() {
+    Ref<> dict = checked(PyDict_New());
+    for (int i = 0; i < instruction_.arg; ++i)
+        checked(PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(top(), i), top(static_cast<std::size_t>(instruction_.arg - i))));
+    return finish(instruction_.arg + 1, std::move(dict));
+}
+
+Stepped Step::format_value() {
+    bool has_specification = instruction_.extra == 1;
+    Ref<> value = Ref<>::share(top(has_specification ? 1 : 0));
+    switch (instruction_.arg) {
+        case 1:
+            value = checked(PyObject_Str(value.get()));
+            break;
+        case 2:
+            value = checked(PyObject_Repr(value.get()));
+            break;
+        case 3:
+            value = checked(PyObject_ASCII(value.get()));
+            break;
+        default:
+            break;
+    }
+    if (instruction_.op == Op::FormatValue && !(PyUnicode_CheckExact(value.get()) && !has_specification))
+        value = checked(PyObject_Format(value.get(), has_specification ? top() : nullptr));
+    return finish(has_specification ? 2 : 1, std::move(value));
+}
+
+// --- with, import, raise
+
+Stepped Step::before_with() {
+    PyObject* manager = top();
+    auto special = [manager](const char* name) {
+        Ref<> found = Ref<>::share(cpython::lookup_in_mro(Py_TYPE(manager), interned(name)));
+        if (!found) throw LeaveToCPython();  // to say what is missing
+        descrgetfunc bind = Py_TYPE(found.get())->tp_descr_get;
+        if (bind == nullptr) return found;
+        return checked(bind(found.get(), manager, reinterpret_cast<PyObject*>(Py_TYPE(manager))));
+    };
+    Ref<> enter = special("__enter__");
+    Ref<> exit = special("__exit__");
+    Ref<> entered = checked(PyObject_CallNoArgs(enter.get()));
+    cpython::drop(frame_, 1);
+    cpython::push(frame_, std::move(exit));
+    cpython::push(frame_, std::move(entered));
+    return next();
+}
+
+Stepped Step::import_name() {
+    PyObject* builtins = cpython::builtins_of(frame_);
+    PyObject* function = PyDict_GetItemWithError(builtins, interned("__import__"));
+    if (function == nullptr) throw LeaveToCPython();
+    Ref<> module = checked(PyObject_CallFunctionObjArgs(function, name(), cpython::globals_of(frame_).get(), Py_None,
+                                                        top(0), top(1), nullptr));
+    return finish(2, std::move(module));
+}
+
+namespace {
+
+/// The instance to raise: of a class, one is made.
+Ref<> exception_of(PyObject* given, const char* complaint) {
+    if (PyExceptionInstance_Check(given)) return Ref<>::share(given);
+    if (!PyExceptionClass_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, complaint);
+        throw PythonError();
+    }
+    Ref<> made = checked(PyObject_CallNoArgs(given));
+    if (!PyExceptionInstance_Check(made.get())) {
+        PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", given,
+                     Py_TYPE(made.get()));
+        throw PythonError();
+    }
+    return made;
+}
+
+Stepped raised_again(Ref<> exception) {
+    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(exception.get()))), Py_NewRef(exception.get()),
+                  PyException_GetTraceback(exception.get()));
+    return {Stepped::Kind::Raised, bytecode::kNoIndex, true};
+}
+
+}  // namespace
+
+Stepped Step::raise() {
+    if (instruction_.arg == 0) {
+        Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
+        if (!handled || handled.get() == Py_None) {
+            PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
+            throw PythonError();
+        }
+        return raised_again(std::move(handled));
+    }
+    bool has_cause = instruction_.arg == 2;
+    Ref<> exception = exception_of(top(has_cause ? 1 : 0), "exceptions must derive from BaseException");
+    if (has_cause) {
+        Ref<> cause = top() == Py_None ? Ref<>() : exception_of(top(), "exception causes must derive from BaseException");
+        PyException_SetCause(exception.get(), cause.release());
+    }
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
+    throw PythonError();
+}
+
+Stepped Step::raise_again() {
+    return raised_again(Ref<>::share(top()));
+}
+
+Stepped Step::slice_access() {
+    Ref<> slice = checked(PySlice_New(top(1), top(0), nullptr));
+    if (instruction_.op == Op::BinarySlice) return finish(3, checked(PyObject_GetItem(top(2), slice.get())));
+    checked(PyObject_SetItem(top(2), slice.get(), top(3)));
+    return finish(4, Ref<>::share(Py_None));
+}
+
+Stepped Step::load_global() {
+    PyObject* found = PyDict_GetItemWithError(cpython::globals_of(frame_), name());
+    if (found == nullptr && PyErr_Occurred() == nullptr && PyDict_CheckExact(cpython::builtins_of(frame_).get()))
+        found = PyDict_GetItemWithError(cpython::builtins_of(frame_), name());
+    if (PyErr_Occurred() != nullptr) throw PythonError();
+    if (found == nullptr) throw LeaveToCPython();
+    return finish(0, Ref<>::share(found));
+}
+
+Stepped Step::run() {
+    const int arg = instruction_.arg;
+    auto at_depth = [&](int operands) { return top(static_cast<std::size_t>(arg + operands) - 1); };
+    switch (instruction_.op) {
+        case Op::Nop:
+        case Op::Resume:
+            return next();
+        case Op::PopTop:
+            return finish(1, Ref<>::share(Py_None));
+        case Op::Jump:
+        case Op::JumpBackward:
+            return go_to(instruction_.target);
+
+        case Op::Call:
+            return call(static_cast<std::size_t>(arg),
+                        instruction_.extra >= 0 ? code_.constant(instruction_.extra).get() : nullptr, arg + 2);
+        case Op::CallKw: {
+            Ref<> names = Ref<>::share(top());
+            // The names stand above the arguments.
+            cpython::drop(frame_, 1);
+            return call(static_cast<std::size_t>(arg), names.get(), arg + 2);
+        }
+        case Op::CallFunctionEx:
+            return call_spread();
+
+        case Op::LoadAttr:
+        case Op::LoadMethod:
+            return finish(1, checked(PyObject_GetAttr(top(), name())));
+        case Op::LoadSuperAttr:
+            return load_super_attribute();
+        case Op::StoreAttr:
+            checked(PyObject_SetAttr(top(), name(), top(1)));
+            return finish(2, Ref<>::share(Py_None));
+        case Op::DeleteAttr:
+            checked(PyObject_SetAttr(top(), name(), nullptr));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::BinarySubscr:
+            return finish(2, checked(PyObject_GetItem(top(1), top())));
+        case Op::StoreSubscr:
+            checked(PyObject_SetItem(top(1), top(), top(2)));
+            return finish(3, Ref<>::share(Py_None));
+        case Op::DeleteSubscr:
+            checked(PyObject_DelItem(top(1), top()));
+            return finish(2, Ref<>::share(Py_None));
+        case Op::BinarySlice:
+        case Op::StoreSlice:
+            return slice_access();
+
+        case Op::UnaryPositive:
+            return finish(1, checked(PyNumber_Positive(top())));
+        case Op::UnaryNegative:
+            return finish(1, checked(PyNumber_Negative(top())));
+        case Op::UnaryInvert:
+            return finish(1, checked(PyNumber_Invert(top())));
+        case Op::UnaryNot:
+            return finish(1, boolean(PyObject_Not(top())));
+        case Op::ToBool:
+            return finish(1, boolean(PyObject_IsTrue(top())));
+        case Op::BinaryOp:
+            return finish(2, checked(kBinary.at(static_cast<std::size_t>(arg))(top(1), top())));
+        case Op::CompareOp: {
+            Ref<> answer = checked(PyObject_RichCompare(top(1), top(), arg));
+            if (instruction_.extra == 1) answer = boolean(PyObject_IsTrue(answer.get()));
+            return finish(2, std::move(answer));
+        }
+        case Op::ContainsOp: {
+            int contained = checked(PySequence_Contains(top(), top(1)));
+            return finish(2, boolean(arg == 1 ? contained == 0 : contained));
+        }
+        case Op::IsOp:
+            return finish(2, boolean((top(1) == top()) != (arg == 1)));
+
+        case Op::BuildSet:
+            return build_set();
+        case Op::BuildMap:
+            return build_map();
+        case Op::BuildConstKeyMap:
+            return build_map_of_constant_keys();
+        case Op::ListAppend:
+            checked(PyList_Append(at_depth(1), top()));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::SetAdd:
+            checked(PySet_Add(at_depth(1), top()));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::MapAdd:
+            checked(PyDict_SetItem(at_depth(2), top(1), top()));
+            return finish(2, Ref<>::share(Py_None));
+        case Op::ListExtend: {
+            PyObject* iterable = top();
+            if (Py_TYPE(iterable)->tp_iter == nullptr && !PySequence_Check(iterable)) throw LeaveToCPython();
+            checked(PyObject_CallMethodOneArg(at_depth(1), interned("extend"), iterable));
+            return finish(1, Ref<>::share(Py_None));
+        }
+        case Op::SetUpdate:
+            checked(PyObject_CallMethodOneArg(at_depth(1), interned("update"), top()));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::DictUpdate:
+            if (!PyDict_Check(top()) && PyObject_HasAttrString(top(), "keys") == 0) throw LeaveToCPython();
+            checked(PyDict_Update(at_depth(1), top()));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::UnpackSequence:
+            return unpack_sequence();
+        case Op::UnpackEx:
+            return unpack_starred();
+        case Op::FormatValue:
+        case Op::ConvertValue:
+            return format_value();
+
+        case Op::PopJumpIfTrue: {
+            bool truth = checked(PyObject_IsTrue(top())) != 0;
+            cpython::drop(frame_, 1);
+            return jump_if(truth);
+        }
+        case Op::PopJumpIfFalse: {
+            bool truth = checked(PyObject_IsTrue(top())) != 0;
+            cpython::drop(frame_, 1);
+            return jump_if(!truth);
+        }
+        case Op::JumpIfTrueOrPop: {
+            bool truth = checked(PyObject_IsTrue(top())) != 0;
+            if (!truth) cpython::drop(frame_, 1);
+            return jump_if(truth);
+        }
+        case Op::JumpIfFalseOrPop: {
+            bool truth = checked(PyObject_IsTrue(top())) != 0;
+            if (truth) cpython::drop(frame_, 1);
+            return jump_if(!truth);
+        }
+        case Op::GetIter:
+            return finish(1, checked(PyObject_GetIter(top())));
+        case Op::GetYieldFromIter:
+            if (PyGen_CheckExact(top())) return next();
+            if (PyCoro_CheckExact(top())) throw LeaveToCPython();
+            return finish(1, checked(PyObject_GetIter(top())));
+        case Op::ForIter:
+            return for_iter();
+        case Op::Send:
+            return send();
+
+        case Op::BeforeWith:
+            return before_with();
+        case Op::WithExceptStart: {
+            PyObject* exception = top();
+            Ref<> traceback = Ref<>::steal(PyException_GetTraceback(exception));
+            PyObject* arguments[] = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception,
+                                     traceback ? traceback.get() : Py_None};
+            return finish(0, checked(PyObject_Vectorcall(top(3), arguments, 3, nullptr)));
+        }
+        case Op::CheckExcMatch:
+            if (!is_exception_pattern(top())) throw LeaveToCPython();
+            return finish(1, boolean(PyErr_GivenExceptionMatches(top(1), top())));
+        case Op::ImportName:
+            return import_name();
+        case Op::RaiseVarargs:
+            return raise();
+        case Op::Reraise:
+            return raise_again();
+
+        case Op::LoadGlobal:
+            return load_global();
+        case Op::StoreGlobal:
+            checked(PyDict_SetItem(cpython::globals_of(frame_), name(), top()));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::StoreDeref:
+            checked(PyCell_Set(cell(), top()));
+            return finish(1, Ref<>::share(Py_None));
+        case Op::LoadBuildClass: {
+            PyObject* found = PyDict_GetItemWithError(cpython::builtins_of(frame_), interned("__build_class__"));
+            if (found == nullptr) throw LeaveToCPython();
+            return finish(0, Ref<>::share(found));
+        }
+        case Op::GetLen: {
+            Py_ssize_t length = PyObject_Length(top());
+            if (length < 0) throw PythonError();
+            return finish(0, checked(PyLong_FromSsize_t(length)));
+        }
+        default:
+            throw LeaveToCPython();
+    }
+}
+
+}  // namespace
+
+Stepped step(cpython::Frame* frame, const Code& code, Index at, Sender send, void* context) {
+    try {
+        return Step(frame, code, at, send, context).run();
+    } catch (const LeaveToCPython&) {
+        return {Stepped::Kind::Leave, at};
+    } catch (const PythonError&) {
+        return {Stepped::Kind::Raised, at};
+    }
+}
+
+Stepped complete(cpython::Frame* frame, const Code& code, Index at, Result result) {
+    const Instruction& instruction = code[at];
+    auto push_callable = [&] {
+        if (!cpython::kDialect.null_above_callable) cpython::push(frame, nullptr);
+        cpython::push(frame, std::move(result.value));
+        if (cpython::kDialect.null_above_callable) cpython::push(frame, nullptr);
+    };
+    switch (instruction.op) {
+        case Op::StoreAttr:
+        case Op::DeleteAttr:
+        case Op::StoreSubscr:
+        case Op::DeleteSubscr:
+        case Op::StoreSlice:
+        case Op::PopTop:
+        case Op::ListAppend:
+        case Op::SetAdd:
+        case Op::MapAdd:
+        case Op::ListExtend:
+        case Op::SetUpdate:
+        case Op::DictUpdate:
+        case Op::StoreGlobal:
+        case Op::StoreDeref:
+            break;
+        case Op::LoadMethod:
+            push_callable();
+            break;
+        case Op::LoadSuperAttr:
+            if ((instruction.extra & 1) != 0)
+                push_callable();
+            else
+                cpython::push(frame, std::move(result.value));
+            break;
+        case Op::LoadGlobal:
+            if (instruction.extra == 1)
+                push_callable();
+            else
+                cpython::push(frame, std::move(result.value));
+            break;
+        case Op::ForIter:
+            if (!result.value || result.has_ended) {
+                cpython::drop(frame, 1);
+                return {Stepped::Kind::Next, instruction.target};
+            }
+            cpython::push(frame, std::move(result.value));
+            break;
+        case Op::Send:
+            if (result.has_ended && !cpython::kDialect.send_keeps_receiver) cpython::drop(frame, 1);
+            cpython::push(frame, std::move(result.value));
+            if (result.has_ended) return {Stepped::Kind::Next, instruction.target};
+            break;
+        default:
+            // Something else than a loop asked for an item.
+            if (!result.value || (result.has_ended && result.value.get() == Py_None)) {
+                PyErr_SetNone(PyExc_StopIteration);
+                return {Stepped::Kind::Raised, at};
+            }
+            if (result.has_ended) {
+                Ref<> exception = Ref<>::steal(PyObject_CallOneArg(PyExc_StopIteration, result.value.get()));
+                if (exception) PyErr_SetObject(PyExc_StopIteration, exception.get());
+                return {Stepped::Kind::Raised, at};
+            }
+            cpython::push(frame, std::move(result.value));
+    }
+    return {Stepped::Kind::Next, at.next()};
+}
+
+}  // namespace stator

@@ -1,0 +1,184 @@
+#include "source/expression.h"
+
+#include <limits>
+
+#include "base/check.h"
+#include "source/source.h"
+
+namespace stator {
+
+namespace {
+
+using Op = Expression::Op;
+
+std::optional<std::int64_t> power(std::int64_t base, std::int64_t exponent) {
+    if (exponent < 0) return std::nullopt;
+    std::int64_t result = 1;
+    // These would go on for as long as the exponent is large.
+    if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
+    if (base == -1) return exponent % 2 == 0 ? 1 : -1;
+    for (; exponent > 0; --exponent)
+        if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
+    return result;
+}
+
+std::optional<std::int64_t> floor_divide(std::int64_t left, std::int64_t right) {
+    if (right == 0 || (right == -1 && left == std::numeric_limits<std::int64_t>::min())) return std::nullopt;
+    std::int64_t quotient = left / right;
+    return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
+}
+
+std::optional<std::int64_t> remainder(std::int64_t left, std::int64_t right) {
+    if (right == 0) return std::nullopt;
+    if (right == -1) return 0;
+    std::int64_t rest = left % right;
+    return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
+}
+
+std::optional<std::int64_t> left_shift(std::int64_t left, std::int64_t count) {
+    if (count < 0 || count > 62) return std::nullopt;
+    std::int64_t result = 0;
+    if (__builtin_mul_overflow(left, std::int64_t{1} << count, &result)) return std::nullopt;
+    return result;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) {
+    std::int64_t result = 0;
+    switch (op) {
+        case Op::Source:
+        case Op::Constant:
+            break;
+        case Op::Add:
+            if (__builtin_add_overflow(left, right, &result)) return std::nullopt;
+            return result;
+        case Op::Subtract:
+            if (__builtin_sub_overflow(left, right, &result)) return std::nullopt;
+            return result;
+        case Op::Multiply:
+            if (__builtin_mul_overflow(left, right, &result)) return std::nullopt;
+            return result;
+        case Op::FloorDivide:
+            return floor_divide(left, right);
+        case Op::Remainder:
+            return remainder(left, right);
+        case Op::Power:
+            return power(left, right);
+        case Op::LeftShift:
+            return left_shift(left, right);
+        case Op::RightShift:
+            if (right < 0) return std::nullopt;
+            return left >> (right > 63 ? 63 : right);
+        case Op::And:
+            return left & right;
+        case Op::Or:
+            return left | right;
+        case Op::Xor:
+            return left ^ right;
+        case Op::Negative:
+            if (__builtin_sub_overflow(std::int64_t{0}, left, &result)) return std::nullopt;
+            return result;
+        case Op::Invert:
+            return ~left;
+        case Op::Less:
+            return left < right;
+        case Op::LessEqual:
+            return left <= right;
+        case Op::Equal:
+            return left == right;
+        case Op::NotEqual:
+            return left != right;
+        case Op::Greater:
+            return left > right;
+        case Op::GreaterEqual:
+            return left >= right;
+        case Op::Fits:
+            return 1;
+    }
+    STATOR_CHECK(false, "this is no operation");
+}
+
+bool takes_two(Op op) {
+    return op != Op::Negative && op != Op::Invert && op != Op::Fits;
+}
+
+Op inverted(Op comparison) {
+    switch (comparison) {
+        case Op::Less:
+            return Op::GreaterEqual;
+        case Op::LessEqual:
+            return Op::Greater;
+        case Op::Equal:
+            return Op::NotEqual;
+        case Op::NotEqual:
+            return Op::Equal;
+        case Op::Greater:
+            return Op::LessEqual;
+        case Op::GreaterEqual:
+            return Op::Less;
+        default:
+            STATOR_CHECK(false, "only comparisons can be turned round");
+    }
+}
+
+const char* symbol(Op op) {
+    constexpr const char* kSymbols[] = {"",  "",  "+", "-", "*", "//", "%",  "**", "<<", ">>", "&",
+                                        "|", "^", "-", "~", "<", "<=", "==", "!=", ">",  ">=", "fits"};
+    static_assert(std::size(kSymbols) == static_cast<std::size_t>(Op::Fits) + 1);
+    return kSymbols[static_cast<std::size_t>(op)];
+}
+
+namespace {
+
+void add_terms(std::vector<Term>& terms, const Expression& expression) {
+    if (expression.left != nullptr) add_terms(terms, *expression.left);
+    if (expression.right != nullptr) add_terms(terms, *expression.right);
+    terms.push_back({expression.op, -1, expression.constant, expression.source});
+}
+
+}  // namespace
+
+std::vector<Term> terms_of(const Expression& expression) {
+    // Two more than the largest: what is asked of it, and of what.
+    STATOR_CHECK(expression.size <= Expression::kLargest + 2, "an expression is too large");
+    std::vector<Term> terms;
+    terms.reserve(expression.size);
+    add_terms(terms, expression);
+    return terms;
+}
+
+std::string print(std::span<const Term> terms, const std::function<std::string(const Term&)>& print_source) {
+    struct Part {
+        std::string text;
+        bool is_compound;
+    };
+    std::vector<Part> parts;
+    auto take = [&](bool in_brackets) {
+        Part part = std::move(parts.back());
+        parts.pop_back();
+        return in_brackets && part.is_compound ? "(" + part.text + ")" : part.text;
+    };
+    for (const Term& term : terms) {
+        if (term.op == Op::Source) {
+            parts.push_back({print_source(term), false});
+        } else if (term.op == Op::Constant) {
+            parts.push_back({std::to_string(term.constant), false});
+        } else if (term.op == Op::Fits) {
+            parts.push_back({take(true) + " fits into 64 bits", true});
+        } else if (!takes_two(term.op)) {
+            parts.push_back({symbol(term.op) + take(true), true});
+        } else {
+            bool compares = term.op >= Op::Less;
+            std::string right = take(!compares), left = take(!compares);
+            parts.push_back({left + " " + symbol(term.op) + " " + right, true});
+        }
+    }
+    return parts.back().text;
+}
+
+std::string print(const Expression& expression) {
+    return print(terms_of(expression), [](const Term& term) { return print(*term.source); });
+}
+
+}  // namespace stator

@@ -1,0 +1,181 @@
+/// The end of a trace: the plan of what is left to do after the graph, for a program that returned and for one that goes
+/// on in real frames.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "torch/known.h"
+#include "trace/interpreter.h"
+
+namespace stator {
+
+namespace {
+
+/// Whether raising at an instruction runs nothing of the program: what handles it there only tidies up, and so does
+/// what is around that.
+bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
+    using bytecode::Op;
+    while (const bytecode::Handler* handler = code.handler_for(at)) {
+        at = handler->target;
+        // From 3.12 on every generator has a handler around all of it that minds StopIteration.
+        if (code[at].op == Op::CallIntrinsic1) return true;
+        for (; code[at].op != Op::Reraise; at = at.next()) {
+            Op op = code[at].op;
+            bool tidies = op == Op::Copy || op == Op::PopExcept || op == Op::LoadConst || op == Op::StoreFast ||
+                          op == Op::DeleteFast || op == Op::StoreDeref || op == Op::DeleteDeref;
+            if (!tidies) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
+    for (GeneratorValue* generator : generators_) {
+        if (!generator->started || generator->finished || generator->frame == nullptr) continue;
+        if (plan.known(generator) >= 0) continue;
+        auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
+        if (leaves_quietly(*frame.code, frame.at)) continue;
+        throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
+                                                  " is given up inside a try or with statement"};
+    }
+}
+
+void Interpreter::finish_plan(PlanBuilder plan) {
+    auto* outputs = graph_->arena().make<graph::Argument::Items>();
+    for (const void* node : plan.outputs())
+        outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
+    graph_->add(graph::NodeKind::Output, interned("output"),
+                {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
+    graph_->finish();
+    fetched_ = plan.fetched();
+    plan_ = std::move(plan).finish();
+}
+
+namespace {
+
+/// What is handled, if that is not what was handled at the start.
+std::int32_t rebuild_handled(PlanBuilder& plan, Value* handled) {
+    if (handled == nullptr || (handled->source != nullptr && handled->source->access == Access::HandledException))
+        return PlanFrame::kUnchanged;
+    return handled->object() == Py_None ? -1 : handled->rebuild(plan);
+}
+
+}  // namespace
+
+void Interpreter::build_return() {
+    PlanBuilder plan;
+    replay_effects(plan);
+    int returned = result_->rebuild(plan);
+    check_given_up_generators(plan);
+    rebuild_modes(plan, /*is_return=*/true);
+    plan.set_handled_exception(rebuild_handled(plan, handled_exception_));
+    plan.add(PlanOp::Return, {returned});
+    finish_plan(std::move(plan));
+}
+
+void Interpreter::build_exit() {
+    PlanBuilder plan;
+    replay_effects(plan);
+    add_frames(plan);
+    rebuild_modes(plan, /*is_return=*/false);
+    finish_plan(std::move(plan));
+}
+
+namespace {
+
+PyObject* grad_switch() {
+    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("torch._C"), "_set_grad_enabled");
+    return function;
+}
+
+}  // namespace
+
+/// What a backend makes of modes that the graph leaves changed is its own business: the program's modes are set
+/// afterwards. A graph that ends at a break leaves them as it found them (at a return torch._dynamo's does not either).
+void Interpreter::rebuild_modes(PlanBuilder& plan, bool is_return) {
+    const torch_room::Modes reached = modes_;
+    const std::vector<EnteredContext> open = contexts_;
+    while (!contexts_.empty()) pop_context(contexts_.back().manager);
+    if (!is_return && modes_.grad != entry_modes_.grad)
+        emit_switch(grad_switch(), Arguments::of(boolean(entry_modes_.grad)));
+    torch_room::Modes left = modes_;
+    left.grad = entry_modes_.grad;
+    STATOR_CHECK(left == entry_modes_, "a mode that no context has changed");
+    for (const EnteredContext& context : open)
+        plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
+    if (reached.grad == entry_modes_.grad && open.empty()) return;
+    plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, grad_switch());
+}
+
+namespace {
+
+PlanContinuation::Kind plan_kind(Continuation::Kind kind) {
+    switch (kind) {
+        case Continuation::Kind::Forward:
+            return PlanContinuation::Kind::Forward;
+        case Continuation::Kind::Initialise:
+            return PlanContinuation::Kind::Initialise;
+        case Continuation::Kind::Drop:
+            return PlanContinuation::Kind::Drop;
+        case Continuation::Kind::Next:
+            return PlanContinuation::Kind::Next;
+        case Continuation::Kind::Send:
+            return PlanContinuation::Kind::Send;
+        case Continuation::Kind::Unknown:
+            break;
+    }
+    STATOR_CHECK(false, "a frame above a C function that nobody can end");
+}
+
+/// Whether a slot of the entered frame holds what it held at the start.
+bool is_unchanged(const Value* value, int slot) {
+    return value != nullptr && value->source != nullptr && value->source->access == Access::Slot &&
+           value->source->number == slot;
+}
+
+}  // namespace
+
+void Interpreter::add_frames(PlanBuilder& plan) {
+    std::vector<PlanContinuation> continuations;
+    std::size_t generators = 0;
+    for (std::size_t depth = 0; depth < frames_.size(); ++depth) {
+        if (frames_[depth]->is_task) {
+            const Continuation& continuation = static_cast<TaskFrame&>(*frames_[depth]).task.promise().continuation;
+            int from = continuation.value == nullptr ? -1 : continuation.value->rebuild(plan);
+            continuations.insert(continuations.begin(), {plan_kind(continuation.kind), from});
+            continue;
+        }
+        auto& frame = static_cast<BytecodeFrame&>(*frames_[depth]);
+        const bool is_entered = depth == 0, is_innermost = depth + 1 == frames_.size();
+        PlanFrame state;
+        state.code = frame.function->code;
+        state.instruction = frame.at.value;
+        state.continuations = std::exchange(continuations, {});
+        if (frame.generator != nullptr) {
+            state.generator = frame.generator->rebuild(plan);
+            ++generators;
+        } else if (!is_entered) {
+            state.function = frame.function->rebuild(plan);
+        }
+        if (is_entered || frame.generator != nullptr)
+            state.handled_exception = rebuild_handled(
+                plan, generators < handled_around_.size() ? handled_around_[generators] : handled_exception_);
+        for (int slot = 0; slot < static_cast<int>(frame.slots.size()); ++slot) {
+            Value* value = frame.slots[static_cast<std::size_t>(slot)];
+            if (is_entered && is_unchanged(value, slot)) continue;
+            state.slots.push_back({slot, value == nullptr ? -1 : value->rebuild(plan)});
+        }
+        std::size_t operands = is_innermost ? 0 : static_cast<std::size_t>(frame.pops);
+        for (std::size_t i = 0; i + operands < frame.stack.size(); ++i)
+            state.stack.push_back(frame.stack[i] == null_ ? -1 : frame.stack[i]->rebuild(plan));
+        // `with` calls `__enter__` once it has got `__exit__`.
+        if (!is_innermost && (*frame.code)[frame.at].op == bytecode::Op::BeforeWith)
+            state.stack.push_back(frame.held->rebuild(plan));
+        state.runs_callbacks = is_innermost && broke_in_callback_;
+        plan.add_frame(std::move(state));
+    }
+}
+
+}  // namespace stator

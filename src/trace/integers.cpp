@@ -1,0 +1,128 @@
+/// Ints that change from call to call (see value/symbolic.h) in the graph: placeholders, and nodes for arithmetic.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "shape/integers.h"
+#include "trace/interpreter.h"
+#include "value/symbolic.h"
+#include "value/tensor.h"
+
+namespace stator {
+
+namespace {
+
+using Op = Expression::Op;
+
+/// The function of module operator that does the same in the graph.
+PyObject* function_of(Op op) {
+    switch (op) {
+        case Op::Add:
+            return operator_function(BinaryOperator::Add, false);
+        case Op::Subtract:
+            return operator_function(BinaryOperator::Subtract, false);
+        case Op::Multiply:
+            return operator_function(BinaryOperator::Multiply, false);
+        case Op::FloorDivide:
+            return operator_function(BinaryOperator::FloorDivide, false);
+        case Op::Remainder:
+            return operator_function(BinaryOperator::Remainder, false);
+        case Op::Power:
+            return operator_function(BinaryOperator::Power, false);
+        case Op::LeftShift:
+            return operator_function(BinaryOperator::LeftShift, false);
+        case Op::RightShift:
+            return operator_function(BinaryOperator::RightShift, false);
+        case Op::And:
+            return operator_function(BinaryOperator::And, false);
+        case Op::Or:
+            return operator_function(BinaryOperator::Or, false);
+        case Op::Xor:
+            return operator_function(BinaryOperator::Xor, false);
+        case Op::Negative:
+            return operator_function(UnaryOperator::Negative);
+        case Op::Invert:
+            return operator_function(UnaryOperator::Invert);
+        default:
+            STATOR_CHECK(false, "no int is computed here");
+    }
+}
+
+/// What the expression comes to in this trace.
+Ref<> seen(const Expression& expression) {
+    auto number = evaluate(terms_of(expression), [](const Term& term) -> std::optional<std::int64_t> {
+        return PyLong_AsLongLong(term.source->object);
+    });
+    STATOR_CHECK(number, "an int of the trace does not fit");
+    return checked(PyLong_FromLongLong(*number));
+}
+
+}  // namespace
+
+graph::Node* Interpreter::integer_node(const Expression& expression) {
+    if (auto found = integer_nodes_.find(&expression); found != integer_nodes_.end()) return found->second;
+    graph::Node* node = nullptr;
+    if (expression.op == Op::Source) {
+        node = add_placeholder(expression.source);
+    } else {
+        std::vector<graph::Argument> arguments;
+        for (const Expression* operand : {expression.left, expression.right}) {
+            if (operand == nullptr) continue;
+            if (operand->op == Op::Constant)
+                arguments.push_back(graph::Argument::of_constant(graph_->arena().keep(seen(*operand))));
+            else
+                arguments.push_back(graph::Argument::of(integer_node(*operand)));
+        }
+        node = graph_->add(graph::NodeKind::Function, function_of(expression.op), std::move(arguments));
+        node->location = current_location();
+    }
+    node->result.kind = graph::Result::Kind::Constant;
+    node->result.constant = graph_->arena().keep(seen(expression));
+    integer_nodes_.emplace(&expression, node);
+    on_undo([this, key = &expression] { integer_nodes_.erase(key); });
+    return node;
+}
+
+graph::Argument Interpreter::integer_argument(ConstantValue* value) {
+    symbolic::realize_class(*this, value);
+    symbolic::guard_fits(*this, value);
+    integer_arguments_.push_back(value);
+    return graph::Argument::of(integer_node(*value->expression));
+}
+
+TensorValue* Interpreter::emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) {
+    static PyObject* function =
+        checked(PyObject_GetAttrString(checked(PyImport_ImportModule("torch")).get(), "select")).release();
+    Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), index);
+    Value* part = emit(graph::NodeKind::Function, function, arguments, true);
+    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
+    return static_cast<TensorValue*>(part);
+}
+
+const std::vector<ConstantValue*>* Interpreter::movers_of(const graph::Node* node) const {
+    auto found = movers_.find(node);
+    if (found == movers_.end() && !node->arguments.empty() && node->arguments[0].kind == graph::Argument::Kind::Node) {
+        // A part of what a node gave.
+        auto kind = node->arguments[0].node->result.kind;
+        if (kind == graph::Result::Kind::Tuple || kind == graph::Result::Kind::List)
+            found = movers_.find(node->arguments[0].node);
+    }
+    return found == movers_.end() ? nullptr : &found->second;
+}
+
+void Interpreter::settle_offsets(graph::NodeKind kind, Borrowed<> target) {
+    if (movers_.empty() || !shape::minds_storage_offset(kind, target)) return;
+    for (TensorValue* tensor : tensor_arguments_)
+        if (const auto* movers = movers_of(tensor->node))
+            for (ConstantValue* mover : *movers) realize(mover);
+}
+
+void Interpreter::note_offset(graph::Node* node, bool is_view) {
+    if (!is_view || (integer_arguments_.empty() && movers_.empty())) return;
+    std::vector<ConstantValue*> all = integer_arguments_;
+    for (TensorValue* tensor : tensor_arguments_)
+        if (const auto* movers = movers_of(tensor->node)) all.insert(all.end(), movers->begin(), movers->end());
+    if (!all.empty()) movers_.emplace(node, std::move(all));
+}
+
+}  // namespace stator

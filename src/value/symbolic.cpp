@@ -1,0 +1,299 @@
+#include "value/symbolic.h"
+
+#include <algorithm>
+
+#include "base/python_error.h"
+#include "value/sequence.h"
+#include "value/slice.h"
+#include "value/tensor.h"
+
+namespace stator::symbolic {
+
+namespace {
+
+using Op = Expression::Op;
+
+std::optional<std::int64_t> as_int64(PyObject* object) {
+    if (!PyLong_CheckExact(object)) return std::nullopt;
+    int overflow = 0;
+    long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return overflow == 0 ? std::optional<std::int64_t>(number) : std::nullopt;
+}
+
+std::int64_t seen(const ConstantValue* value) {
+    return *as_int64(value->held);
+}
+
+const Expression* constant(Tracer& tracer, std::int64_t number) {
+    auto* expression = tracer.arena().make<Expression>();
+    expression->constant = number;
+    return expression;
+}
+
+const Expression* joined(Tracer& tracer, Op op, const Expression* left, const Expression* right = nullptr) {
+    auto* expression = tracer.arena().make<Expression>();
+    expression->op = op;
+    expression->left = left;
+    expression->right = right;
+    expression->size = 1 + left->size + (right == nullptr ? 0 : right->size);
+    return expression;
+}
+
+/// `(i + 1) + 1` is `i + 2`: counters are increased again and again.
+const Expression* sum(Tracer& tracer, const Expression* left, const Expression* right) {
+    if (left->op == Op::Constant) std::swap(left, right);
+    if (left->op == Op::Add && left->right->op == Op::Constant && right->op == Op::Constant)
+        if (auto total = apply(Op::Add, left->right->constant, right->constant)) {
+            if (*total == 0) return left->left;
+            return joined(tracer, Op::Add, left->left, constant(tracer, *total));
+        }
+    return joined(tracer, Op::Add, left, right);
+}
+
+const Expression* combined(Tracer& tracer, Op op, const Expression* left, const Expression* right) {
+    if (op == Op::Add) return sum(tracer, left, right);
+    if (op == Op::Subtract && right->op == Op::Constant)
+        if (auto negated = apply(Op::Negative, right->constant, 0))
+            return sum(tracer, left, constant(tracer, *negated));
+    return joined(tracer, op, left, right);
+}
+
+/// A source in the expression; there is one, since what has none is folded.
+Source* some_source(const Expression& expression) {
+    if (expression.op == Op::Source) return expression.source;
+    Source* found = expression.left == nullptr ? nullptr : some_source(*expression.left);
+    return found != nullptr || expression.right == nullptr ? found : some_source(*expression.right);
+}
+
+void guard(Tracer& tracer, const Expression* condition) {
+    tracer.guard({.kind = GuardKind::Expression, .source = some_source(*condition), .expression = condition});
+}
+
+/// Guards that a comparison comes out as it does in this trace, and says how.
+bool decide(Tracer& tracer, Op comparison, const ConstantValue* left, std::int64_t right) {
+    bool holds = *apply(comparison, seen(left), right) == 1;
+    guard(tracer, joined(tracer, holds ? comparison : inverted(comparison), left->expression, constant(tracer, right)));
+    return holds;
+}
+
+/// An operand: a symbolic int, or an int that is known. Null if it is something else.
+struct Operand {
+    ConstantValue* value = nullptr;
+    const Expression* expression = nullptr;
+    bool varies = false;
+};
+
+Operand operand(Tracer& tracer, Value* value) {
+    auto* held = cast<ConstantValue>(value);
+    if (held == nullptr) return {};
+    if (held->is_symbolic()) {
+        realize_class(tracer, held);
+        return {held, held->expression, true};
+    }
+    auto number = as_int64(held->held);
+    if (!number) return {};
+    tracer.realize(held);
+    return {held, constant(tracer, *number), false};
+}
+
+std::optional<Op> expressed(BinaryOperator op) {
+    switch (op) {
+        case BinaryOperator::Add:
+            return Op::Add;
+        case BinaryOperator::And:
+            return Op::And;
+        case BinaryOperator::FloorDivide:
+            return Op::FloorDivide;
+        case BinaryOperator::LeftShift:
+            return Op::LeftShift;
+        case BinaryOperator::Multiply:
+            return Op::Multiply;
+        case BinaryOperator::Remainder:
+            return Op::Remainder;
+        case BinaryOperator::Or:
+            return Op::Or;
+        case BinaryOperator::Power:
+            return Op::Power;
+        case BinaryOperator::RightShift:
+            return Op::RightShift;
+        case BinaryOperator::Subtract:
+            return Op::Subtract;
+        case BinaryOperator::Xor:
+            return Op::Xor;
+        case BinaryOperator::MatrixMultiply:
+        case BinaryOperator::TrueDivide:
+            break;
+    }
+    return std::nullopt;
+}
+
+/// What such an operation must not meet in another call: where Python raises, or gives no int.
+bool is_safe(Tracer& tracer, Op op, const Operand& right) {
+    switch (op) {
+        case Op::Power:
+        case Op::LeftShift:
+        case Op::RightShift:
+            return !right.varies && seen(right.value) >= 0;
+        case Op::FloorDivide:
+        case Op::Remainder:
+            if (seen(right.value) == 0) return false;
+            if (right.varies) decide(tracer, Op::NotEqual, right.value, 0);
+            return true;
+        default:
+            return true;
+    }
+}
+
+Value* result(Tracer& tracer, const Expression* expression, std::int64_t number) {
+    auto* value = static_cast<ConstantValue*>(tracer.fresh(checked(PyLong_FromLongLong(number))));
+    value->expression = expression;
+    value->realized = false;
+    return value;
+}
+
+}  // namespace
+
+void make_variable(Tracer& tracer, ConstantValue* value) {
+    if (!as_int64(value->held)) return;
+    auto* expression = tracer.arena().make<Expression>();
+    expression->op = Op::Source;
+    expression->source = value->source;
+    value->expression = expression;
+}
+
+void realize_class(Tracer& tracer, Value* value) {
+    if (!is(value)) return tracer.realize(value);
+    if (value->source != nullptr)
+        tracer.guard({GuardKind::Type, value->source, reinterpret_cast<PyObject*>(&PyLong_Type)});
+}
+
+void specialize(Tracer& tracer, ConstantValue* value) {
+    guard(tracer, joined(tracer, Op::Equal, value->expression, constant(tracer, seen(value))));
+}
+
+void guard_fits(Tracer& tracer, ConstantValue* value) {
+    guard(tracer, joined(tracer, Op::Fits, value->expression));
+}
+
+Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
+    if (!is(left) && !is(right)) return nullptr;
+    auto arithmetic = expressed(op);
+    if (!arithmetic) return nullptr;
+    Operand one = operand(tracer, left), other = operand(tracer, right);
+    if (one.value == nullptr || other.value == nullptr) return nullptr;
+    if (one.expression->size + other.expression->size >= Expression::kLargest) return nullptr;
+    auto number = apply(*arithmetic, seen(one.value), seen(other.value));
+    if (!number || !is_safe(tracer, *arithmetic, other)) return nullptr;
+    return result(tracer, combined(tracer, *arithmetic, one.expression, other.expression), *number);
+}
+
+Value* unary(Tracer& tracer, UnaryOperator op, Value* value) {
+    if (!is(value)) return nullptr;
+    Operand one = operand(tracer, value);
+    if (op == UnaryOperator::Positive) return value;
+    Op arithmetic = op == UnaryOperator::Negative ? Op::Negative : Op::Invert;
+    auto number = apply(arithmetic, seen(one.value), 0);
+    if (!number || one.expression->size >= Expression::kLargest) return nullptr;
+    return result(tracer, joined(tracer, arithmetic, one.expression), *number);
+}
+
+Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    if (!is(left) && !is(right)) return nullptr;
+    Operand one = operand(tracer, left), other = operand(tracer, right);
+    if (one.value == nullptr || other.value == nullptr) return nullptr;
+    if (one.expression->size + other.expression->size >= Expression::kLargest) return nullptr;
+    auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    bool holds = *apply(comparison, seen(one.value), seen(other.value)) == 1;
+    guard(tracer, joined(tracer, holds ? comparison : inverted(comparison), one.expression, other.expression));
+    return tracer.boolean(holds);
+}
+
+Value* truth(Tracer& tracer, Value* value) {
+    if (!is(value)) return nullptr;
+    return tracer.boolean(decide(tracer, Op::NotEqual, operand(tracer, value).value, 0));
+}
+
+Value* absolute(Tracer& tracer, Value* value) {
+    if (!is(value)) return nullptr;
+    bool is_negative = decide(tracer, Op::Less, operand(tracer, value).value, 0);
+    return is_negative ? unary(tracer, UnaryOperator::Negative, value) : value;
+}
+
+void realize_all(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (SequenceValue* sequence = as_sequence(value))
+        for (Value* part : sequence->all(tracer)) realize_all(tracer, part);
+}
+
+namespace {
+
+/// Whether a part of a key takes one dimension, whatever its value.
+bool takes_one_dimension(const Value* part) {
+    if (part->kind == Kind::Slice) return true;
+    return part->kind == Kind::Constant && PyLong_CheckExact(static_cast<const ConstantValue*>(part)->held);
+}
+
+/// Whether all parts of a key are ints, slices and the like; tensors among them would put what ints select elsewhere.
+bool is_basic(const std::vector<Value*>& parts) {
+    for (const Value* part : parts)
+        if (!takes_one_dimension(part) && part->object() != Py_None && part->object() != Py_Ellipsis) return false;
+    return true;
+}
+
+/// Guards that an int is within the bounds of a dimension. False if it is not now.
+bool guard_bounds(Tracer& tracer, const TensorValue* tensor, ConstantValue* index, std::size_t dimension) {
+    std::int64_t number = seen(index);
+    const auto& sizes = tensor->meta->sizes;
+    std::int64_t size = dimension < sizes.size() && sizes[dimension].is_known() ? sizes[dimension].value() : 0;
+    if (number >= size || number < -size) return false;
+    realize_class(tracer, index);
+    // Counted from the end is another way through PyTorch than from the start: each gets its own entry.
+    decide(tracer, Op::GreaterEqual, index, number < 0 ? -size : 0);
+    decide(tracer, Op::Less, index, number < 0 ? 0 : size);
+    return true;
+}
+
+bool is_whole(Tracer& tracer, Value* part) {
+    auto* slice = cast<SliceValue>(part);
+    if (slice == nullptr) return false;
+    for (Value* end : {slice->start, slice->stop, slice->step}) {
+        tracer.realize(end);
+        if (end->object() != Py_None) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
+    std::vector<Value*> parts;
+    if (is(key)) {
+        parts.push_back(key);
+    } else if (auto* tuple = cast<TupleValue>(key); tuple != nullptr && tuple->class_ == &PyTuple_Type) {
+        parts = tuple->all(tracer);
+        if (std::ranges::none_of(parts, is)) return {tensor, key};
+    } else {
+        realize_all(tracer, key);
+        return {tensor, key};
+    }
+    std::size_t known = 0;  // how many parts from the start take one dimension each
+    while (known < parts.size() && takes_one_dimension(parts[known])) ++known;
+    if (!is_basic(parts)) known = 0;
+    std::vector<Value*> rest;
+    std::vector<std::size_t> selected;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (i < known && is(parts[i]) && guard_bounds(tracer, tensor, static_cast<ConstantValue*>(parts[i]), i)) {
+            selected.push_back(i);
+            continue;
+        }
+        realize_all(tracer, parts[i]);
+        rest.push_back(parts[i]);
+    }
+    // From the last on, so that the dimensions before stay where they are.
+    for (auto dimension = selected.rbegin(); dimension != selected.rend(); ++dimension)
+        tensor = tracer.emit_select(tensor, static_cast<std::int64_t>(*dimension), parts[*dimension]);
+    bool is_done = !selected.empty() && std::ranges::all_of(rest, [&](Value* part) { return is_whole(tracer, part); });
+    return {tensor, is_done ? nullptr : rest.size() == 1 ? rest[0] : make_tuple(tracer, std::move(rest))};
+}
+
+}  // namespace stator::symbolic

@@ -1,0 +1,58 @@
+"""`python -m tests.random_programs [--count N] [--seed N] [--jobs N]`; `--show SEED` prints a program."""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+from dataclasses import asdict
+
+from .campaign import as_file, run_campaign, work
+from .check import check
+from .program import generate
+
+
+def run_file(path: str, backend: str) -> None:
+    """Runs a printed program both ways; the difference is raised."""
+    text = pathlib.Path(path).read_text().split('if __name__ == "__main__"')[0]
+    check(text, backend)
+    print("no difference")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.random_programs")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--show", type=int, help="print the program of this seed")
+    parser.add_argument("--shrink", type=float, default=60, help="seconds for making a failure small")
+    parser.add_argument("--most", type=int, default=20, help="how many failures are shrunk and printed")
+    parser.add_argument("--into", type=pathlib.Path, help="a folder for the failing programs, beside printing them")
+    parser.add_argument("--work", type=int, nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+
+    import torch
+
+    torch.set_num_threads(1)
+    if options.work:
+        return work(*options.work)
+    if options.show is not None:
+        return print(generate(options.show))
+    start = time.monotonic()
+    totals = run_campaign(options.seed, options.count, options.jobs)
+    seconds = time.monotonic() - start
+    counts = ", ".join(f"{value} {name}" for name, value in asdict(totals.summary).items())
+    print(f"{counts} in {seconds:.0f} s; {totals.invalid} could not start; {len(totals.findings)} differ")
+    for finding in sorted(totals.findings, key=lambda one: one.seed)[: options.most]:
+        name = f"seed_{finding.seed}_{finding.backend}.py"
+        text = as_file(finding, options.shrink, name)
+        print(f"\n# ---- {name} " + "-" * 60 + f"\n{text}", flush=True)
+        if options.into:
+            options.into.mkdir(parents=True, exist_ok=True)
+            (options.into / name).write_text(text)
+    if totals.findings:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Many programs in several processes. A process that dies or hangs is a finding, and the work goes on behind it."""
+
+import queue
+import re
+import resource
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+
+from .check import Difference, Invalid, Summary, check
+from .program import generate
+from .shrink import shrunk
+
+PATIENCE = 60  # seconds for one program
+MEMORY = 16 << 30
+# Every so many programs, one runs through aot_autograd as well.
+AOT_EVERY = 40
+
+
+@dataclass
+class Finding:
+    seed: int
+    backend: str
+    answer: str
+
+
+@dataclass
+class Totals:
+    summary: Summary = field(default_factory=Summary)
+    invalid: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def backends(seed: int) -> list[str]:
+    """aot_autograd leaves out random numbers that nobody uses, so those after them differ."""
+    takes_part = seed % AOT_EVERY == 7 and not re.search("rand|dropout|seed", generate(seed))
+    return ["eager", "aot_eager"] if takes_part else ["eager"]
+
+
+def run_seeds(seeds: range, step: int = 1) -> Totals:
+    """Programs one after the other in this process."""
+    totals = Totals()
+    for seed in seeds[::step]:
+        for backend in backends(seed):
+            answer = outcome(seed, backend, totals.summary)
+            if answer == "invalid":
+                totals.invalid += 1
+            elif answer:
+                totals.findings.append(Finding(seed, backend, answer))
+    return totals
+
+
+def outcome(seed: int, backend: str, summary: Summary) -> str:
+    """Empty if all is well."""
+    try:
+        check(generate(seed), backend, summary=summary)
+    except Invalid:
+        return "invalid"
+    except Difference as difference:
+        return str(difference)
+    except Exception as error:
+        return f"raised: {type(error).__name__}: {error}"
+    return ""
+
+
+# ---- Processes: a worker says on its output what it is at, the parent listens. ---------------------------------------
+def work(start: int, count: int, step: int) -> None:
+    """A worker's life."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    summary = Summary()
+    for seed in range(start, start + count, step):
+        for backend in backends(seed):
+            say("at", seed, backend)
+            answer = outcome(seed, backend, summary)
+            if answer == "invalid":
+                say("invalid", seed, backend)
+            elif answer:
+                say("found", seed, backend, answer.replace("\n", "\\n"))
+    say("done", *asdict(summary).values())
+
+
+def say(*words: object) -> None:
+    sys.__stdout__.write("\t".join(map(str, words)) + "\n")  # type: ignore[union-attr]
+    sys.__stdout__.flush()  # type: ignore[union-attr]
+
+
+class Worker:
+    """A process over some seeds, restarted behind a program that killed it."""
+
+    def __init__(self, start: int, end: int, step: int, totals: Totals) -> None:
+        self.next, self.end, self.step, self.totals = start, end, step, totals
+        self.backend = "eager"
+
+    def run(self) -> None:
+        while self.next < self.end:
+            if self.run_process():
+                return
+            self.next += self.step
+
+    def run_process(self) -> bool:
+        command = [sys.executable, "-m", "tests.random_programs", "--work", str(self.next), str(self.end - self.next),
+                   str(self.step)]  # fmt: skip
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put(None)], daemon=True).start()
+        while True:
+            try:
+                line = lines.get(timeout=PATIENCE)
+            except queue.Empty:
+                process.kill()
+                process.wait()
+                self.totals.findings.append(Finding(self.next, self.backend, "hangs"))
+                return False
+            if line is None:
+                self.totals.findings.append(Finding(self.next, self.backend, f"crash: exit status {process.wait()}"))
+                return False
+            word, *rest = line.rstrip("\n").split("\t")
+            if word == "at":
+                self.next, self.backend = int(rest[0]), rest[1]
+            elif word == "invalid":
+                self.totals.invalid += 1
+            elif word == "found":
+                self.totals.findings.append(Finding(int(rest[0]), rest[1], rest[2].replace("\\n", "\n")))
+            elif word == "done":
+                counts = self.totals.summary
+                for name, value in zip(asdict(counts), rest):
+                    setattr(counts, name, getattr(counts, name) + int(value))
+                process.wait()
+                return True
+
+
+def run_campaign(seed: int, count: int, jobs: int) -> Totals:
+    totals = Totals()
+    workers = [Worker(seed + number, seed + count, jobs, totals) for number in range(jobs)]
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for thread in threads:
+        thread.start()
+    start = time.monotonic()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(30)
+            if sys.stderr.isatty():
+                done = sum(worker.next - seed for worker in workers) // jobs
+                print(
+                    f"{done} of {count}, {len(totals.findings)} differ, {time.monotonic() - start:.0f} s",
+                    file=sys.stderr,
+                )
+    return totals
+
+
+FILE = """\
+# Seed {seed}, backend {backend}. Run it in the repository: python {name}
+# {answer}
+{text}
+if __name__ == "__main__":
+    from tests.random_programs.__main__ import run_file
+
+    run_file(__file__, {backend!r})
+"""
+
+
+def as_file(finding: Finding, seconds: float, name: str = "failing.py") -> str:
+    """The finding as a small program that shows itself when it is run."""
+    text, answer = shrunk(generate(finding.seed), finding.backend, seconds)
+    if answer == "not seen again":
+        answer = f"{finding.answer} (not seen again when run alone)"
+    return FILE.format(
+        seed=finding.seed, backend=finding.backend, answer=answer.replace("\n", "\n# "), text=text, name=name
+    )
+
+
+__all__ = ["Finding", "Totals", "as_file", "run_campaign", "run_seeds", "work"]

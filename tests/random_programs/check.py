@@ -1,0 +1,218 @@
+"""Runs a program uncompiled and compiled in two equal worlds and compares what a user could notice."""
+
+import contextlib
+import io
+import linecache
+import random
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import engine
+import torch
+from compare import Comparison, Difference
+from harness import backward, global_modes, users_lines
+
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+IMPORTED: dict[str, Any] = {}
+exec(
+    """
+import collections, contextlib, copy, functools, itertools, logging, math, random, sys, traceback, warnings
+import torch
+import torch._dynamo
+""",
+    IMPORTED,
+)
+del IMPORTED["__builtins__"]
+
+
+class Invalid(Exception):
+    """The program can't be run as a program: its text or its steps are wrong."""
+
+
+@dataclass
+class Call:
+    """What one call did."""
+
+    result: Any = None
+    error: BaseException | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Program:
+    """A program's text, compiled by Python once and run in as many worlds as are wanted."""
+
+    count = 0
+
+    def __init__(self, text: str) -> None:
+        Program.count += 1
+        self.filename = f"<program {Program.count}>"
+        linecache.cache[self.filename] = (len(text), None, text.splitlines(keepends=True), self.filename)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.code = compile(text, self.filename, "exec")
+        except SyntaxError as error:
+            raise Invalid(error) from None
+        self.steps: dict[str, Any] = {}
+
+    def step(self, text: str) -> Any:
+        if text not in self.steps:
+            try:
+                self.steps[text] = compile(text, "<step>", "exec")
+            except SyntaxError as error:
+                raise Invalid(error) from None
+        return self.steps[text]
+
+    def close(self) -> None:
+        linecache.cache.pop(self.filename, None)
+
+
+class World:
+    """A program's globals, and the function that is called."""
+
+    def __init__(self, program: Program, compile: Callable[[Callable], Callable] | None) -> None:
+        self.program = program
+        self.namespace: dict[str, Any] = {"__name__": "program", **IMPORTED}
+        torch.default_generator.manual_seed(0)
+        random.seed(0)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(program.code, self.namespace)
+            self.steps = self.namespace.pop("STEPS")
+            self.entry = self.namespace["f"]
+        except Exception as error:
+            raise Invalid(error) from error
+        if compile is not None:
+            self.entry = compile(self.entry)
+        self.arguments: tuple = ()
+
+    def call(self, change: str, arguments: str, seed: int) -> Call:
+        """One step: the state changes, then the program is called."""
+        torch.default_generator.manual_seed(seed + 100)
+        random.seed(seed + 100)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            for text in (change, f"_arguments = ({arguments})" if arguments else "pass"):
+                with contextlib.suppress(Exception):
+                    exec(self.program.step(text), self.namespace)
+        self.arguments = self.namespace.get("_arguments", ())
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        call, printed = Call(), io.StringIO()
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                call.result = self.entry(*self.arguments)
+            except Exception as error:
+                call.error = error
+        call.facts = {
+            "printed text": printed.getvalue(),
+            "warnings": [
+                (str(one.message), one.lineno)
+                for one in warned
+                if one.filename == self.program.filename and "Triggered internally" not in str(one.message)
+            ],
+            "global state": global_modes(),
+            "random state": (torch.get_rng_state().numpy().tobytes(), random.getstate()[1][-1]),
+        }  # fmt: skip
+        torch.set_grad_enabled(True)
+        return call
+
+    def state(self) -> dict[str, Any]:
+        return {name: value for name, value in self.namespace.items() if not name.startswith(("_", "opaque"))}
+
+
+def described(error: BaseException | None) -> Any:
+    """All of an exception that must agree, as plain values."""
+    if error is None:
+        return "returned"
+    lines = users_lines(error)
+    if isinstance(error, UnboundLocalError):
+        # CPython 3.11 gives the line above once two instructions became one, which depends on how often they ran.
+        lines[-1:] = [(name, None) for name, _ in lines[-1:]]
+    return {
+        "type": type(error).__name__,
+        "text": ADDRESS.sub("0x", str(error)),
+        "lines": lines,
+        "cause": described(error.__cause__) if error.__cause__ else None,
+        "context": described(error.__context__) if error.__context__ and not error.__suppress_context__ else None,
+    }
+
+
+def gone_back(call: Call) -> BaseException | None:
+    """Backward of what came out; what it raised."""
+    try:
+        return backward(call)  # type: ignore[arg-type]
+    except RuntimeError as error:  # reading the gradient function of a view whose base was changed
+        return error
+
+
+def compare_calls(expected: Call, actual: Call, one: World, other: World, where: str, tolerance: float | None) -> None:
+    plain = Comparison()
+    try:
+        plain.same(described(expected.error), described(actual.error), f"{where}: exception")
+    except Difference as difference:
+        raise difference from actual.error
+    if tolerance is not None:
+        expected.facts.pop("random state")  # aot_autograd leaves out random numbers that nobody uses
+    for fact, value in expected.facts.items():
+        plain.same(value, actual.facts[fact], f"{where}: {fact}")
+    failed = gone_back(expected), gone_back(actual)
+    plain.same(described(failed[0]), described(failed[1]), f"{where}: backward")
+    together = Comparison(tolerance)
+    together.same(one.arguments, other.arguments, f"{where}: arguments")
+    together.same(expected.result, actual.result, f"{where}: result")
+    together.same(one.state(), other.state(), f"{where}: outside state")
+
+
+@dataclass
+class Summary:
+    """How much a program put to the test."""
+
+    programs: int = 0
+    calls: int = 0
+    returned: int = 0
+    graphs: int = 0
+    nodes: int = 0
+
+
+def check(text: str, backend: str = "eager", compiled: bool = True, summary: Summary | None = None) -> None:
+    """Raises Difference if the compiled program behaves in another way."""
+    engine.reset()
+    program = Program(text)
+    recorder = engine.Recorder(None if backend == "eager" else backend)
+    summary = summary or Summary()
+    try:
+        compile = None
+        if compiled:
+            compile = lambda function: engine.compile(function, backend=recorder, fullgraph=False)  # noqa: E731
+        one, other = World(program, None), World(program, compile)
+        for number, (change, arguments) in enumerate(one.steps, start=1):
+            with room(one.program):
+                expected = one.call(change, arguments, number)
+                actual = other.call(change, arguments, number)
+            summary.calls += 1
+            summary.returned += expected.error is None
+            tolerance = None if backend == "eager" else 1e-6
+            compare_calls(expected, actual, one, other, f"call {number}", tolerance)
+    finally:
+        program.close()
+        summary.programs += 1
+        summary.graphs += recorder.count
+        summary.nodes += sum(len(graph.graph.nodes) for graph in recorder.graphs)
+
+
+@contextlib.contextmanager
+def room(program: Program) -> Iterator[None]:
+    """A recursion that has no end by chance ends soon."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(400)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

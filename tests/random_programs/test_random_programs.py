@@ -1,0 +1,80 @@
+"""A few hundred random programs; `python -m tests.random_programs` runs as many as are asked for."""
+
+import pytest
+import torch
+
+from .campaign import as_file, run_seeds
+from .check import Difference, check
+from .program import generate
+from .shrink import kind, shrunk, symptom
+
+torch.set_num_threads(1)
+
+PROGRAMS, BATCH = 320, 20
+# Programs that differ today, with the reason; a seed leaves this list when it is mended.
+KNOWN: dict[int, str] = {}
+
+
+@pytest.mark.parametrize("start", range(0, PROGRAMS, BATCH))
+def test_random_programs_behave_alike(start):
+    totals = run_seeds(range(start, start + BATCH))
+    new = [finding for finding in totals.findings if finding.seed not in KNOWN]
+    assert not new, "\n\n".join(as_file(finding, 20) for finding in new[:2])
+    assert totals.summary.returned > BATCH / 2, "hardly a program got to its end"
+    assert totals.invalid < BATCH / 3, "too many programs can't start"
+
+
+def test_graphs_are_captured():
+    summary = run_seeds(range(PROGRAMS, PROGRAMS + 60)).summary
+    assert summary.graphs > 10 and summary.nodes > 50
+
+
+def test_programs_follow_from_their_seed():
+    assert generate(3) == generate(3) != generate(4)
+
+
+WRONG = """
+G1 = [1]
+def f(t1, n2):
+    for k in range(2):
+        t3 = t1 + k
+    return t3, {wrong}
+STEPS = [('pass', 'torch.ones(3), 1'), ('G1.append(3)', 'torch.zeros(3), 2')]
+"""
+
+ODD = {
+    "result": "next(COUNTER)",
+    "exception": "1 // (next(COUNTER) % 2)",
+    "printed text": "print(next(COUNTER))",
+    "outside state": "G1.append(next(COUNTER))",
+    "arguments": "t1.add_(next(COUNTER))",
+    "random state": "torch.manual_seed(next(COUNTER))",
+}
+
+
+@pytest.mark.parametrize("place", ODD)
+def test_differences_are_seen(place, monkeypatch):
+    import itertools
+
+    from . import check as checking
+
+    # A number that goes on from world to world is what a wrong compiler looks like.
+    monkeypatch.setitem(checking.IMPORTED, "COUNTER", itertools.count())
+    text = WRONG.format(wrong=ODD[place])
+    with pytest.raises(Difference):
+        check(text, compiled=False)
+    answer = symptom(text)
+    assert kind(answer) == place
+    if place == "result":
+        small, _ = shrunk(text, seconds=10)
+        assert "for k" not in small and "COUNTER" in small
+
+
+def test_crashes_and_endless_loops_are_answers(monkeypatch):
+    from . import shrink
+
+    monkeypatch.setattr(shrink, "SECONDS_FOR_ONE", 1)
+    program = "def f(t1):\n    {}\nSTEPS = [('pass', 'torch.ones(3),')]\n"
+    assert "SIGKILL" in symptom(program.format("import os; os.kill(os.getpid(), 9)"))
+    assert symptom(program.format("while True: pass")) == "hangs"
+    assert symptom(program.format("return t1 + 1")) is None
