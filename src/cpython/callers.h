@@ -5,8 +5,8 @@
 
 namespace stator::cpython {
 
-/// CPython's `_PyInterpreterFrame`, as in frame.h. Its address is all that may be kept of it: the frame goes when its call
-/// ends, and another may come to lie there.
+/// CPython's `_PyInterpreterFrame`, as in frame.h. Its address is all that may be kept of it: the frame goes when its
+/// call ends, and another may come to lie there.
 using Frame = ::_PyInterpreterFrame;
 
 /// The Python frame that runs in this thread, null if none does. Needs the interpreter's lock.
