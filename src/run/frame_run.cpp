@@ -50,6 +50,7 @@ bool FrameRun::is_idle(const std::shared_ptr<Entry>& entry) {
 }
 
 PyObject* FrameRun::raise_here() {
+
     Index blamed = is_untouched_ ? code_.body() : at_;
     return cpython::run_raising(thread_, frame_, code_[blamed].offset);
 }
