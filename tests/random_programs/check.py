@@ -198,6 +198,10 @@ def check(text: str, backend: str = "eager", compiled: bool = True, summary: Sum
         for number, (change, arguments) in enumerate(one.steps, start=1):
             with room(one.program):
                 expected = one.call(change, arguments, number)
+                if "modified inplace" in str(expected.error):
+                    # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
+                    # a graph does not compute that.
+                    return
                 actual = other.call(change, arguments, number)
             summary.calls += 1
             summary.returned += expected.error is None
