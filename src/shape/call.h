@@ -32,7 +32,7 @@ class Signature {
         bool variadic = false;
         bool keyword_only = false;
     };
-    int find(PyObject* name) const;
+    int find(PyObject* name, bool is_builtin) const;
     std::vector<Parameter> parameters_;
 };
 
@@ -76,6 +76,9 @@ class Call {
     bool returns_written(const Operand& self, bool recorded);
     /// As `returns_written`, for operations that return nothing.
     bool writes(const Operand& self, bool recorded);
+
+    /// Only running the operation tells what comes out.
+    bool depends_on_contents();
 
     Answer& answer() { return answer_; }
 

@@ -10,12 +10,20 @@ namespace {
 using namespace torch_room::dtype;
 using torch_room::MemoryFormat;
 
-/// The tensor itself where nothing changes, else a copy that keeps the layout.
-bool converted(Call& call, Dtype dtype, Device device, bool copy = false) {
+/// The tensor itself where nothing changes, else a copy that keeps the layout or takes the one asked for.
+bool converted(Call& call, Dtype dtype, Device device, bool copy = false,
+               MemoryFormat format = MemoryFormat::Preserve) {
     const TensorMeta& self = *call[0].tensor();
     if (!torch_room::is_ordinary(dtype)) return false;
-    if (dtype == self.dtype && device == self.device && !copy) return call.returns_same(call[0]);
-    return call.returns(call.fresh(self.sizes, preserved_strides(self), dtype, device), call.records({&self}));
+    bool is_last = is_like_channels_last(self.sizes, self.strides);
+    bool wants_last = format == MemoryFormat::ChannelsLast || format == MemoryFormat::ChannelsLast3d;
+    if (wants_last && self.dimensions() != (format == MemoryFormat::ChannelsLast ? 4u : 5u)) return false;
+    bool has_format = format == MemoryFormat::Preserve || is_last == wants_last;
+    if (dtype == self.dtype && device == self.device && !copy && has_format) return call.returns_same(call[0]);
+    Dims strides = format == MemoryFormat::Preserve ? preserved_strides(self)
+                   : wants_last                     ? channels_last_strides(self.sizes)
+                                                    : contiguous_strides(self.sizes);
+    return call.returns(call.fresh(self.sizes, std::move(strides), dtype, device), call.records({&self}));
 }
 
 /// Moving between devices is the fallback's: an index may have to be filled in.
@@ -86,9 +94,11 @@ bool to(Call& call) {
         if (!copy_keyword.boolean()) return false;
         copy = *copy_keyword.boolean();
     }
-    if (!call[9].is_absent() && call[9].memory_format() != MemoryFormat::Preserve) return false;
-    if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given()) return false;
-    return converted(call, dtype, device, copy);
+    auto format = call[9].is_absent() ? std::optional(MemoryFormat::Preserve) : call[9].memory_format();
+    if (!format) return false;
+    if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given() && call[9].is_absent())
+        return false;
+    return converted(call, dtype, device, copy, *format);
 }
 
 /// `float()`, `long()` and so on: the variant is the dtype.

@@ -25,7 +25,7 @@ enum Trait : int {
     kNoGrad = 1 << 6,
     kInPlace = 1 << 7,
     kReflected = 1 << 8,
-    kAutocast = 1 << 9,  // computed in float32 or a common type under autocast
+    kAutocast = 1 << 9,  // computed in float32 or a common type under autocast, on devices other than the CPU
 };
 
 constexpr int kCommon = static_cast<int>(OutputType::Common);
@@ -237,7 +237,7 @@ bool binary_tensors(Call& call) {
 }
 
 Autocast autocast_of(int traits) {
-    return (traits & kAutocast) ? Autocast::Unknown : Autocast::Neutral;
+    return (traits & kAutocast) ? Autocast::NeutralOnCpu : Autocast::Neutral;
 }
 
 std::string both(const char* name) {
@@ -279,8 +279,8 @@ void add_elementwise_rules(Registry& registry) {
                          kToFloat);
     registry.add_neutral("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
     registry.add_neutral("torch.true_divide Tensor.true_divide", "self other", divide, kToFloat);
-    registry.add("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
-    registry.add("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
+    registry.add_neutral_on_cpu("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
+    registry.add_neutral_on_cpu("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
 
     struct Operator {
         const char* name;
@@ -313,7 +313,7 @@ void add_elementwise_rules(Registry& registry) {
     }
     registry.add_neutral("Tensor.__rsub__", "self other", swapped<subtract>, kCommon | kReflected);
     registry.add_neutral("Tensor.__rmod__", "self other", swapped<binary>, kCommon | kNoComplex | kNoBool | kReflected);
-    registry.add("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);
+    registry.add_neutral_on_cpu("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);
     const Operator comparisons[] = {
         {"eq", binary, kToBool | kNoGrad},
         {"ne", binary, kToBool | kNoGrad},
@@ -327,12 +327,12 @@ void add_elementwise_rules(Registry& registry) {
         registry.add(std::string("Tensor.__") + name + "__", "self other", function, traits, autocast_of(traits));
     }
     for (const char* name : {"bitwise_and", "bitwise_or", "bitwise_xor"}) {
-        registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
-        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kInPlace);
+        registry.add_neutral(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
+        registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kInPlace);
     }
     for (const char* name : {"bitwise_left_shift", "bitwise_right_shift"}) {
-        registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
-        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise,
+        registry.add_neutral(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
+        registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise,
                      kCommon | kIntegralOnly | kNoBool | kInPlace);
     }
 }

@@ -94,8 +94,12 @@ bool like(Call& call, std::size_t first_option) {
     if (!options) return false;
     const Operand& format_operand = call[first_option + 3];
     auto format = format_operand.is_absent() ? std::optional(MemoryFormat::Preserve) : format_operand.memory_format();
-    if (format != MemoryFormat::Preserve && format != MemoryFormat::Contiguous) return false;
-    Dims strides = *format == MemoryFormat::Preserve ? preserved_strides(*self) : contiguous_strides(self->sizes);
+    if (!format) return false;
+    bool last = *format == MemoryFormat::ChannelsLast || *format == MemoryFormat::ChannelsLast3d;
+    if (last && self->dimensions() != (*format == MemoryFormat::ChannelsLast ? 4u : 5u)) return false;
+    Dims strides = *format == MemoryFormat::Preserve ? preserved_strides(*self)
+                   : last                            ? channels_last_strides(self->sizes)
+                                                     : contiguous_strides(self->sizes);
     if (call.variant() != kPlain) {
         if (torch_room::is_integral(options->dtype)) return false;
         call.answer().random = true;
@@ -198,7 +202,12 @@ bool read_nested(const Call& call, const Operand& data, std::size_t depth, Dims&
 bool tensor(Call& call) {
     Dims sizes;
     std::optional<Dtype> natural;
-    if (!read_nested(call, call[0], 0, sizes, natural) || !natural) return false;
+    if (!read_nested(call, call[0], 0, sizes, natural)) return false;
+    if (!natural) {
+        // Without a number in it, it is of the default type.
+        if (element_count(sizes) != 0) return false;
+        natural = call.state().default_dtype;
+    }
     auto options = read_options(call, 1, *natural, {});
     return options && give(call, call.fresh(std::move(sizes), options->dtype, options->device), *options);
 }

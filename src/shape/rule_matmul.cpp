@@ -97,12 +97,12 @@ void add_matmul_rules(Registry& registry) {
     registry.add_lowered("F.linear", "self weight bias?", linear);
     registry.add_lowered("torch.mm Tensor.mm", "self mat2", matrix_product);
     registry.add_lowered("torch.bmm Tensor.bmm", "self mat2", batched_product);
-    registry.add("torch.mv Tensor.mv", "self vec", vector_product, 2);
-    registry.add("torch.dot Tensor.dot", "self tensor", vector_product, 1);
+    registry.add_neutral_on_cpu("torch.mv Tensor.mv", "self vec", vector_product, 2);
+    registry.add_neutral_on_cpu("torch.dot Tensor.dot", "self tensor", vector_product, 1);
     registry.add_lowered("torch.matmul Tensor.matmul operator.matmul Tensor.__matmul__", "self other", matmul);
     registry.add_lowered("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
     registry.add_lowered("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
-    registry.add("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
+    registry.add_neutral_on_cpu("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
 }
 
 }  // namespace stator::shape

@@ -128,6 +128,39 @@ bool variance(Call& call) {
     return sizes && give(call, std::move(*sizes), torch_room::to_real(self->dtype));
 }
 
+/// `var_mean` and `std_mean`.
+bool variance_and_mean(Call& call) {
+    if (!variance(call)) return false;
+    TensorMeta first = *call.answer().result.tensor, second = first;
+    second.dtype = call[0].tensor()->dtype;
+    bool recorded = call.records({call[0].tensor()});
+    call.answer().result = {};
+    return call.returns_several({std::move(first), std::move(second)}, {recorded, recorded});
+}
+
+PyTypeObject* aminmax_type() {
+    static PyTypeObject* type = return_type("aminmax");
+    return type;
+}
+
+bool both_extremes(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || is_complex(self->dtype) || element_count(self->sizes) == 0) return false;
+    if (!call[1].is_absent() && !call[1].integer()) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    if (!sizes) return false;
+    TensorMeta result = call.fresh(std::move(*sizes), self->dtype, self->device);
+    bool recorded = call.records({self});
+    return call.returns_several({result, result}, {recorded, recorded}, aminmax_type());
+}
+
+bool count_nonzero(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    auto sizes = reduced_sizes(*self, call[1], Operand());
+    return sizes && give(call, std::move(*sizes), kLong, false);
+}
+
 bool log_sum_exp(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !is_floating(self->dtype)) return false;
@@ -138,18 +171,22 @@ bool log_sum_exp(Call& call) {
 }  // namespace
 
 void add_reduction_rules(Registry& registry) {
-    registry.add("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
-    registry.add("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", mean);
+    registry.add_neutral_on_cpu("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
+    registry.add_neutral_on_cpu("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", mean);
     registry.add_neutral("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
-    registry.add("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
+    registry.add_float32_on_cpu("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
     registry.add_neutral("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
     registry.add_neutral("torch.amax Tensor.amax torch.amin Tensor.amin", "self dim? keepdim?", extreme);
     registry.add_neutral("torch.argmax Tensor.argmax torch.argmin Tensor.argmin", "self dim? keepdim?",
                          argument_of_extreme);
     registry.add_neutral("torch.max Tensor.max", "self dim? keepdim?", extreme_in_any_form, 0);
     registry.add_neutral("torch.min Tensor.min", "self dim? keepdim?", extreme_in_any_form, 1);
-    registry.add("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?", variance);
-    registry.add("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
+    registry.add_neutral("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?", variance);
+    registry.add_neutral("torch.var_mean torch.std_mean", "self dim? unbiased? keepdim? * correction?",
+                         variance_and_mean);
+    registry.add_neutral("torch.aminmax Tensor.aminmax", "self * dim? keepdim?", both_extremes);
+    registry.add_neutral("torch.count_nonzero Tensor.count_nonzero", "self dim?", count_nonzero);
+    registry.add_neutral_on_cpu("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
 }
 
 }  // namespace stator::shape

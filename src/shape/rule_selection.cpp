@@ -128,9 +128,9 @@ void add_selection_rules(Registry& registry) {
     registry.add_neutral("Tensor.masked_fill_", "self mask value", masked_fill, 1);
     registry.add_neutral("torch.lerp Tensor.lerp", "self end weight", lerp);
     registry.add_neutral("Tensor.lerp_", "self end weight", lerp, 1);
-    registry.add("torch.addcmul Tensor.addcmul torch.addcdiv Tensor.addcdiv", "self tensor1 tensor2 * value?",
+    registry.add_neutral_on_cpu("torch.addcmul Tensor.addcmul torch.addcdiv Tensor.addcdiv", "self tensor1 tensor2 * value?",
                  add_product);
-    registry.add("Tensor.addcmul_ Tensor.addcdiv_", "self tensor1 tensor2 * value?", add_product, 1);
+    registry.add_neutral_on_cpu("Tensor.addcmul_ Tensor.addcdiv_", "self tensor1 tensor2 * value?", add_product, 1);
     registry.add_neutral("Tensor.fill_ torch.fill_", "self value", fill, 0);
     registry.add_neutral("Tensor.zero_ torch.zero_", "self", fill, 1);
 }

@@ -430,10 +430,11 @@ bool unfold(Call& call) {
 bool getitem(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    std::vector<const TensorMeta*> choosers;
-    auto part = apply_basic_index(*self, call[1], choosers);
+    Choosers choosers;
+    auto part = apply_index(*self, call[1], choosers);
     if (!part) return false;
-    if (std::any_of(choosers.begin(), choosers.end(), [](const TensorMeta* chooser) { return chooser != nullptr; })) {
+    if (depends_on_contents(choosers)) return call.depends_on_contents();
+    if (has_chooser(choosers)) {
         auto chosen = choose_elements(*part, choosers);
         if (!chosen) return false;
         return call.returns(call.fresh(std::move(chosen->sizes), std::move(chosen->strides), self->dtype, self->device),

@@ -22,6 +22,9 @@ bool is_contiguous(const Dims& sizes, const Dims& strides);
 bool is_channels_last(const Dims& sizes, const Dims& strides);
 /// Whether memory formats that follow a tensor (convolutions, interpolation) would follow this one to channels last.
 bool is_like_channels_last(const Dims& sizes, const Dims& strides);
+/// Strides of a new tensor that follows another to channels last, and is contiguous otherwise: `empty` with the
+/// `suggest_memory_format` of that one.
+Dims suggested_strides(const TensorMeta& like, const Dims& sizes);
 /// Every element has a place of its own, and there are no holes.
 bool is_dense(const Dims& sizes, const Dims& strides);
 /// Elements may share memory: a write to it is refused by PyTorch.
