@@ -218,6 +218,36 @@ bool Call::writes(const Operand& self, bool recorded) {
     return note_write(self, recorded, after);
 }
 
+bool Call::turns_into_write() {
+    const TensorMeta *self = slots_[0].tensor(), *computed = answer_.result.tensor;
+    if (answer_.status != Status::Ok || answer_.result.kind != graph::Result::Kind::Tensor || self == nullptr ||
+        answer_.result.same_as_argument >= 0 || answer_.view_of >= 0 || answer_.mutates())
+        return false;
+    if (computed->sizes != self->sizes || computed->device != self->device || computed->dtype != self->dtype)
+        return false;
+    answer_.result = {};
+    return returns_written(slots_[0], computed->requires_grad);
+}
+
+bool Call::turns_into_reshaping() {
+    const TensorMeta *self = slots_[0].tensor(), *view = answer_.result.tensor;
+    int index = index_of(slots_[0]);
+    if (answer_.status != Status::Ok || answer_.result.kind != graph::Result::Kind::Tensor || self == nullptr ||
+        answer_.view_of != index || answer_.mutates())
+        return false;
+    answer_.result = {};
+    answer_.view_of = -1;
+    if (!returns_written(slots_[0], false)) return false;
+    TensorMeta after = *self;
+    after.sizes = view->sizes;
+    after.strides = view->strides;
+    after.storage_offset = view->storage_offset;
+    if (after == *self) return true;
+    answer_.result.tensor = store_.intern(after);
+    answer_.changed_metadata.push_back({index, answer_.result.tensor});
+    return true;
+}
+
 bool Call::depends_on_contents() {
     answer_ = Answer();
     answer_.status = Status::DataDependent;

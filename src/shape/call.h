@@ -77,6 +77,11 @@ class Call {
     /// As `returns_written`, for operations that return nothing.
     bool writes(const Operand& self, bool recorded);
 
+    /// Makes the answer of an operation that returns a new tensor the one of its in-place form: false where the result
+    /// would not fit into the first argument.
+    bool turns_into_write();
+    /// The same for a view: the first argument itself gets other sizes and strides.
+    bool turns_into_reshaping();
     /// Only running the operation tells what comes out.
     bool depends_on_contents();
 

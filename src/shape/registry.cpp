@@ -58,7 +58,12 @@ void Registry::add_name(std::string_view name, const Rule* rule) {
 void Registry::add_out(std::string_view names, Out kind) {
     while (!names.empty()) {
         std::size_t end = std::min(names.find(' '), names.size());
-        if (PyObject* object = find_object("torch", std::string(names.substr(0, end)))) outs_[object] = kind;
+        std::string_view name = names.substr(0, end);
+        // A name without a place is one of `torch`.
+        std::size_t dot = name.rfind('.');
+        std::string_view place = dot == std::string_view::npos ? "torch" : name.substr(0, dot);
+        std::string last(dot == std::string_view::npos ? name : name.substr(dot + 1));
+        if (PyObject* object = find_object(place, last)) outs_[object] = kind;
         names.remove_prefix(std::min(end + 1, names.size()));
     }
 }

@@ -12,6 +12,16 @@ namespace stator::shape {
 /// False where the rule does not know this form of its operation; it has then answered nothing.
 using RuleFunction = bool (*)(Call& call);
 
+/// The in-place form of an operation that returns a new tensor, and of one that returns a view.
+template <RuleFunction function>
+bool written(Call& call) {
+    return function(call) && call.turns_into_write();
+}
+template <RuleFunction function>
+bool reshaped(Call& call) {
+    return function(call) && call.turns_into_reshaping();
+}
+
 /// What autocast does with an operation. Devices have lists of their own; those that end in `OnCpu` say nothing of other
 /// devices.
 enum class Autocast : std::uint8_t {
@@ -63,7 +73,7 @@ class Registry {
                             int variant = 0) {
         add(names, signature, function, variant, Autocast::Float32OnCpu);
     }
-    /// Functions of `torch` that take `out=`, by their names.
+    /// Functions that take `out=`, named as above; without a place they are of `torch`.
     void add_out(std::string_view names, Out kind);
 
     const Rule* find(const Question& question) const;

@@ -27,6 +27,18 @@ bool activation(Call& call) {
     return in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
 }
 
+/// Some are defined for integers, too.
+bool activation_of_numbers(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || torch_room::is_complex(self->dtype) || self->dtype == torch_room::dtype::kBool) return false;
+    if (is_floating(self->dtype)) return activation(call);
+    if (call[1].is_given() && !call[1].boolean()) return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    return call[1].boolean() == true ? elementwise.writes_to(call[0], OutputType::Common)
+                                     : elementwise.gives(OutputType::Common);
+}
+
 constexpr int kNotNegative = 1;
 
 /// Parameters only, none of them `inplace`.
@@ -125,8 +137,8 @@ bool prelu(Call& call) {
 }  // namespace
 
 void add_activation_rules(Registry& registry) {
-    registry.add_neutral("F.relu", "self inplace?", activation, 1);
-    registry.add_neutral("F.relu6 F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
+    registry.add_neutral("F.relu F.relu6", "self inplace?", activation_of_numbers, 1);
+    registry.add_neutral("F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
     registry.add_neutral("torch.selu", "self", activation, 0);
     registry.add_neutral("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
     registry.add_neutral("F.leaky_relu", "self negative_slope? inplace?", activation, 2);

@@ -48,13 +48,14 @@ bool histc(Call& call) {
         return false;
     auto low = call[2].is_given() ? call[2].real() : 0.0, high = call[3].is_given() ? call[3].real() : 0.0;
     if (!low || !high || *low > *high) return false;
-    return call.returns(call.fresh({*bins}, self->dtype, self->device), call.records({self}));
+    return call.returns(call.fresh({*bins}, self->dtype, self->device));
 }
 
 }  // namespace
 
 void add_contents_rules(Registry& registry) {
-    registry.add_neutral("torch.nonzero Tensor.nonzero torch.argwhere Tensor.argwhere", "self", unknown);
+    registry.add_neutral("torch.nonzero Tensor.nonzero", "self * as_tuple?", unknown);
+    registry.add_neutral("torch.argwhere Tensor.argwhere", "self", unknown);
     registry.add_neutral("torch.masked_select Tensor.masked_select", "self mask", masked_select);
     registry.add_neutral("torch.bincount Tensor.bincount", "self weights? minlength?", bincount);
     registry.add_neutral("torch.unique Tensor.unique", "self sorted? return_inverse? return_counts? dim?", unknown);

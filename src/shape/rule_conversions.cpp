@@ -104,7 +104,9 @@ bool to(Call& call) {
 /// `float()`, `long()` and so on: the variant is the dtype.
 bool to_fixed(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    return self != nullptr && converted(call, static_cast<Dtype>(call.variant()), self->device);
+    auto format = call[1].is_absent() ? std::optional(MemoryFormat::Preserve) : call[1].memory_format();
+    return self != nullptr && format &&
+           converted(call, static_cast<Dtype>(call.variant()), self->device, false, *format);
 }
 
 bool type_as(Call& call) {
@@ -131,7 +133,7 @@ void add_conversion_rules(Registry& registry) {
         {"Tensor.bfloat16", kBFloat16}, {"Tensor.long", kLong},           {"Tensor.int", kInt},
         {"Tensor.short", kShort},       {"Tensor.bool", kBool},           {"Tensor.char", kChar},
         {"Tensor.byte", kByte},         {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
-    for (auto [name, type] : fixed) registry.add_neutral(name, "self", to_fixed, static_cast<int>(type));
+    for (auto [name, type] : fixed) registry.add_neutral(name, "self * memory_format?", to_fixed, static_cast<int>(type));
     registry.add_neutral("Tensor.type_as", "self other", type_as);
     registry.add_neutral("Tensor.copy_", "self src non_blocking?", copy_into);
 }

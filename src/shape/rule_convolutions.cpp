@@ -9,6 +9,10 @@ namespace stator::shape {
 
 namespace {
 
+bool is_convolvable(Dtype type) {
+    return torch_room::is_floating(type) || type == torch_room::dtype::kLong;
+}
+
 bool plain(const TensorMeta* tensor, const TensorMeta& like) {
     return tensor != nullptr && tensor->dtype == like.dtype && tensor->device == like.device;
 }
@@ -60,7 +64,7 @@ std::optional<Image> as_image(const TensorMeta& input, std::size_t spatial) {
 bool convolution(Call& call) {
     auto spatial = static_cast<std::size_t>(call.variant());
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (input == nullptr || !torch_room::is_floating(input->dtype) || !plain(weight, *input)) return false;
+    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
     if (!call[2].is_absent() && !plain(bias, *input)) return false;
     if (weight->dimensions() != spatial + 2) return false;
     auto image = as_image(*input, spatial);
@@ -99,7 +103,7 @@ bool convolution(Call& call) {
 bool transposed_convolution(Call& call) {
     auto spatial = static_cast<std::size_t>(call.variant());
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (input == nullptr || !torch_room::is_floating(input->dtype) || !plain(weight, *input)) return false;
+    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
     if (!call[2].is_absent() && !plain(bias, *input)) return false;
     if (weight->dimensions() != spatial + 2) return false;
     auto image = as_image(*input, spatial);

@@ -264,7 +264,7 @@ void add_elementwise_rules(Registry& registry) {
     }
     for (auto [name, traits] : kBinaryTensors) {
         registry.add(both(name), "self other", binary_tensors, traits, autocast_of(traits));
-        if (traits & kNoGrad)
+        if ((traits & kNoGrad) || std::string_view(name).ends_with("atan2") || std::string_view(name) == "arctan2")
             registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace,
                          autocast_of(traits));
     }
@@ -279,6 +279,7 @@ void add_elementwise_rules(Registry& registry) {
                          kToFloat);
     registry.add_neutral("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
     registry.add_neutral("torch.true_divide Tensor.true_divide", "self other", divide, kToFloat);
+    registry.add_neutral("Tensor.true_divide_", "self other", divide, kToFloat | kInPlace);
     registry.add_neutral_on_cpu("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
     registry.add_neutral_on_cpu("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
 
@@ -311,6 +312,7 @@ void add_elementwise_rules(Registry& registry) {
         registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace, autocast_of(traits));
         registry.add("Tensor.__r" + plain + "__", "self other", function, traits, autocast_of(traits));
     }
+    registry.add_neutral("Tensor.__rdiv__", "self other", divide, kToFloat);
     registry.add_neutral("Tensor.__rsub__", "self other", swapped<subtract>, kCommon | kReflected);
     registry.add_neutral("Tensor.__rmod__", "self other", swapped<binary>, kCommon | kNoComplex | kNoBool | kReflected);
     registry.add_neutral_on_cpu("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);

@@ -123,7 +123,7 @@ bool cosine_embedding_loss(Call& call) {
     std::size_t dimensions = target->dimensions();
     if (dimensions > 1 || first->dimensions() != dimensions + 1 || first->sizes != second->sizes) return false;
     Dims sizes(first->sizes.begin(), first->sizes.end() - 1);
-    if (target->sizes != sizes || target->requires_grad || element_count(first->sizes) == 0) return false;
+    if (target->sizes != sizes || element_count(first->sizes) == 0) return false;
     return give(call, reduction_of(call[6]), std::move(sizes), {first, second});
 }
 
@@ -138,9 +138,11 @@ bool margin_ranking_loss(Call& call) {
 /// `F.hinge_embedding_loss(input, target, margin, size_average, reduce, reduction)`.
 bool hinge_embedding_loss(Call& call) {
     const TensorMeta *input = call[0].tensor(), *target = call[1].tensor();
-    if (!same_kind(input, target) || target->requires_grad) return false;
+    if (!same_kind(input, target) || input->sizes != target->sizes) return false;
     if (!are_plain_numbers(call, {2}) || !call[3].is_absent() || !call[4].is_absent()) return false;
-    return give_elements(call, reduction_of(call[5]), {input, target});
+    // The target is only compared: no gradient comes through it.
+    if (!is_contiguous(target->sizes, target->strides)) return false;
+    return give_elements(call, reduction_of(call[5]), {input});
 }
 
 /// `F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction)`.

@@ -18,7 +18,9 @@ std::size_t spatial_of(const Call& call) {
 }
 
 bool is_poolable(const TensorMeta* input, std::size_t spatial) {
-    if (input == nullptr || !torch_room::is_floating(input->dtype)) return false;
+    if (input == nullptr || !torch_room::is_floating(input->dtype)) {
+        if (input == nullptr || input->dtype != torch_room::dtype::kLong || spatial < 2) return false;
+    }
     if (input->dimensions() != spatial + 2 && input->dimensions() != spatial + 1) return false;
     return element_count(input->sizes) != 0;
 }
@@ -67,6 +69,8 @@ bool max_pool(Call& call) {
     auto ceil_mode = call[5].boolean_or(false);
     auto with_indices = (call.variant() & kIndices) ? std::optional(true) : call[6].boolean_or(false);
     if (!is_poolable(input, spatial) || !ceil_mode || !with_indices) return false;
+    // With indices it is another operation, which autocast leaves alone.
+    if (*with_indices && call.state().autocast) return false;
     auto sizes = pooled_sizes(*input, spatial, call[1], call[2], call[3], call[4], *ceil_mode);
     if (!sizes) return false;
     Dims strides = strides_like(*input, spatial, *sizes);

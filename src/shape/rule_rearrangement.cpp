@@ -88,6 +88,7 @@ bool clone(Call& call) {
 void add_rearrangement_rules(Registry& registry) {
     registry.add_neutral("Tensor.repeat", "self repeats...", repeat);
     registry.add_neutral("torch.tril Tensor.tril torch.triu Tensor.triu", "self diagonal?", triangle);
+    registry.add_neutral("Tensor.tril_ Tensor.triu_", "self diagonal?", written<triangle>);
     registry.add_neutral("torch.flip Tensor.flip", "self dims...", flip);
     registry.add_neutral("torch.roll Tensor.roll", "self shifts dims?", roll);
     registry.add_neutral("torch.clone Tensor.clone", "self * memory_format?", clone);

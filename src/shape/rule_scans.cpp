@@ -60,6 +60,7 @@ bool sort(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto where = call[1].integer_or(-1);
     auto descending = call[2].boolean_or(false);
+    if (!call[3].is_absent() && !call[3].boolean()) return false;
     if (self == nullptr || is_complex(self->dtype) || !where || !descending ||
         !wrap_dimension(*where, self->dimensions()))
         return false;
@@ -107,8 +108,9 @@ void add_scan_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax", "self dim dtype?", softmax);
     registry.add_neutral_on_cpu("F.softmax F.log_softmax F.softmin", "self dim _stacklevel? dtype?", functional_softmax);
     registry.add_neutral_on_cpu("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?", cumulative);
-    registry.add_neutral("torch.sort Tensor.sort", "self dim? descending?", sort);
-    registry.add_neutral("torch.argsort Tensor.argsort", "self dim? descending?", sort, 1);
+    registry.add_neutral_on_cpu("Tensor.cumsum_ Tensor.cumprod_", "self dim * dtype?", written<cumulative>);
+    registry.add_neutral("torch.sort Tensor.sort", "self dim? descending? * stable?", sort);
+    registry.add_neutral("torch.argsort Tensor.argsort", "self dim? descending? * stable?", sort, 1);
     registry.add_neutral("torch.cummax Tensor.cummax", "self dim", cumulative_extreme, 0);
     registry.add_neutral("torch.cummin Tensor.cummin", "self dim", cumulative_extreme, 1);
     registry.add_neutral("torch.topk Tensor.topk", "self k dim? largest? sorted?", topk);
