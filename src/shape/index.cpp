@@ -32,6 +32,17 @@ bool depends_on_contents(const Choosers& choosers) {
     });
 }
 
+std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers) {
+    std::optional<std::size_t> place;
+    for (std::size_t i = 0; i < choosers.size(); ++i) {
+        if (!choosers[i]) continue;
+        if (place || !choosers[i]->is_mask) return std::nullopt;
+        place = i;
+    }
+    if (!place) return std::nullopt;
+    return Dims(part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1, part.sizes.end());
+}
+
 std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& index_operand, Choosers& choosers) {
     const TensorMeta* self = &tensor;
     bool is_tuple = index_operand.is_sequence() && !index_operand.is_list();

@@ -38,6 +38,9 @@ bool has_chooser(const Choosers& choosers);
 /// What is chosen, or its number, depends on contents.
 bool depends_on_contents(const Choosers& choosers);
 
+/// The sizes of the dimensions behind a mask that is the only chooser.
+std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers);
+
 /// Sizes and strides after choosing elements of a part; nothing that depends on contents is among the choosers.
 std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choosers& choosers);
 

@@ -35,7 +35,7 @@ bool repeat_interleave(Call& call) {
     if (self == nullptr || !call[3].is_absent()) return false;
     if (call[1].tensor() != nullptr) return call[1].tensor()->dtype == kLong && call.depends_on_contents();
     auto times = call[1].integer();
-    if (!times || *times < 0 || self->sizes.empty()) return false;
+    if (!times || *times < 0) return false;
     Dims sizes = self->sizes;
     if (call[2].is_absent()) {
         sizes = {element_count(self->sizes) * *times};
@@ -118,15 +118,64 @@ bool tensor_split(Call& call) {
     return call.returns_views(call[0], std::move(views), false);
 }
 
+/// `rot90(k, dims)`: a quarter turn swaps two dimensions of a flipped copy.
+bool rotate(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto times = call[1].integer_or(1);
+    auto dimensions = call[2].is_given() ? call[2].integers() : Dims{Dim(0), Dim(1)};
+    if (self == nullptr || !times || !dimensions || dimensions->size() != 2 || self->dimensions() < 2) return false;
+    auto a = wrap_dimension((*dimensions)[0], self->dimensions());
+    auto b = wrap_dimension((*dimensions)[1], self->dimensions());
+    if (!a || !b || *a == *b || element_count(self->sizes) == 0) return false;
+    Dims sizes = self->sizes, strides = preserved_strides(*self);
+    if (*times % 2 == 1) {
+        std::swap(sizes[*a], sizes[*b]);
+        std::swap(strides[*a], strides[*b]);
+    }
+    // Nothing but a copy, for a full turn.
+    return call.returns(call.fresh(std::move(sizes), std::move(strides), self->dtype, self->device),
+                        call.records({self}));
+}
+
+/// `one_hot(tensor, num_classes)`; without a number it depends on what is in the tensor.
+bool one_hot(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto classes = call[1].integer_or(-1);
+    if (self == nullptr || self->dtype != kLong || !classes || element_count(self->sizes) == 0) return false;
+    if (*classes == -1) return call.depends_on_contents();
+    if (*classes < 1) return false;
+    Dims sizes = self->sizes;
+    sizes.push_back(*classes);
+    return call.returns(call.fresh(std::move(sizes), kLong, self->device));
+}
+
 /// `diff(n, dim)`: differences of neighbours, `n` times.
 bool diff(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto times = call[1].integer_or(1), where = call[2].integer_or(-1);
-    if (self == nullptr || self->sizes.empty() || !times || !where || *times < 1) return false;
-    if (!call[3].is_absent() || !call[4].is_absent()) return false;
+    if (self == nullptr || self->sizes.empty() || !times || !where || *times < 0) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension || *times >= self->sizes[*dimension]) return false;
+    if (!dimension) return false;
     TensorMeta part = *self;
+    // What stands before and behind is joined first.
+    for (std::size_t slot : {3, 4}) {
+        if (call[slot].is_absent()) continue;
+        const TensorMeta* more = call[slot].tensor();
+        if (more == nullptr || more->dtype != self->dtype || more->device != self->device || more->requires_grad ||
+            more->dimensions() != self->dimensions() || is_like_channels_last(self->sizes, self->strides))
+            return false;
+        for (std::size_t i = 0; i < self->dimensions(); ++i)
+            if (i != *dimension && more->sizes[i] != self->sizes[i]) return false;
+        if (*times == 0) continue;
+        part.sizes[*dimension] += more->sizes[*dimension];
+        part.strides = contiguous_strides(part.sizes);
+    }
+    if (*times == 0) {
+        if (element_count(self->sizes) == 0) return false;
+        return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device),
+                            call.records({self}));
+    }
+    if (*times >= part.sizes[*dimension]) return false;
     for (Dim i = 0; i < *times; i += 1) {
         part.sizes[*dimension] -= 1;
         const TensorMeta* sides[] = {&part, &part};
@@ -146,6 +195,8 @@ void add_arrangement_rules(Registry& registry) {
     registry.add_neutral("torch.diag Tensor.diag", "self diagonal?", diag);
     registry.add_neutral("torch.diag_embed Tensor.diag_embed", "self offset? dim1? dim2?", diag_embed);
     registry.add_neutral("torch.tensor_split Tensor.tensor_split", "self indices_or_sections dim?", tensor_split);
+    registry.add_neutral("torch.rot90 Tensor.rot90", "self k? dims?", rotate);
+    registry.add_neutral("F.one_hot", "self num_classes?", one_hot);
     registry.add_neutral("torch.diff Tensor.diff", "self n? dim? prepend? append?", diff);
 }
 

@@ -1,6 +1,4 @@
 /// Elements chosen by tensors of indices: embedding, gather, index_select; and writing to a part.
-#include <algorithm>
-
 #include "shape/index.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
@@ -35,25 +33,27 @@ bool embedding(Call& call) {
 bool gather(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device || !where)
-        return false;
+    if (self == nullptr || !is_index(index, *self) || !where) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension || self->sizes.empty() || index->dimensions() != self->dimensions()) return false;
-    for (std::size_t i = 0; i < self->dimensions(); ++i)
-        if (i != *dimension && index->sizes[i] > self->sizes[i]) return false;
+    Dims seen = at_least_one_dimension(self->sizes), places = at_least_one_dimension(index->sizes);
+    if (!dimension || seen.size() != places.size()) return false;
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        if (i != *dimension && places[i] > seen[i]) return false;
     return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
 }
 
 bool index_select(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where || self->sizes.empty())
-        return false;
+    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     Dims sizes = self->sizes;
-    sizes[*dimension] = element_count(index->sizes);
+    if (!sizes.empty())
+        sizes[*dimension] = element_count(index->sizes);
+    else if (element_count(index->sizes) != 1)
+        return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
 }
 
@@ -87,12 +87,11 @@ bool setitem(Call& call) {
     for (const auto& chooser : choosers) {
         if (!chooser) continue;
         if (chooser->is_hidden_number) return call.depends_on_contents();
-        // Whatever a mask chooses, one value fits.
+        // Whatever a mask chooses, values for the dimensions behind it fit.
         if (chooser->is_mask) {
-            if (value != nullptr && !value->sizes.empty()) return false;
-            if (std::count_if(choosers.begin(), choosers.end(), [](const auto& one) { return one.has_value(); }) != 1)
-                return false;
-            if (!can_assign(*self, {}, call[2], value != nullptr)) return false;
+            auto behind = sizes_behind_mask(*part, choosers);
+            if (!behind || (value != nullptr && value->dimensions() > behind->size())) return false;
+            if (!can_assign(*self, *behind, call[2], value != nullptr)) return false;
             return call.writes(call[0], call.records({self, value}));
         }
     }

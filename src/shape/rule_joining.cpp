@@ -114,6 +114,22 @@ bool stack_along(Call& call) {
     return join(call, pointers, where);
 }
 
+/// `column_stack`: scalars and vectors become columns.
+bool column_stack(Call& call) {
+    auto tensors = tensors_of(call[0]);
+    if (!tensors) return false;
+    std::vector<TensorMeta> views;
+    for (const TensorMeta* tensor : *tensors) {
+        views.push_back(*tensor);
+        if (tensor->dimensions() > 1) continue;
+        views.back().sizes = {element_count(tensor->sizes), Dim(1)};
+        views.back().strides = {tensor->sizes.empty() ? Dim(1) : tensor->strides[0], Dim(1)};
+    }
+    std::vector<const TensorMeta*> pointers;
+    for (const TensorMeta& view : views) pointers.push_back(&view);
+    return join(call, pointers, 1);
+}
+
 }  // namespace
 
 void add_joining_rules(Registry& registry) {
@@ -121,6 +137,7 @@ void add_joining_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.stack", "tensors dim?", stack);
     registry.add_neutral_on_cpu("torch.hstack", "tensors", stack_along, 1);
     registry.add_neutral_on_cpu("torch.vstack torch.row_stack", "tensors", stack_along, 2);
+    registry.add_neutral_on_cpu("torch.column_stack", "tensors", column_stack);
     registry.add_neutral_on_cpu("torch.dstack", "tensors", stack_along, 3);
 }
 

@@ -43,6 +43,19 @@ bool nan_to_num(Call& call) {
     return finish(call, OutputType::Common);
 }
 
+/// `isclose(other, rtol, atol, equal_nan)`.
+bool is_close(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
+    if (self == nullptr || other == nullptr || self->dtype != other->dtype || is_complex(self->dtype)) return false;
+    if (self->sizes != other->sizes || !is_contiguous(self->sizes, self->strides) ||
+        !is_contiguous(other->sizes, other->strides) || self->device != other->device)
+        return false;
+    for (std::size_t i = 2; i < 4; ++i)
+        if (call[i].is_given() && (!call[i].real() || *call[i].real() < 0)) return false;
+    if (!call[4].boolean_or(false) || (is_integral(self->dtype) && call[4].boolean() == true)) return false;
+    return call.returns(call.fresh(self->sizes, kBool, self->device));
+}
+
 /// `bernoulli_(p)`, `uniform_`, `normal_` and others that fill with random numbers.
 bool fill_at_random(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -79,6 +92,7 @@ void add_parameter_rules(Registry& registry) {
     registry.add_neutral("torch.logit_ Tensor.logit_", "self eps?", logit, kInPlace);
     registry.add_neutral("torch.nan_to_num Tensor.nan_to_num", "self nan? posinf? neginf?", nan_to_num);
     registry.add_neutral("torch.nan_to_num_ Tensor.nan_to_num_", "self nan? posinf? neginf?", nan_to_num, kInPlace);
+    registry.add_neutral("torch.isclose Tensor.isclose", "self other rtol? atol? equal_nan?", is_close);
     registry.add_neutral("torch.bernoulli Tensor.bernoulli", "self", bernoulli);
     registry.add_neutral("Tensor.uniform_", "self from? to?", fill_at_random, 0);
     registry.add_neutral("Tensor.normal_", "self mean? std?", fill_at_random, 1);

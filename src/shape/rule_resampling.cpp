@@ -96,7 +96,7 @@ bool shuffle_pixels(Call& call) {
         height = height * *factor;
         width = width * *factor;
     }
-    if (element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) || *factor == 1 ||
+    if (element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) ||
         !is_contiguous(self->sizes, self->strides))
         return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));

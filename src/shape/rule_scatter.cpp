@@ -1,4 +1,6 @@
 /// Elements written to places that a tensor of indices names: scatter, index_add and their kin, and reading them so.
+#include <algorithm>
+
 #include "shape/index.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
@@ -27,16 +29,17 @@ bool give(Call& call, const TensorMeta* source, bool in_place) {
 
 /// Whether the index fits into the tensor apart from one dimension, and into the source in all.
 bool fits(const TensorMeta& self, std::size_t dimension, const TensorMeta& index, const TensorMeta* source) {
-    if (self.sizes.empty() || index.dtype != kLong || index.device != self.device ||
-        index.dimensions() != self.dimensions() || element_count(index.sizes) == 0)
+    Dims seen = at_least_one_dimension(self.sizes), places = at_least_one_dimension(index.sizes);
+    if (index.dtype != kLong || index.device != self.device || places.size() != seen.size() ||
+        element_count(index.sizes) == 0)
         return false;
-    for (std::size_t i = 0; i < self.dimensions(); ++i)
-        if (i != dimension && index.sizes[i] > self.sizes[i]) return false;
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        if (i != dimension && places[i] > seen[i]) return false;
     if (source == nullptr) return true;
-    if (source->dtype != self.dtype || source->device != self.device || source->dimensions() != self.dimensions())
-        return false;
-    for (std::size_t i = 0; i < self.dimensions(); ++i)
-        if (index.sizes[i] > source->sizes[i]) return false;
+    Dims sources = at_least_one_dimension(source->sizes);
+    if (source->dtype != self.dtype || source->device != self.device || sources.size() != seen.size()) return false;
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        if (places[i] > sources[i]) return false;
     return true;
 }
 
@@ -80,11 +83,12 @@ bool is_index_vector(const TensorMeta* index, const TensorMeta& self, bool also_
 
 /// Whether the source has a slice for each index.
 bool has_slices(const TensorMeta& self, std::size_t dimension, const TensorMeta& index, const TensorMeta* source) {
-    if (source == nullptr || source->dtype != self.dtype || source->device != self.device || self.sizes.empty() ||
+    if (source == nullptr || source->dtype != self.dtype || source->device != self.device ||
         source->dimensions() != self.dimensions())
         return false;
-    for (std::size_t i = 0; i < self.dimensions(); ++i)
-        if (source->sizes[i] != (i == dimension ? element_count(index.sizes) : self.sizes[i])) return false;
+    Dims seen = at_least_one_dimension(self.sizes), sources = at_least_one_dimension(source->sizes);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        if (sources[i] != (i == dimension ? element_count(index.sizes) : seen[i])) return false;
     return true;
 }
 
@@ -107,7 +111,7 @@ bool index_with_slices(Call& call) {
 bool index_fill(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor(), *value = call[3].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || self->sizes.empty() || !where || !is_index_vector(index, *self, false)) return false;
+    if (self == nullptr || !where || !is_index_vector(index, *self, false)) return false;
     if (!wrap_dimension(*where, self->dimensions())) return false;
     if (value != nullptr ? !value->sizes.empty() || value->device != self->device || value->dtype != self->dtype
                          : !is_real_number(call[3]))
@@ -166,16 +170,30 @@ bool index_put(Call& call) {
         return false;
     std::vector<Operand> indices = call[1].items();
     if (indices.empty() || indices.size() > self->dimensions()) return false;
-    std::vector<std::optional<Chooser>> choosers(self->dimensions());
+    Choosers choosers(self->dimensions());
+    Dims chosen;
     for (std::size_t i = 0; i < indices.size(); ++i) {
         if (indices[i].is_none()) continue;
         choosers[i] = as_chooser(indices[i], *self);
-        if (!choosers[i] || choosers[i]->is_mask) return false;
+        if (!choosers[i]) return false;
     }
-    auto part = choose_elements({self->sizes, self->strides, self->storage_offset}, choosers);
-    if (!part) return false;
-    auto expanded = broadcast(part->sizes, values->sizes);
-    if (!expanded || *expanded != part->sizes) return false;
+    IndexedPart whole{self->sizes, self->strides, self->storage_offset};
+    if (indices.size() == 1 && choosers[0] && choosers[0]->is_mask) {
+        // Whatever a mask chooses, values for the dimensions behind it fit.
+        const Dims mask = choosers[0]->sizes;
+        if (mask.size() > self->dimensions() || !std::equal(mask.begin(), mask.end(), self->sizes.begin()))
+            return false;
+        chosen.assign(self->sizes.begin() + static_cast<std::ptrdiff_t>(mask.size()), self->sizes.end());
+        if (values->dimensions() > chosen.size()) return false;
+    } else {
+        for (const auto& chooser : choosers)
+            if (chooser && chooser->is_mask) return false;
+        auto part = choose_elements(whole, choosers);
+        if (!part) return false;
+        chosen = std::move(part->sizes);
+    }
+    auto expanded = broadcast(chosen, values->sizes);
+    if (!expanded || *expanded != chosen) return false;
     bool recorded = call.records({self, values});
     if (call.variant() & kInPlace) return call.returns_written(call[0], recorded);
     return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device), recorded);

@@ -46,6 +46,11 @@ std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides,
 /// Replaces the one `-1`; empty where the sizes don't fit the number of elements.
 std::optional<Dims> resolve_sizes(const Dims& requested, Dim elements);
 
+/// The sizes of a tensor as operations along a dimension see them: a scalar has one dimension of one element.
+inline Dims at_least_one_dimension(const Dims& sizes) {
+    return sizes.empty() ? Dims{Dim(1)} : sizes;
+}
+
 /// An index from the end counted from the front; empty where it is out of range. A scalar counts as one dimension.
 std::optional<std::size_t> wrap_dimension(Dim dimension, std::size_t dimensions);
 

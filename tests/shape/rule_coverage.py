@@ -64,6 +64,14 @@ to type_as float double long bool int half bfloat16 short byte char detach clone
 meshgrid cross dist cdist allclose isclose equal bernoulli multinomial searchsorted bucketize
 """.split()
 
+# Of these the fallback answers all forms.
+LEFT_TO_FAKE_TENSOR = """
+addr nn.functional.bilinear nn.functional.rrelu nn.functional.local_response_norm nn.functional.lp_pool2d
+nn.functional.upsample_nearest nn.functional.upsample_bilinear nn.functional.unfold nn.functional.fold
+nn.functional.gaussian_nll_loss nn.functional.ctc_loss as_strided tril_indices triu_indices meshgrid cross dist cdist
+multinomial searchsorted bucketize
+""".split()
+
 
 def out_calls(op: Any, args: tuple, kwargs: dict) -> Iterator[tuple[Any, tuple, dict]]:
     """The function with a fitting `out=`."""
@@ -72,7 +80,7 @@ def out_calls(op: Any, args: tuple, kwargs: dict) -> Iterator[tuple[Any, tuple, 
     try:
         with torch.no_grad():
             result = op.op(*args, **kwargs)
-    except Exception:
+    except Exception:  # refused, as it should be without `out=` too
         return
     if isinstance(result, torch.Tensor):
         yield op.op, args, {**kwargs, "out": torch.empty_like(result)}
