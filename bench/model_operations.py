@@ -1,6 +1,8 @@
-"""Operations that real models call, asked of the shape room: which of them have no rule, and how long the answers take.
+"""Operations that real models call, asked of the shape rules: which have none, and how long the answers take.
 
-python bench/model_operations.py [MODEL ...]     needs transformers and pytorchcv beside torch
+python bench/model_operations.py [--capture] [MODEL ...]     needs transformers and pytorchcv beside torch
+
+With `--capture` the models are captured instead, and the share of that time that shapes take is shown.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 import collections
 import importlib
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +29,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.total = 0
         self.without_rule: collections.Counter[str] = collections.Counter()
-        self.nanoseconds = 0
+        self.nanoseconds = 0.0
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -39,11 +40,11 @@ class Recorder(TorchFunctionMode):
     def ask(self, function: Any, args: tuple, kwargs: dict) -> None:
         self.total += 1
         with torch._C.DisableTorchFunction():
-            start = time.perf_counter_ns()
-            answer = _C.shape_infer(function, args, kwargs, "rule")
-            self.nanoseconds += time.perf_counter_ns() - start
-        if answer is None:
+            nanoseconds = _C.shape_time(function, args, kwargs, "rule", 20, 3)
+        if nanoseconds is None:
             self.without_rule[describe(function, args, kwargs)] += 1
+        else:
+            self.nanoseconds += nanoseconds
 
 
 def is_operation(function: Any) -> bool:
@@ -96,7 +97,9 @@ MODELS: dict[str, Callable[[], tuple[torch.nn.Module, dict]]] = {
     "ViTModel": transformers_model(
         "ViTModel", image_size=32, patch_size=8, **{k: v for k, v in SMALL.items() if k != "vocab_size"}
     ),
-    "DistilBertModel": transformers_model("DistilBertModel", dim=32, n_layers=2, n_heads=4, hidden_dim=64, vocab_size=99),
+    "DistilBertModel": transformers_model(
+        "DistilBertModel", dim=32, n_layers=2, n_heads=4, hidden_dim=64, vocab_size=99
+    ),
     "RobertaModel": transformers_model("RobertaModel", **SMALL),
     "T5Model": transformers_model("T5Model", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=99),
     "MistralModel": transformers_model("MistralModel", num_key_value_heads=2, **SMALL),
@@ -117,9 +120,34 @@ def record(make: Callable[[], tuple[torch.nn.Module, dict]], training: bool) -> 
     return recorder
 
 
+def capture(names: list[str]) -> None:
+    """How much of a capture goes into shapes at most (as if no answer came from the cache), and how its questions were
+    answered."""
+    import stator
+
+    print(f"{'model':18}{'graphs':>7}{'nodes':>7}{'shapes':>9}{'rules':>7}{'hits':>7}{'fallbacks':>11}")
+    for name in names or MODELS:
+        torch.manual_seed(0)
+        model, inputs = MODELS[name]()
+        model.eval()
+        _C.shape_forget()
+        before = _C.shape_counts()
+        report = stator.explain(model)(**inputs)
+        counts = {key: value - before[key] for key, value in _C.shape_counts().items()}
+        together = sum(report.times.values())
+        share = record(MODELS[name], False).nanoseconds / 1e9 / together if together else 0.0
+        nodes = sum(each.nodes for each in report.captures)
+        print(
+            f"{name:18}{len(report.captures):7}{nodes:7}{share:9.1%}{counts['rules']:7}{counts['hits']:7}"
+            f"{counts['fallbacks']:11}"
+        )
+
+
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    print(f"{'model':18}{'mode':8}{'calls':>7}{'without rule':>14}{'share':>8}{'us each':>9}")
+    if "--capture" in names:
+        return capture([name for name in names if name != "--capture"])
+    print(f"{'model':18}{'mode':8}{'calls':>7}{'without rule':>14}{'share':>8}{'ns each':>9}")
     without: collections.Counter[str] = collections.Counter()
     for name in names or MODELS:
         for training in (False, True):
@@ -132,7 +160,7 @@ def main(names: list[str]) -> None:
             without.update(recorder.without_rule)
             print(
                 f"{name:18}{'train' if training else 'eval':8}{recorder.total:7}{missing:14}"
-                f"{missing / recorder.total:8.1%}{recorder.nanoseconds / recorder.total / 1000:9.1f}"
+                f"{missing / recorder.total:8.1%}{recorder.nanoseconds / max(recorder.total - missing, 1):9.0f}"
             )
     for text, count in without.most_common():
         print(f"{count:5}  {text}")

@@ -27,9 +27,8 @@ bool has_chooser(const Choosers& choosers) {
 }
 
 bool depends_on_contents(const Choosers& choosers) {
-    return std::any_of(choosers.begin(), choosers.end(), [](const auto& chooser) {
-        return chooser && (chooser->is_mask || chooser->is_hidden_number);
-    });
+    return std::any_of(choosers.begin(), choosers.end(),
+                       [](const auto& chooser) { return chooser && (chooser->is_mask || chooser->is_hidden_number); });
 }
 
 std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers) {
@@ -137,8 +136,7 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choose
     std::size_t front = adjacent ? places.front() : 0;
     auto add_rest = [&](bool before) {
         for (std::size_t i = 0; i < part.sizes.size(); ++i) {
-            if (choosers[i] || (adjacent && (i < places.front()) != before) || (!adjacent && before))
-                continue;
+            if (choosers[i] || (adjacent && (i < places.front()) != before) || (!adjacent && before)) continue;
             source.sizes.push_back(part.sizes[i]);
             source.strides.push_back(part.strides[i]);
         }

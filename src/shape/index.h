@@ -1,4 +1,5 @@
-/// Indexing: integers, slices, `None` and `...` give a view; tensors and lists of integers choose elements of that view.
+/// Indexing: integers, slices, `None` and `...` give a view; tensors and lists of integers choose elements of that
+/// view.
 #pragma once
 
 #include <optional>
@@ -30,8 +31,8 @@ std::optional<Chooser> as_chooser(const Operand& index, const TensorMeta& self);
 /// One place for each dimension of a part; empty where nothing is chosen.
 using Choosers = std::vector<std::optional<Chooser>>;
 
-/// The part that basic indices leave; choosers leave their dimensions as they are. Empty for other kinds of indices, and
-/// for those that are out of range.
+/// The part that basic indices leave; choosers leave their dimensions as they are. Empty for other kinds of indices,
+/// and for those that are out of range.
 std::optional<IndexedPart> apply_index(const TensorMeta& self, const Operand& index, Choosers& choosers);
 
 bool has_chooser(const Choosers& choosers);

@@ -84,7 +84,8 @@ void add_out_forms(Registry& registry) {
         "mm bmm mv dot matmul addmm baddbmm addmv addbmm outer ger sum nansum mean prod amax amin var std logsumexp "
         "argmax argmin any all cumsum cumprod sort topk gather index_select tril triu cat concat concatenate "
         "stack where lerp zeros ones empty full rand randn eye diag scatter scatter_add index_add take_along_dim diff "
-        "max min norm aminmax cummax cummin histc hstack vstack dstack column_stack softmax log_softmax take index_copy "
+        "max min norm aminmax cummax cummin histc hstack vstack dstack column_stack softmax log_softmax take "
+        "index_copy "
         "scatter_reduce linspace logspace arange tile roll hardshrink round addr kthvalue median isin diag_embed "
         "linalg.vector_norm linalg.norm F.linear F.gelu F.avg_pool2d F.avg_pool3d F.softplus F.softshrink F.hardshrink "
         "F.logsigmoid F.one_hot",

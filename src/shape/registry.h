@@ -22,12 +22,12 @@ bool reshaped(Call& call) {
     return function(call) && call.turns_into_reshaping();
 }
 
-/// What autocast does with an operation. Devices have lists of their own; those that end in `OnCpu` say nothing of other
-/// devices.
+/// What autocast does with an operation. Devices have lists of their own; those that end in `OnCpu` say nothing of
+/// other devices.
 enum class Autocast : std::uint8_t {
-    Unknown,       // no rule while autocast is on
-    Neutral,       // nothing
-    Lower,         // float tensors become the lower type first
+    Unknown,  // no rule while autocast is on
+    Neutral,  // nothing
+    Lower,    // float tensors become the lower type first
     NeutralOnCpu,
     LowerOnCpu,
     Float32OnCpu,  // float tensors become float32 first

@@ -127,12 +127,13 @@ bool rotate(Call& call) {
     auto a = wrap_dimension((*dimensions)[0], self->dimensions());
     auto b = wrap_dimension((*dimensions)[1], self->dimensions());
     if (!a || !b || *a == *b || element_count(self->sizes) == 0) return false;
+    // Of a full turn a contiguous copy is left.
+    if (*times % 4 == 0) return copy_of_sizes(call, *self, self->sizes);
     Dims sizes = self->sizes, strides = preserved_strides(*self);
     if (*times % 2 == 1) {
         std::swap(sizes[*a], sizes[*b]);
         std::swap(strides[*a], strides[*b]);
     }
-    // Nothing but a copy, for a full turn.
     return call.returns(call.fresh(std::move(sizes), std::move(strides), self->dtype, self->device),
                         call.records({self}));
 }

@@ -1,4 +1,5 @@
-/// `F.scaled_dot_product_attention` on the CPU, where a fused kernel and plain products of matrices lay out differently.
+/// `F.scaled_dot_product_attention` on the CPU, where a fused kernel and plain products of matrices lay out
+/// differently.
 #include <algorithm>
 
 #include "shape/registry.h"
@@ -64,9 +65,8 @@ bool attention(Call& call) {
     }
 
     bool fused = call.state().flash_attention && dimensions == 4 && *probability == 0 &&
-                 value->sizes.back() == query->sizes.back() && strides_end_in_one(*query) &&
-                 strides_end_in_one(*key) && strides_end_in_one(*value) &&
-                 (mask == nullptr || is_mask_for_kernel(*mask, full));
+                 value->sizes.back() == query->sizes.back() && strides_end_in_one(*query) && strides_end_in_one(*key) &&
+                 strides_end_in_one(*value) && (mask == nullptr || is_mask_for_kernel(*mask, full));
     Dims sizes(query->sizes.begin(), query->sizes.end() - 1);
     sizes.push_back(value->sizes.back());
     Dims strides = fused ? preserved_strides(*query) : contiguous_strides(sizes);

@@ -59,8 +59,8 @@ void add_contents_rules(Registry& registry) {
     registry.add_neutral("torch.masked_select Tensor.masked_select", "self mask", masked_select);
     registry.add_neutral("torch.bincount Tensor.bincount", "self weights? minlength?", bincount);
     registry.add_neutral("torch.unique Tensor.unique", "self sorted? return_inverse? return_counts? dim?", unknown);
-    registry.add_neutral("torch.unique_consecutive Tensor.unique_consecutive", "self return_inverse? return_counts? dim?",
-                         unknown);
+    registry.add_neutral("torch.unique_consecutive Tensor.unique_consecutive",
+                         "self return_inverse? return_counts? dim?", unknown);
     registry.add_neutral("Tensor.item Tensor.__bool__ Tensor.__float__ Tensor.__int__ Tensor.__index__", "self", item);
     registry.add_neutral("torch.equal Tensor.equal", "self other", two_tensors);
     registry.add_neutral("torch.allclose Tensor.allclose", "self other rtol? atol? equal_nan?", two_tensors);

@@ -133,7 +133,8 @@ void add_conversion_rules(Registry& registry) {
         {"Tensor.bfloat16", kBFloat16}, {"Tensor.long", kLong},           {"Tensor.int", kInt},
         {"Tensor.short", kShort},       {"Tensor.bool", kBool},           {"Tensor.char", kChar},
         {"Tensor.byte", kByte},         {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
-    for (auto [name, type] : fixed) registry.add_neutral(name, "self * memory_format?", to_fixed, static_cast<int>(type));
+    for (auto [name, type] : fixed)
+        registry.add_neutral(name, "self * memory_format?", to_fixed, static_cast<int>(type));
     registry.add_neutral("Tensor.type_as", "self other", type_as);
     registry.add_neutral("Tensor.copy_", "self src non_blocking?", copy_into);
 }

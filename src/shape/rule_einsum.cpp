@@ -1,4 +1,5 @@
-/// `torch.einsum` of two tensors: a batched product of matrices, or a product of elements, with dimensions put in place.
+/// `torch.einsum` of two tensors: a batched product of matrices, or a product of elements, with dimensions put in
+/// place.
 #include <algorithm>
 #include <cctype>
 

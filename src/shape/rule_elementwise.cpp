@@ -330,12 +330,13 @@ void add_elementwise_rules(Registry& registry) {
     }
     for (const char* name : {"bitwise_and", "bitwise_or", "bitwise_xor"}) {
         registry.add_neutral(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
-        registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kInPlace);
+        registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise,
+                             kCommon | kIntegralOnly | kInPlace);
     }
     for (const char* name : {"bitwise_left_shift", "bitwise_right_shift"}) {
         registry.add_neutral(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
         registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise,
-                     kCommon | kIntegralOnly | kNoBool | kInPlace);
+                             kCommon | kIntegralOnly | kNoBool | kInPlace);
     }
 }
 

@@ -202,8 +202,8 @@ bool random_integers_like(Call& call) {
     const Operand none;
     bool one_bound = !call[2].is_given();
     if (!are_bounds(one_bound ? none : call[1], one_bound ? call[1] : call[2])) return false;
-    auto type = call[3].is_absent() && call[0].tensor() != nullptr ? std::optional(call[0].tensor()->dtype)
-                                                                   : call[3].dtype();
+    auto type =
+        call[3].is_absent() && call[0].tensor() != nullptr ? std::optional(call[0].tensor()->dtype) : call[3].dtype();
     if (type != kLong && type != kInt && type != kFloat) return false;
     if (!like(call, 3)) return false;
     call.answer().random = true;

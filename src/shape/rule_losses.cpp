@@ -276,15 +276,14 @@ void add_loss_rules(Registry& registry) {
                                 "anchor positive negative margin? p? eps? swap? size_average? reduce? reduction?",
                                 triplet_margin_loss);
     registry.add_float32_on_cpu("F.poisson_nll_loss",
-                                "self target log_input? full? size_average? eps? reduce? reduction?",
-                                poisson_nll_loss);
+                                "self target log_input? full? size_average? eps? reduce? reduction?", poisson_nll_loss);
     registry.add_float32_on_cpu("F.multi_margin_loss",
                                 "self target p? margin? weight? size_average? reduce? reduction?", multi_margin_loss);
     registry.add_float32_on_cpu("F.multilabel_margin_loss", old_flags, multilabel_margin_loss);
     registry.add("F.multilabel_soft_margin_loss", "self target weight? size_average? reduce? reduction?",
                  multilabel_soft_margin_loss);
-    registry.add_float32_on_cpu("F.nll_loss",
-                                "self target weight? size_average? ignore_index? reduce? reduction?", nll_loss);
+    registry.add_float32_on_cpu("F.nll_loss", "self target weight? size_average? ignore_index? reduce? reduction?",
+                                nll_loss);
     registry.add_float32_on_cpu("F.cross_entropy",
                                 "self target weight? size_average? ignore_index? reduce? reduction? label_smoothing?",
                                 cross_entropy);

@@ -126,10 +126,11 @@ void add_normalization_rules(Registry& registry) {
     registry.add_neutral_on_cpu("F.layer_norm", "self normalized_shape weight? bias? eps?", layer_norm);
     registry.add_neutral_on_cpu("F.rms_norm torch.rms_norm", "self normalized_shape weight? eps?", rms_norm);
     registry.add_neutral_on_cpu("F.group_norm", "self num_groups weight? bias? eps?", group_norm);
-    registry.add_neutral_on_cpu(
-        "F.instance_norm", "self running_mean? running_var? weight? bias? use_input_stats? momentum? eps?",
-        instance_norm);
-    registry.add_neutral_on_cpu("F.batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?", batch_norm);
+    registry.add_neutral_on_cpu("F.instance_norm",
+                                "self running_mean? running_var? weight? bias? use_input_stats? momentum? eps?",
+                                instance_norm);
+    registry.add_neutral_on_cpu("F.batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?",
+                                batch_norm);
 }
 
 }  // namespace stator::shape

@@ -225,7 +225,8 @@ void add_reduction_rules(Registry& registry) {
                          argument_of_extreme);
     registry.add_neutral("torch.max Tensor.max", "self dim? keepdim?", extreme_in_any_form, 0);
     registry.add_neutral("torch.min Tensor.min", "self dim? keepdim?", extreme_in_any_form, 1);
-    registry.add_neutral("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?", variance);
+    registry.add_neutral("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?",
+                         variance);
     registry.add_neutral("torch.median Tensor.median", "self dim? keepdim?", median, 0);
     registry.add_neutral("torch.nanmedian Tensor.nanmedian", "self dim? keepdim?", median, 1);
     registry.add_neutral("torch.kthvalue Tensor.kthvalue", "self k dim? keepdim?", kth_value);

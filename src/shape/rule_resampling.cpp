@@ -105,9 +105,9 @@ bool shuffle_pixels(Call& call) {
 }  // namespace
 
 void add_resampling_rules(Registry& registry) {
-    registry.add_neutral_on_cpu(
-        "F.interpolate", "self size? scale_factor? mode? align_corners? recompute_scale_factor? antialias?",
-        interpolate);
+    registry.add_neutral_on_cpu("F.interpolate",
+                                "self size? scale_factor? mode? align_corners? recompute_scale_factor? antialias?",
+                                interpolate);
     registry.add_neutral("F.pixel_shuffle torch.pixel_shuffle", "self upscale_factor", shuffle_pixels, 0);
     registry.add_neutral("F.pixel_unshuffle torch.pixel_unshuffle", "self downscale_factor", shuffle_pixels, 1);
 }

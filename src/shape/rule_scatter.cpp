@@ -102,8 +102,7 @@ bool index_with_slices(Call& call) {
     if (!dimension || !has_slices(*self, *dimension, *index, source) || element_count(self->sizes) == 0) return false;
     if (call[4].is_given()) {
         bool whole = torch_room::is_integral(self->dtype);
-        if (self->dtype == kBool || !(whole ? call[4].integer().has_value() : call[4].real().has_value()))
-            return false;
+        if (self->dtype == kBool || !(whole ? call[4].integer().has_value() : call[4].real().has_value())) return false;
     }
     return give(call, source, call.variant() & kInPlace);
 }

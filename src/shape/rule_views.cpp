@@ -301,8 +301,7 @@ TensorMeta selected(Call& call, const TensorMeta& self, std::size_t dimension, D
 bool ravel(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    if (is_contiguous(self->sizes, self->strides))
-        return reshape_to(call, {element_count(self->sizes)});
+    if (is_contiguous(self->sizes, self->strides)) return reshape_to(call, {element_count(self->sizes)});
     return call.returns(call.fresh({element_count(self->sizes)}, self->dtype, self->device), call.records({self}));
 }
 

@@ -18,7 +18,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from stator import _C
 
-LISTED = """
+LISTED_NAMES = """
 add sub mul div floor_divide remainder fmod pow eq ne lt le gt ge neg bitwise_not bitwise_and bitwise_or bitwise_xor
 bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not __radd__ __rsub__ __rmul__
 __rdiv__ __rmod__ __rpow__ __rand__ __ror__ __rxor__ rsub true_divide
@@ -62,15 +62,18 @@ arange zeros ones full empty rand_like randn randn_like randint eye linspace log
 full_like randint_like new_zeros new_ones new_full new_empty tril_indices triu_indices
 to type_as float double long bool int half bfloat16 short byte char detach clone histc bincount
 meshgrid cross dist cdist allclose isclose equal bernoulli multinomial searchsorted bucketize
-""".split()
+"""
 
 # Of these the fallback answers all forms.
-LEFT_TO_FAKE_TENSOR = """
-addr nn.functional.bilinear nn.functional.rrelu nn.functional.local_response_norm nn.functional.lp_pool2d
+LEFT_NAMES = """
+nn.functional.bilinear nn.functional.rrelu nn.functional.local_response_norm nn.functional.lp_pool2d
 nn.functional.upsample_nearest nn.functional.upsample_bilinear nn.functional.unfold nn.functional.fold
 nn.functional.gaussian_nll_loss nn.functional.ctc_loss as_strided tril_indices triu_indices meshgrid cross dist cdist
 multinomial searchsorted bucketize
-""".split()
+"""
+
+LISTED = LISTED_NAMES.split()
+LEFT_TO_FAKE_TENSOR = LEFT_NAMES.split()
 
 
 def out_calls(op: Any, args: tuple, kwargs: dict) -> Iterator[tuple[Any, tuple, dict]]:

@@ -41,6 +41,8 @@ FAKE_DIFFERS = {
     "logical_xor": "as logical_and",
     "xlogy": "FakeTensor's decomposition ends with `where`, whose condition comes first in deciding the layout",
     "flip": "as empty_like",
+    "fliplr": "as empty_like",
+    "flipud": "as empty_like",
     "nn.functional.batch_norm": "FakeTensor keeps any dense layout, PyTorch only channels last",
     "diff": "the stride of a single element, where nothing is subtracted",
     "roll": "FakeTensor forgets channels last",
@@ -53,7 +55,18 @@ FAKE_DIFFERS = {
 }
 # In inference mode FakeTensor makes views through operations that forget that their base requires grad.
 FAKE_DIFFERS_IN_INFERENCE = dict.fromkeys(
-    ["broadcast_to", "expand_as", "reshape", "reshape_as", "view_as", "flatten", "unflatten", "movedim", "ravel", "tensor_split"],
+    [
+        "broadcast_to",
+        "expand_as",
+        "reshape",
+        "reshape_as",
+        "view_as",
+        "flatten",
+        "unflatten",
+        "movedim",
+        "ravel",
+        "tensor_split",
+    ],
     "a view of a tensor that requires grad, in inference mode",
 )
 
