@@ -115,6 +115,20 @@ bool type_as(Call& call) {
     return converted(call, other->dtype, self->device);
 }
 
+/// `type(dtype)`; without it, or with the name of a class, it is another operation.
+bool to_type(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto type = call[1].dtype();
+    if (self == nullptr || !type || (call[2].is_given() && !call[2].boolean())) return false;
+    return converted(call, *type, self->device);
+}
+
+/// `cpu()` of what is there already.
+bool to_cpu(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && is_on_cpu(*self) && call.returns_same(call[0]);
+}
+
 bool copy_into(Call& call) {
     const TensorMeta *self = call[0].tensor(), *source = call[1].tensor();
     if (self == nullptr || source == nullptr || (call[2].is_given() && !call[2].boolean())) return false;
@@ -135,6 +149,8 @@ void add_conversion_rules(Registry& registry) {
         {"Tensor.byte", kByte},         {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
     for (auto [name, type] : fixed)
         registry.add_neutral(name, "self * memory_format?", to_fixed, static_cast<int>(type));
+    registry.add_neutral("Tensor.type", "self dtype? non_blocking?", to_type);
+    registry.add_neutral("Tensor.cpu", "self", to_cpu);
     registry.add_neutral("Tensor.type_as", "self other", type_as);
     registry.add_neutral("Tensor.copy_", "self src non_blocking?", copy_into);
 }

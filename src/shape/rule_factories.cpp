@@ -169,12 +169,13 @@ bool is_end(const Operand& operand) {
     return operand.real().has_value();
 }
 
-/// `linspace(start, end, steps)`, and `logspace` with a base.
+/// `linspace(start, end, steps)`, and `logspace(start, end, steps, base)`.
 bool linspace(Call& call) {
     auto steps = call[2].integer();
     if (!is_end(call[0]) || !is_end(call[1]) || !steps || *steps < 0) return false;
-    if (call[6].is_given() && !call[6].real()) return false;
-    auto options = read_options(call, 3, call.state().default_dtype, {});
+    bool has_base = call.variant() != 0;
+    if (has_base && call[3].is_given() && !call[3].real()) return false;
+    auto options = read_options(call, has_base ? 4 : 3, call.state().default_dtype, {});
     if (!options) return false;
     return give(call, call.fresh({*steps}, options->dtype, options->device), *options);
 }
@@ -261,6 +262,17 @@ bool tensor(Call& call) {
     return options && give(call, call.fresh(std::move(sizes), options->dtype, options->device), *options);
 }
 
+/// `x.new_tensor(data)`.
+bool new_tensor(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    Dims sizes;
+    std::optional<Dtype> natural;
+    if (self == nullptr || !read_nested(call, call[1], 0, sizes, natural) || !natural) return false;
+    if (torch_room::is_complex(*natural) && !torch_room::is_complex(self->dtype)) return false;
+    auto options = read_options(call, 2, self->dtype, self->device);
+    return options && give(call, call.fresh(std::move(sizes), options->dtype, options->device), *options);
+}
+
 }  // namespace
 
 void add_factory_rules(Registry& registry) {
@@ -281,12 +293,14 @@ void add_factory_rules(Registry& registry) {
     registry.add_neutral("Tensor.new_full", "self size fill_value * dtype? device? requires_grad?", new_full);
     registry.add_neutral("torch.arange", "start end? step? * dtype? device? requires_grad?", arange);
     registry.add_neutral("torch.linspace", "start end steps * dtype? device? requires_grad?", linspace);
-    registry.add_neutral("torch.logspace", "start end steps * dtype? device? requires_grad? base?", linspace);
+    registry.add_neutral("torch.logspace", "start end steps base? * dtype? device? requires_grad?", linspace, 1);
     registry.add_neutral("torch.randint_like", "self low high? * dtype? device? requires_grad? memory_format?",
                          random_integers_like);
     registry.add_neutral("torch.randint", "low high size? * dtype? device? requires_grad?", random_integers);
     registry.add_neutral("torch.randperm", "n * dtype? device? requires_grad?", random_permutation);
     registry.add_neutral("torch.eye", "n m? * dtype? device? requires_grad?", eye);
+    registry.add_neutral("Tensor.new_tensor", "self data * dtype? device? requires_grad?", new_tensor);
+    registry.add_neutral("torch.as_tensor", "data dtype? device?", tensor);
     registry.add_neutral("torch.tensor", "data * dtype? device? requires_grad?", tensor);
 }
 

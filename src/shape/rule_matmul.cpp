@@ -15,7 +15,7 @@ bool same_kind(const TensorMeta* left, const TensorMeta* right) {
 
 bool linear(Call& call) {
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (!same_kind(input, weight) || torch_room::is_integral(input->dtype)) return false;
+    if (!same_kind(input, weight)) return false;
     if (!call[2].is_absent() && !same_kind(input, bias)) return false;
     if (weight->dimensions() != 2 || input->sizes.empty() || input->sizes.back() != weight->sizes[1]) return false;
     if (bias != nullptr && (bias->dimensions() != 1 || bias->sizes[0] != weight->sizes[0])) return false;

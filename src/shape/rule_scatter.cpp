@@ -138,6 +138,8 @@ bool take_along_dim(Call& call) {
     if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device) return false;
     Dims sizes;
     if (call[2].is_absent()) {
+        // Both are seen as vectors, and never copied for that.
+        if (!is_contiguous(self->sizes, self->strides) || !is_contiguous(index->sizes, index->strides)) return false;
         sizes = {element_count(index->sizes)};
     } else {
         auto where = call[2].integer();

@@ -44,6 +44,8 @@ FAKE_DIFFERS = {
     "fliplr": "as empty_like",
     "flipud": "as empty_like",
     "nn.functional.batch_norm": "FakeTensor keeps any dense layout, PyTorch only channels last",
+    "nn.functional.nll_loss": "FakeTensor lays out the loss of each element as the target, PyTorch contiguously",
+    "nn.functional.one_hot": "as nll_loss",
     "diff": "the stride of a single element, where nothing is subtracted",
     "roll": "FakeTensor forgets channels last",
     "empty_like": "strides of a tensor without elements: FakeTensor computes new ones, PyTorch keeps them",
