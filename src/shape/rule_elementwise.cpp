@@ -189,8 +189,8 @@ constexpr Named kUnary[] = {
 };
 
 constexpr Named kUnaryFunctional[] = {
-    {"abs", kToReal},
-    {"absolute", kToReal},
+    {"abs", kToReal | kNoBool},
+    {"absolute", kToReal | kNoBool},
     {"isnan", kToBool | kNoGrad},
     {"isinf", kToBool | kNoGrad},
     {"isfinite", kToBool | kNoGrad},
@@ -252,9 +252,10 @@ void add_elementwise_rules(Registry& registry) {
         registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace, autocast_of(traits));
     }
     for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits, autocast_of(traits));
-    registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary, kToReal | kInPlace | kNoComplex);
+    registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary,
+                         kToReal | kInPlace | kNoComplex | kNoBool);
     registry.add_neutral("operator.neg Tensor.__neg__", "self", unary, kCommon | kNoBool);
-    registry.add_neutral("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal);
+    registry.add_neutral("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal | kNoBool);
     registry.add_neutral("operator.invert operator.inv Tensor.__invert__", "self", unary, kCommon | kIntegralOnly);
 
     for (auto [name, traits] : kBinary) {

@@ -427,8 +427,10 @@ def test_chains_of_ten(seed: int) -> None:
             continue
         try:
             result = against_fake.call(target, args, kwargs)
-        except (RuntimeError, IndexError, NotImplementedError, ValueError):
-            assert verdict.kind == "no rule"
+        except (RuntimeError, IndexError, NotImplementedError, ValueError) as error:
+            # Whose view a tensor is, and what shares memory with it, is no part of metadata.
+            hidden = "view" in str(error) or "memory" in str(error)
+            assert verdict.kind == "no rule" or hidden, (against_fake.show(target, args, kwargs), error)
             continue
         length += 1
         result = result[0] if isinstance(result, tuple) else result
