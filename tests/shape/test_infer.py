@@ -95,6 +95,15 @@ def test_state_is_part_of_the_question() -> None:
         torch.set_default_dtype(torch.float32)
 
 
+def test_how_attention_may_be_computed_is_part_of_the_question() -> None:
+    heads = torch.randn(2, 5, 3, 4).transpose(1, 2)
+    attention = F.scaled_dot_product_attention
+    assert text(attention, (heads, heads, heads)) == "f32[2, 3, 5, 4] strides [60, 4, 12, 1], random"
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        for way in ("any", "rule", "fallback"):
+            assert text(attention, (heads, heads, heads), {}, way) == "f32[2, 3, 5, 4]"
+
+
 def test_simulated_modes() -> None:
     grad = torch.randn(8, 4, requires_grad=True)
     assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), False, False) == "f32[8, 4]"
