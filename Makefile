@@ -1,5 +1,5 @@
 # Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
-#   make demo | test | bench | golden | sanitize | build | format | lint | clean       PYTHON=python3.12 make test
+#   make demo | test | test-shapes | bench | golden | sanitize | build | format | lint | clean       PYTHON=python3.12 make test
 
 # ---- The Python, and the environment made from it -------------------------------------------------------------------
 ifndef PYTHON
@@ -47,6 +47,11 @@ export PYTHONPATH := $(CURDIR)/python
 
 test: build test-frames
 	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
+
+# Shape rules against FakeTensor with all samples: some minutes.
+.PHONY: test-shapes
+test-shapes: build
+	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) -o timeout=3600 tests/shape
 
 demo: build
 	$(IN_VENV)/python -m demo
