@@ -3,6 +3,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
+#include "torch/tensor.h"
 #include "shape/integers.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
@@ -103,6 +104,31 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     return none();
 }
 
+namespace {
+
+const TensorValue* base_of(const TensorValue* tensor) {
+    while (tensor->view_of != nullptr) tensor = tensor->view_of;
+    return tensor;
+}
+
+/// Whether two tensors lie in the same storage, in places that are neither the same nor apart. PyTorch refuses some of
+/// that, in the middle of the graph.
+bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
+    if (one == other || base_of(one) != base_of(other)) return false;
+    const torch_room::TensorMeta &left = *one->meta, &right = *other->meta;
+    if (left.storage_offset == right.storage_offset && left.sizes == right.sizes && left.strides == right.strides)
+        return false;
+    auto end = [](const torch_room::TensorMeta& meta) {
+        std::int64_t last = meta.storage_offset.value();
+        for (std::size_t i = 0; i < meta.sizes.size(); ++i)
+            last += (meta.sizes[i].value() - 1) * meta.strides[i].value();
+        return last + 1;
+    };
+    return left.storage_offset.value() < end(right) && right.storage_offset.value() < end(left);
+}
+
+}  // namespace
+
 void Interpreter::note_row(TensorValue* base, TensorValue* row, std::size_t index) {
     row->is_row = true;
     if (!base->meta->requires_grad) return;
@@ -121,6 +147,7 @@ bool Interpreter::is_protected(const TensorValue* tensor) const {
     expect_no_row(tensor);
     if (!modes_.grad) return false;
     for (; tensor != nullptr; tensor = tensor->view_of) {
+        if (tensor->outside != nullptr && torch_room::is_view_of_leaf(tensor->outside)) return true;
         if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
     }
     return false;
@@ -166,6 +193,13 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
                                                     ": " + std::string(text ? utf8(text.get()) : "?"));
     }
+    for (int written : answer->written)
+        for (TensorValue* other : tensors)
+            if (answer->status == shape::Status::Ok &&
+                overlaps_in_part(tensors.at(static_cast<std::size_t>(written)), other)) {
+                graph_->truncate(mark);
+                break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");
+            }
     for (int written : answer->written)
         if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
             graph_->truncate(mark);

@@ -95,7 +95,7 @@ Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 
 /// As CPython's own messages name a class: without its module.
 std::string type_short_name(PyTypeObject* type) {
-    return std::string(utf8(Ref<>::steal(PyType_GetName(type)).get()));
+    return type->tp_name;  // a class of C code has its module in front
 }
 
 }  // namespace
@@ -181,8 +181,8 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (self == nullptr) return attribute;
         Value* getter = wrapped_by(tracer, raw, "fget");
         if (getter->object() == Py_None)
-            tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
-                                                   std::string(self->type()->tp_name) + "' object has no getter");
+            // The words depend on whether the property knows its name, which only it can tell.
+            tracer.break_graph(BreakKind::UnknownObject, "property '" + std::string(utf8(name)) + "' can't be set");
         return operations::call(tracer, getter, Arguments::of(self));
     }
     if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
