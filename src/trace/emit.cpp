@@ -3,7 +3,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
-#include "shape/integers.h"
+#include "shape/numbers.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -126,9 +126,9 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
 }
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
-                         bool takes_any_integer) {
+                         shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = takes_any_integer;
+    takes_any_ = takes_any;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
@@ -151,7 +151,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
         break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
-                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
+                                                   ": " + std::string(text ? utf8(text.get()) : "?"));
     }
     for (int written : answer->written)
         if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
@@ -191,18 +191,16 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
+    return emit(graph::NodeKind::Function, function, arguments, any_number(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
+    return emit(graph::NodeKind::Method, name, arguments, any_number(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = false;
+    takes_any_ = shape::AnyNumber::None;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
@@ -252,9 +250,9 @@ Trace Interpreter::take_trace() {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
-    // Two ints may well be one object.
+    // Two numbers may well be one object.
     for (Source* source : trace.inputs)
-        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
+        if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);

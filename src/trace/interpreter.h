@@ -70,7 +70,7 @@ class Interpreter final : public Tracer {
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     Arena& graph_arena() override { return graph_->arena(); }
     graph::Node* input(TensorValue* tensor) override;
-    graph::Argument integer_argument(ConstantValue* value) override;
+    graph::Argument number_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
@@ -133,7 +133,7 @@ class Interpreter final : public Tracer {
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
-    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
+    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(const TensorValue* tensor) const;
     static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
@@ -143,9 +143,10 @@ class Interpreter final : public Tracer {
     /// A new input of the graph; its result is left to the caller.
     graph::Node* add_placeholder(Source* source);
 
-    // Ints that change between calls, in the graph: integers.cpp.
+    // Numbers that change between calls, in the graph: numbers.cpp.
     bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
-    graph::Node* integer_node(const Expression& expression);
+    shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
+    graph::Node* number_node(const Expression& expression);
     /// The ints that say where in its storage the result of a node begins; null if that is known.
     const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
     /// Before an operation that may need to know where its arguments begin: realizes those ints.
@@ -186,7 +187,7 @@ class Interpreter final : public Tracer {
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
-    std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
+    std::unordered_map<const Expression*, graph::Node*> number_nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
     torch_room::Modes modes_;
