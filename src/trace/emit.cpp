@@ -129,6 +129,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
                          shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
     takes_any_ = takes_any;
+    if (takes_any != shape::AnyNumber::None) float_use_ = float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.

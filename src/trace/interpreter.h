@@ -146,6 +146,13 @@ class Interpreter final : public Tracer {
     // Numbers that change between calls, in the graph: numbers.cpp.
     bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
     shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
+    /// What an operation that takes any float does with it.
+    enum class FloatUse : std::uint8_t {
+        Computes,          // arithmetic and comparisons: nothing is too large
+        Converts,          // to the dtype of floats, which raises for what is too large
+        ConvertsToInteger  // each dtype has its own bounds, and NaN is beyond them
+    };
+    FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
     graph::Node* number_node(const Expression& expression);
     /// The ints that say where in its storage the result of a node begins; null if that is known.
     const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
@@ -190,6 +197,7 @@ class Interpreter final : public Tracer {
     std::unordered_map<const Expression*, graph::Node*> number_nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
+    FloatUse float_use_ = FloatUse::Computes;        // by it
     torch_room::Modes modes_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.

@@ -3,7 +3,9 @@
 
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/text.h"
 #include "shape/numbers.h"
+#include "torch/dtypes.h"
 #include "trace/interpreter.h"
 #include "value/symbolic.h"
 #include "value/tensor.h"
@@ -68,6 +70,26 @@ shape::AnyNumber Interpreter::any_number(graph::NodeKind kind, Borrowed<> target
     return has_variables() ? shape::takes_any_number(kind, target) : shape::AnyNumber::None;
 }
 
+Interpreter::FloatUse Interpreter::float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+    if (kind == graph::NodeKind::Function && PyCFunction_Check(target.get())) {
+        auto* function = reinterpret_cast<PyCFunctionObject*>(target.get());
+        std::string_view name = function->m_ml->ml_name;
+        bool is_operator = function->m_module != nullptr && PyUnicode_Check(function->m_module) &&
+                           utf8(function->m_module) == "_operator";
+        if (is_operator && name != "setitem" && name != "pow" && name != "ipow") return FloatUse::Computes;
+    }
+    for (Value* value : arguments.positional) {
+        auto* tensor = cast<TensorValue>(value);
+        if (tensor == nullptr) continue;
+        realize(tensor);
+        auto dtype = tensor->meta->dtype;
+        if (dtype != torch_room::dtype::kBool && !torch_room::can_have_grad(dtype)) return FloatUse::ConvertsToInteger;
+    }
+    for (const Keyword& keyword : arguments.keywords)
+        if (keyword.value->kind == Kind::Tensor || utf8(keyword.name) == "dtype") return FloatUse::ConvertsToInteger;
+    return FloatUse::Converts;
+}
+
 graph::Node* Interpreter::number_node(const Expression& expression) {
     if (auto found = number_nodes_.find(&expression); found != number_nodes_.end()) return found->second;
     graph::Node* node = nullptr;
@@ -97,6 +119,10 @@ graph::Argument Interpreter::number_argument(ConstantValue* value) {
     if (!value->expression->is_float) {
         symbolic::guard_fits(*this, value);
         integer_arguments_.push_back(value);
+    } else if (float_use_ == FloatUse::ConvertsToInteger ||
+               (float_use_ == FloatUse::Converts && !symbolic::guard_moderate(*this, value))) {
+        realize(value);
+        return graph::Argument::of_constant(value->held);
     }
     return graph::Argument::of(number_node(*value->expression));
 }

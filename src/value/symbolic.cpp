@@ -1,6 +1,7 @@
 #include "value/symbolic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/python_error.h"
 #include "value/sequence.h"
@@ -189,6 +190,15 @@ void specialize(Tracer& tracer, ConstantValue* value) {
 
 void guard_fits(Tracer& tracer, ConstantValue* value) {
     guard(tracer, joined(tracer, Op::Fits, value->expression));
+}
+
+bool guard_moderate(Tracer& tracer, ConstantValue* value) {
+    constexpr double kLargestHalf = 65504;
+    if (value->expression->size >= Expression::kLargest || !(std::fabs(seen(value).real()) <= kLargestHalf))
+        return false;
+    const Expression* size = joined(tracer, Op::Absolute, value->expression);
+    guard(tracer, joined(tracer, Op::LessEqual, size, constant(tracer, Number::of_float(kLargestHalf))));
+    return true;
 }
 
 Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {

@@ -32,6 +32,8 @@ void realize_class(Tracer& tracer, Value* value);
 void specialize(Tracer& tracer, ConstantValue* value);
 /// Relies on an int being one that C code takes for a 64-bit int.
 void guard_fits(Tracer& tracer, ConstantValue* value);
+/// Relies on a float being one that every float dtype can hold. False if it is not now.
+bool guard_moderate(Tracer& tracer, ConstantValue* value);
 
 /// Realizes every number in it.
 void realize_all(Tracer& tracer, Value* value);

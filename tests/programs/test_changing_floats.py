@@ -163,6 +163,18 @@ def test_division_by_zero():
         run_both(f"def f(x, a):\n    try: return x * (2 {sign} a)\n    except ZeroDivisionError: return x", numbers, captures=None)
 
 
+CONVERTED = [
+    "x.clamp(max=a)", "torch.add(x, x, alpha=a)", "x.masked_fill(x > 0, a)", "torch.full_like(x, a)", "x.half() ** a", "torch.where(x > 0, x, a)",
+    "torch.full_like(x.int(), a)", "x.to(torch.int8).masked_fill(x > 0, a)", "torch.full((2,), a, dtype=torch.uint8)", "torch.addcmul(x, x, x, value=a)",
+    "x.clone().fill_(a)", "torch.lerp(input=x, end=x, weight=a)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", CONVERTED)
+def test_what_a_dtype_can_not_hold(expression, unbounded):
+    run_both(f"def f(x, a): return {expression}", [1.5, 2.5, 3.5, 200.5, 1e5, 1e30, 1e300, INF, NAN, 4.5, -INF, 1e300], captures=None, fullgraph=False)
+
+
 class Real(float):
     def __add__(self, other):
         return 1000.0
