@@ -3,8 +3,8 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
+#include "shape/numbers.h"
 #include "torch/tensor.h"
-#include "shape/integers.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -165,9 +165,10 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
 }
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
-                         bool takes_any_integer) {
+                         shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = takes_any_integer;
+    takes_any_ = takes_any;
+    if (takes_any != shape::AnyNumber::None) float_use_ = float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
@@ -191,11 +192,13 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
         break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
-                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
+                                                   ": " + std::string(text ? utf8(text.get()) : "?"));
     }
+    // An assignment to items writes to a part of the tensor only: mostly to where the value was just computed.
+    static PyObject* const setitem = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "setitem");
     for (int written : answer->written)
         for (TensorValue* other : tensors)
-            if (answer->status == shape::Status::Ok &&
+            if (answer->status == shape::Status::Ok && target.get() != setitem &&
                 overlaps_in_part(tensors.at(static_cast<std::size_t>(written)), other)) {
                 graph_->truncate(mark);
                 break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");
@@ -238,18 +241,16 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
+    return emit(graph::NodeKind::Function, function, arguments, any_number(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
+    return emit(graph::NodeKind::Method, name, arguments, any_number(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = false;
+    takes_any_ = shape::AnyNumber::None;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
@@ -299,9 +300,9 @@ Trace Interpreter::take_trace() {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
-    // Two ints may well be one object.
+    // Two numbers may well be one object.
     for (Source* source : trace.inputs)
-        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
+        if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
