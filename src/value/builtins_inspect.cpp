@@ -22,6 +22,26 @@ FunctionValue* unwrapped(Tracer& tracer, Value* callable) {
     }
 }
 
+/// The defaults of a function can be replaced, and those of keywords changed in place.
+void guard_defaults(Tracer& tracer, FunctionValue* function) {
+    auto place = [&](const char* name, PyObject* held) {
+        return tracer.provenance().child(function->source, Access::Member, interned(name), 0, held);
+    };
+    Ref<> defaults = checked(PyObject_GetAttrString(function->outside, "__defaults__"));
+    tracer.guard({GuardKind::Identity, place("__defaults__", defaults.get()), defaults.get()});
+    Ref<> of_keywords = checked(PyObject_GetAttrString(function->outside, "__kwdefaults__"));
+    Source* dict = place("__kwdefaults__", of_keywords.get());
+    tracer.guard({GuardKind::Identity, dict, of_keywords.get()});
+    if (of_keywords.get() == Py_None) return;
+    int first = function->code->co_argcount;
+    for (int i = first; i < first + function->code->co_kwonlyargcount; ++i) {
+        PyObject* name = PyTuple_GET_ITEM(function->code->co_localsplusnames, i);
+        PyObject* held = PyDict_GetItemWithError(of_keywords.get(), name);
+        Source* item = tracer.provenance().child(dict, Access::DictItem, name, 0, held);
+        tracer.guard({held != nullptr ? GuardKind::Identity : GuardKind::Absent, item, held});
+    }
+}
+
 Outcome signature(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const real = PyObject_GetAttrString(PyImport_ImportModule("inspect"), "signature");
     Value* callable = arguments.count() == 1 && !arguments.positional.empty() ? arguments.positional[0] : nullptr;
@@ -31,11 +51,7 @@ Outcome signature(Tracer& tracer, const Arguments& arguments) {
     if (function == nullptr)
         tracer.break_graph(BreakKind::UnknownFunction, "inspect.signature is asked about something special");
     tracer.guard({GuardKind::Identity, function->source, function->outside});
-    for (const char* part : {"__defaults__", "__kwdefaults__"}) {
-        Outcome held = function->get_attribute(tracer, interned(part));
-        STATOR_CHECK(!held.is_pending(), "C code reads the parts of a function");
-        tracer.realize(held.value());
-    }
+    guard_defaults(tracer, function);
     Ref<> asked = Ref<>::share(function->outside);
     if (method != nullptr) asked = checked(PyMethod_New(function->outside, Py_None));
     Ref<> answer = Ref<>::steal(PyObject_CallOneArg(real, asked.get()));
