@@ -1,5 +1,6 @@
 # Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
-#   make demo | test | bench | models | golden | sanitize | build | format | lint | clean       PYTHON=python3.12 make test
+#   make demo | test | test-shapes | bench | models | golden | sanitize | build | format | lint | clean
+#   PYTHON=python3.12 make test
 
 # ---- The Python, and the environment made from it -------------------------------------------------------------------
 ifndef PYTHON
@@ -56,6 +57,11 @@ export PYTHONPATH := $(CURDIR)/python
 test: build test-frames
 	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
 
+# Shape rules against FakeTensor with all samples: some minutes.
+.PHONY: test-shapes
+test-shapes: build
+	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) -o timeout=3600 tests/shape
+
 demo: build $(VENV)/.demo-ready
 	$(IN_VENV)/python -m demo
 
@@ -111,7 +117,7 @@ sanitize: $(SANITIZED)/build.ninja
 
 # ---- Reading and writing ----------------------------------------------------------------------------------------------
 CXX_FILES = $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.c')
-PYTHON_FILES := python tests bench demo tools cmake
+PYTHON_FILES := python tests bench demo examples tools cmake
 format: $(VENV)/.lint-ready
 	$(IN_VENV)/clang-format -i $(CXX_FILES)
 	$(IN_VENV)/ruff format $(PYTHON_FILES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, models, systems, tables
+from bench import breaks, models, systems, tables, tracker
 from bench.measure import measure
 from bench.programs import PROGRAMS, Program, made
 
@@ -37,6 +37,8 @@ def main() -> None:
     times = {} if options.dynamo_alone else capture_times(programs)
     breaking = [program for program in breaks.PROGRAMS if options.only in program.name]
     costs = [(program, breaks.measure_breaks(program, compared, options.repeats)) for program in breaking]
+    shapes = [] if options.dynamo_alone else [shape for shape in tracker.SHAPES if options.only in f"tracker {shape}"]
+    tracking = {shape: tracker.measure(shape) for shape in shapes}
 
     if results:
         print_programs(results)
@@ -45,8 +47,11 @@ def main() -> None:
     if times:
         print()
         print(tables.shares(times))
-    folder = Path(__file__).parent / "results"
-    print(f"\nWritten to {tables.write_json(results, times, breaks.as_record(costs), folder)}")
+    if tracking:
+        print()
+        print(tracker.table(tracking))
+    more = {"breaks": breaks.as_record(costs), "tracker": tracker.as_record(tracking)}
+    print(f"\nWritten to {tables.write_json(results, times, more, Path(__file__).parent / 'results')}")
 
 
 def print_programs(results: tables.Results) -> None:

@@ -91,7 +91,7 @@ bool has_work(const graph::Graph& graph) {
 
 bool has_effects(const graph::Graph& graph) {
     for (const graph::Node* node : graph.nodes())
-        if (node->has_effect) return true;
+        if (node->has_effect && node->kind != graph::NodeKind::Output) return true;
     return false;
 }
 
@@ -134,7 +134,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+    std::shared_ptr<Entry> entry;
+    try {
+        entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+    } catch (const PythonError&) {
+        // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
+        PyErr_Clear();
+        return nullptr;
+    }
     report.times.emplace_back("guards", watch.lap());
     report.is_captured = true;
     entry->is_captured = true;

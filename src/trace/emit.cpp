@@ -103,12 +103,24 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     return none();
 }
 
+void Interpreter::note_row(TensorValue* base, TensorValue* row, std::size_t index) {
+    row->is_row = true;
+    if (!base->meta->requires_grad) return;
+    rows_.emplace(row->node, Row{base->node, index, modes_.grad});
+    on_undo([this, node = row->node] { rows_.erase(node); });
+}
+
+void Interpreter::expect_no_row(const TensorValue* tensor) {
+    for (; tensor != nullptr; tensor = tensor->view_of)
+        if (tensor->is_row)
+            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
+}
+
 /// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
 bool Interpreter::is_protected(const TensorValue* tensor) const {
+    expect_no_row(tensor);
     if (!modes_.grad) return false;
     for (; tensor != nullptr; tensor = tensor->view_of) {
-        if (tensor->is_row && tensor->meta->requires_grad)
-            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
         if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
     }
     return false;
@@ -147,6 +159,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     } catch (const PythonError&) {
         graph_->truncate(mark);
         TakenError error = TakenError::take();
+        for (TensorValue* tensor : tensors) expect_no_row(tensor);
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.

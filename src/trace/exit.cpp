@@ -58,10 +58,29 @@ void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
     }
 }
 
+graph::Node* Interpreter::as_output(graph::Node* node) {
+    auto row = rows_.find(node);
+    if (row == rows_.end()) return node;
+    if (row->second.with_grad != entry_modes_.grad)
+        throw Break{BreakKind::Rebuild, "a row of a tensor leaves the code that recorded no gradients", false};
+    graph::Node*& unbound = unbound_[row->second.base];
+    if (unbound == nullptr) {
+        unbound = graph_->add(graph::NodeKind::Method, interned("unbind"), {graph::Argument::of(row->second.base)});
+        unbound->location = node->location;
+        unbound->result.kind = graph::Result::Kind::Tuple;
+    }
+    PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(row->second.index)));
+    graph::Node* part = graph_->add(graph::NodeKind::Function, node->target,
+                                    {graph::Argument::of(unbound), graph::Argument::of_constant(index)});
+    part->result = node->result;
+    part->location = node->location;
+    return part;
+}
+
 void Interpreter::finish_plan(PlanBuilder plan) {
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
-        outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
+        outputs->values.push_back(graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)))));
     graph_->add(graph::NodeKind::Output, interned("output"),
                 {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();

@@ -72,6 +72,7 @@ class Interpreter final : public Tracer {
     graph::Node* input(TensorValue* tensor) override;
     graph::Argument integer_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
+    void note_row(TensorValue* base, TensorValue* row, std::size_t index) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
@@ -135,6 +136,10 @@ class Interpreter final : public Tracer {
     void record_break(const Break& reason);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
     bool is_protected(const TensorValue* tensor) const;
+    /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
+    static void expect_no_row(const TensorValue* tensor);
+    /// What a node gives to the world outside the graph.
+    graph::Node* as_output(graph::Node* node);
     static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
@@ -186,6 +191,13 @@ class Interpreter final : public Tracer {
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
+    struct Row {
+        graph::Node* base;
+        std::size_t index;
+        bool with_grad;
+    };
+    std::unordered_map<const graph::Node*, Row> rows_;
+    std::unordered_map<const graph::Node*, graph::Node*> unbound_;
     std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction

@@ -113,6 +113,8 @@ class Tracer {
     virtual graph::Argument integer_argument(ConstantValue* value) = 0;
     /// `torch.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
+    /// A row of a tensor, of which the program thinks that `unbind` gave it.
+    virtual void note_row(TensorValue* base, TensorValue* row, std::size_t index) = 0;
     /// Called for each tensor that becomes an argument of the node under construction, in order.
     void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
     /// The modes of PyTorch as the program has set them so far.
