@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, systems, tables, tracker
+from bench import breaks, models, systems, tables, tracker
 from bench.measure import measure
 from bench.programs import PROGRAMS, Program, made
 
@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--dynamo-alone", action="store_true", help="without Stator, to see what there is to beat")
     options = parser.parse_args()
 
-    programs = [program for program in PROGRAMS if options.only in program.name]
+    programs = [program for program in (*PROGRAMS, *models.PROGRAMS) if options.only in program.name]
+    if not models.PROGRAMS:
+        print("No library of models is installed: `make models` does that.\n")
     compared = (systems.dynamo(),) if options.dynamo_alone else systems.both()
     results = [(program, measure(program, compared, options.repeats)) for program in programs]
     times = {} if options.dynamo_alone else capture_times(programs)

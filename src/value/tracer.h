@@ -28,6 +28,9 @@ struct TensorValue;
 /// A Python exception on its way through the traced program.
 struct Raised {
     Value* exception;
+    bool is(PyObject* exception_class) const {
+        return PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(exception_class)) != 0;
+    }
 };
 
 /// A change of something that came from outside, as the plan will make it on the real object once the graph has run.
