@@ -1,5 +1,6 @@
 # Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
-#   make demo | test | bench | golden | sanitize | build | format | lint | clean       PYTHON=python3.12 make test
+#   make demo | test | test-shapes | bench | models | golden | sanitize | build | format | lint | clean
+#   PYTHON=python3.12 make test
 
 # ---- The Python, and the environment made from it -------------------------------------------------------------------
 ifndef PYTHON
@@ -19,7 +20,7 @@ BUILD := build/$(TAG)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TESTS ?= tests
 
-.PHONY: build test test-frames demo bench golden sanitize format lint clean
+.PHONY: build test test-frames demo bench models golden sanitize format lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: requirements/torch.txt requirements/build.txt requirements/test.txt requirements/constraints.txt
@@ -28,6 +29,14 @@ $(VENV)/.ready: requirements/torch.txt requirements/build.txt requirements/test.
 
 $(VENV)/.lint-ready: requirements/lint.txt $(VENV)/.ready
 	$(PYTHON) tools/environment.py $(VENV) lint
+	touch $@
+
+$(VENV)/.demo-ready: requirements/demo.txt requirements/constraints.txt $(VENV)/.ready
+	$(PYTHON) tools/environment.py $(VENV) demo
+	touch $@
+
+$(VENV)/.models-ready: requirements/models.txt $(VENV)/.demo-ready
+	$(PYTHON) tools/environment.py $(VENV) --no-deps models
 	touch $@
 
 # ---- The build: configured once, then left to Ninja, which configures again when a build file changes -----------------
@@ -48,8 +57,16 @@ export PYTHONPATH := $(CURDIR)/python
 test: build test-frames
 	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
 
-demo: build
+# Shape rules against FakeTensor with all samples: some minutes.
+.PHONY: test-shapes
+test-shapes: build
+	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) -o timeout=3600 tests/shape
+
+demo: build $(VENV)/.demo-ready
 	$(IN_VENV)/python -m demo
+
+# The libraries of models: with them `make bench` measures more, and `make test` tests more.
+models: $(VENV)/.models-ready
 
 bench: build
 	$(IN_VENV)/python -m bench
@@ -100,7 +117,7 @@ sanitize: $(SANITIZED)/build.ninja
 
 # ---- Reading and writing ----------------------------------------------------------------------------------------------
 CXX_FILES = $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.c')
-PYTHON_FILES := python tests bench demo tools cmake
+PYTHON_FILES := python tests bench demo examples tools cmake
 format: $(VENV)/.lint-ready
 	$(IN_VENV)/clang-format -i $(CXX_FILES)
 	$(IN_VENV)/ruff format $(PYTHON_FILES)

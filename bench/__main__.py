@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, systems, tables
+from bench import breaks, models, systems, tables, tracker
 from bench.measure import measure
 from bench.programs import PROGRAMS, Program, made
 
@@ -29,12 +29,16 @@ def main() -> None:
     parser.add_argument("--dynamo-alone", action="store_true", help="without Stator, to see what there is to beat")
     options = parser.parse_args()
 
-    programs = [program for program in PROGRAMS if options.only in program.name]
+    programs = [program for program in (*PROGRAMS, *models.PROGRAMS) if options.only in program.name]
+    if not models.PROGRAMS:
+        print("No library of models is installed: `make models` does that.\n")
     compared = (systems.dynamo(),) if options.dynamo_alone else systems.both()
     results = [(program, measure(program, compared, options.repeats)) for program in programs]
     times = {} if options.dynamo_alone else capture_times(programs)
     breaking = [program for program in breaks.PROGRAMS if options.only in program.name]
     costs = [(program, breaks.measure_breaks(program, compared, options.repeats)) for program in breaking]
+    shapes = [] if options.dynamo_alone else [shape for shape in tracker.SHAPES if options.only in f"tracker {shape}"]
+    tracking = {shape: tracker.measure(shape) for shape in shapes}
 
     if results:
         print_programs(results)
@@ -43,8 +47,11 @@ def main() -> None:
     if times:
         print()
         print(tables.shares(times))
-    folder = Path(__file__).parent / "results"
-    print(f"\nWritten to {tables.write_json(results, times, breaks.as_record(costs), folder)}")
+    if tracking:
+        print()
+        print(tracker.table(tracking))
+    more = {"breaks": breaks.as_record(costs), "tracker": tracker.as_record(tracking)}
+    print(f"\nWritten to {tables.write_json(results, times, more, Path(__file__).parent / 'results')}")
 
 
 def print_programs(results: tables.Results) -> None:

@@ -27,6 +27,7 @@ def randn(*sizes: int) -> torch.Tensor:
 X = randn(8, 128, 64)
 IMAGE = randn(2, 16, 32, 32)
 MASK = X > 0
+HEADS = randn(8, 16, 4, 32).transpose(1, 2)
 
 # What models call most, in the forms in which they call it.
 CALLS: dict[str, tuple[Any, tuple, dict]] = {
@@ -71,6 +72,45 @@ CALLS: dict[str, tuple[Any, tuple, dict]] = {
     "to": ("to", (X, torch.bfloat16), {}),
     "float": ("float", (X,), {}),
     "gather": (torch.gather, (X, 1, torch.zeros(8, 1, 64, dtype=torch.long)), {}),
+    "scatter_add": (torch.scatter_add, (X, 1, torch.zeros(8, 1, 64, dtype=torch.long), X), {}),
+    "index_add": (torch.index_add, (X, 1, torch.tensor([0, 5]), randn(8, 2, 64)), {}),
+    "x[index]": (operator.getitem, (X, torch.tensor([0, 3, 1])), {}),
+    "x[index] = y": (operator.setitem, (X.clone(), torch.tensor([0, 3, 1]), 0.0), {}),
+    "attention": (F.scaled_dot_product_attention, (HEADS, HEADS, HEADS), {"is_causal": True}),
+    "einsum": (torch.einsum, ("bhid,bhjd->bhij", HEADS, HEADS), {}),
+    "F.interpolate": (F.interpolate, (IMAGE,), {"scale_factor": 2, "mode": "bilinear"}),
+    "F.pad": (F.pad, (IMAGE, (1, 1, 1, 1)), {}),
+    "F.avg_pool2d": (F.avg_pool2d, (IMAGE, 2), {}),
+    "F.conv_transpose2d": (F.conv_transpose2d, (IMAGE, randn(16, 8, 3, 3), None, 2), {}),
+    "F.instance_norm": (F.instance_norm, (IMAGE,), {}),
+    "F.rms_norm": (F.rms_norm, (X, (64,), randn(64)), {}),
+    "torch.norm": (torch.norm, (X,), {"dim": -1}),
+    "F.normalize": (F.normalize, (X,), {"dim": -1}),
+    "F.cross_entropy": (F.cross_entropy, (randn(8, 10), torch.zeros(8, dtype=torch.long)), {}),
+    "F.mse_loss": (F.mse_loss, (X, X.clone()), {}),
+    "F.binary_cross_entropy": (F.binary_cross_entropy_with_logits, (X, X.clone()), {}),
+    "torch.add(out=)": (torch.add, (X, X), {"out": torch.empty_like(X)}),
+    "add_": ("add_", (X.clone(), X), {}),
+    "pow": (torch.pow, (X, 2), {}),
+    "logical_and": (torch.logical_and, (MASK, MASK), {}),
+    "var": ("var", (X, -1), {}),
+    "cumsum": (torch.cumsum, (X, -1), {}),
+    "topk": (torch.topk, (X, 5), {}),
+    "sort": (torch.sort, (X,), {}),
+    "argmax": (torch.argmax, (X, -1), {}),
+    "stack": (torch.stack, ([X, X],), {}),
+    "split": (torch.split, (X, 32, 1), {}),
+    "repeat": ("repeat", (X, 1, 2, 1), {}),
+    "roll": (torch.roll, (X, 1, 1), {}),
+    "flip": (torch.flip, (X, (1,)), {}),
+    "tril": (torch.tril, (X,), {}),
+    "index_select": (torch.index_select, (X, 1, torch.tensor([0, 5])), {}),
+    "full": (torch.full, ((8, 64), 0.5), {}),
+    "zeros_like": (torch.zeros_like, (X,), {}),
+    "new_zeros": ("new_zeros", (X, (8, 64)), {}),
+    "clone": ("clone", (X,), {}),
+    "flatten": ("flatten", (X, 1), {}),
+    "squeeze": (torch.squeeze, (X, 0), {}),
     "setitem": (operator.setitem, (X.clone(), (slice(None), 0), 0.0), {}),
 }
 
@@ -108,10 +148,12 @@ def measure() -> list[dict[str, Any]]:
     for name, (target, args, kwargs) in CALLS.items():
         rule = _C.shape_time(target, args, kwargs, "rule", 2000, 7)
         hit = _C.shape_time(target, args, kwargs, "any", 2000, 7)
-        fake_call = caller(target, converted(args, mode.from_tensor), kwargs)
+        fake_keywords = {key: converted(value, mode.from_tensor) for key, value in kwargs.items()}
+        fake_call = caller(target, converted(args, mode.from_tensor), fake_keywords)
         with mode:
             fake = best_of(fake_call)
-        on_meta = dict(kwargs, device="meta") if target in (torch.zeros, torch.arange) else kwargs
+        on_meta = dict(kwargs, device="meta") if target in (torch.zeros, torch.arange, torch.full) else kwargs
+        on_meta = {key: converted(value, lambda t: t.to("meta")) for key, value in on_meta.items()}
         meta = best_of(caller(target, converted(args, lambda t: t.to("meta")), on_meta))
         rows.append({"operation": name, "rule": rule, "hit": hit, "fake": fake, "meta": meta})
     return rows

@@ -79,7 +79,7 @@ def shares(times: dict[str, dict[str, float]]) -> str:
     return f"Where the time of Stator's capture goes\n{aligned(rows)}"
 
 
-def write_json(results: Results, times: dict[str, dict[str, float]], breaks: dict[str, Any], folder: Path) -> Path:
+def write_json(results: Results, times: dict[str, dict[str, float]], more: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
         "when": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -95,7 +95,7 @@ def write_json(results: Results, times: dict[str, dict[str, float]], breaks: dic
             for program, figures in results
         },
         "capture_times": times,
-        "breaks": breaks,
+        **more,
     }
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")

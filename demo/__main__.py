@@ -1,36 +1,35 @@
-"""`make demo`: a small vision transformer, captured by Stator and by torch._dynamo beside it."""
+"""`make demo`: a model of transformers, captured by Stator and by torch._dynamo beside it."""
 
 from __future__ import annotations
 
 import torch
 
 import stator
-from bench import systems
+from bench import models, systems
 from bench.measure import measure
 from bench.programs import Program
 from bench.tables import aligned, seconds
-from demo.vision_transformer import VisionTransformer
 
 
 def main() -> None:
     torch.manual_seed(0)
-    model = VisionTransformer().eval()
-    images = torch.randn(4, 3, 32, 32)
+    model, inputs = models.llama(use_cache=True)
+    model.eval()
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"A vision transformer of torch.nn layers: {len(model.blocks)} blocks, {parameters:,} parameters\n")
+    print(f"{type(model).__name__} of transformers, with a cache, small: {parameters:,} random parameters\n")
 
-    report = stator.explain(model)(images)
+    report = stator.explain(model)(*inputs)
     print(f"  captured   {report.graph_count} graph(s), {report.node_count} nodes, {len(report.guards)} guards")
     for broken in report.breaks:
         print(f"  break      {broken}")
 
     compiled = stator.compile(model)
-    difference = (compiled(images) - model(images)).abs().max().item()
+    difference = (compiled(*inputs).logits - model(*inputs).logits).abs().max().item()
     print(f"  result     {'equal to the uncompiled one' if difference == 0 else f'differs by {difference:g}'}")
-    print(f"  gradients  {'equal' if _gradients(compiled, images) == _gradients(model, images) else 'DIFFERENT'}")
+    print(f"  gradients  {'equal' if _gradients(compiled, inputs) == _gradients(model, inputs) else 'DIFFERENT'}")
     print(f"  state      {'shared' if compiled.state_dict().keys() == model.state_dict().keys() else 'DIFFERENT'}\n")
 
-    program = Program("vision transformer", lambda: (model, (images,)))
+    program = Program("model", lambda: (model, inputs))
     figures = measure(program, systems.both(), repeats=3)
     ours, theirs = figures["stator"], figures["torch._dynamo"]
     rows = [["", "torch._dynamo", "stator", "times less"]]
@@ -41,13 +40,13 @@ def main() -> None:
     print(aligned(rows))
     print(
         "\ncapture and cached call: with a backend that does no work; first result: with `eager`.\n"
-        "More programs: make bench. The graph and its guards: print(stator.explain(model)(images))."
+        "More programs: make bench. The graph and its guards: print(stator.explain(model)(*inputs))."
     )
 
 
-def _gradients(model: torch.nn.Module, images: torch.Tensor) -> list[list[float]]:
+def _gradients(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[list[float]]:
     model.zero_grad()
-    model(images).square().sum().backward()
+    model(*inputs).logits.square().sum().backward()
     return [parameter.grad.flatten().tolist() for parameter in model.parameters() if parameter.grad is not None]
 
 

@@ -1,5 +1,7 @@
 """Makes a virtual environment with the pinned packages of some requirements files: environment.py FOLDER FILE...
 
+With --no-deps in front of the files, their packages alone.
+
 Run by the Python that the environment is for. What is missing on the machine is said in one sentence, before anything
 is downloaded. It has to parse on Pythons that Stator does not support, to be able to tell them so.
 """
@@ -35,6 +37,8 @@ def install(folder, files):
     if not os.path.exists(python) or subprocess.call([python, "-c", ""]) != 0:
         subprocess.check_call([sys.executable, "-m", "venv", "--clear", folder])
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if files[0] == "--no-deps":
+        command.append(files.pop(0))
     for name in files:
         command += ["-r", os.path.join(REQUIREMENTS, name + ".txt")]
     subprocess.check_call([*command, "-c", os.path.join(REQUIREMENTS, "constraints.txt")])

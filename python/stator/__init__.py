@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
     from stator.errors import BackendCompilerFailed, Unsupported
+    from stator.module_tracker import ModuleTracker
     from stator.report import Report, explain, watch
     from stator.settings import config
 
 # Public name -> the file that defines it.
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
+    "ModuleTracker": "module_tracker",
     "Report": "report",
     "Unsupported": "errors",
     "compile": "api",
@@ -43,6 +45,7 @@ _PUBLIC = {
 
 __all__ = [
     "BackendCompilerFailed",
+    "ModuleTracker",
     "Report",
     "Unsupported",
     "__version__",

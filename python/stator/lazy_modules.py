@@ -1,4 +1,4 @@
-"""Lazy modules (`torch.nn.LazyLinear`, ...) get their parameters when they are first met, as if they had been called."""
+"""Lazy modules (`torch.nn.LazyLinear`, ...) get their parameters when they are first met, as if they were called."""
 
 from __future__ import annotations
 
@@ -31,5 +31,9 @@ def initialise(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
 def _is_fake(module: nn.Module) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
 
-    held = [*module.parameters(), *module.buffers(), *(value for one in module.modules() for value in vars(one).values())]
+    held = [
+        *module.parameters(),
+        *module.buffers(),
+        *(value for one in module.modules() for value in vars(one).values()),
+    ]
     return any(isinstance(value, FakeTensor) for value in held)

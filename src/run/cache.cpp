@@ -80,7 +80,8 @@ PyObject* instance_of(cpython::Frame* frame) {
     if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
     PyObject* first = cpython::slots(frame)[0];
     if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
-    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE))
+        return nullptr;
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
 }
 
@@ -115,7 +116,7 @@ void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     for (const auto& entry : point.entries) {
         if (cpython::code_of(frame) != entry->code.get()) continue;
-        for (std::string& place : entry->guards.changed_integers(cpython::slots(frame), function))
+        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function))
             dynamic_[cpython::code_of(frame)].changing.insert(std::move(place));
     }
 }
@@ -194,7 +195,8 @@ void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecod
         "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
         "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
         "stator.config.entry_bound.",
-        code->co_qualname, code->co_filename, line, point.entries.size(), point.entries.front()->explain(frame).c_str()));
+        code->co_qualname, code->co_filename, line, point.entries.size(),
+        point.entries.front()->explain(frame).c_str()));
     // At the program's line, but without a trace of it in the program's globals.
     if (message)
         PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "graph/captured.h"
 #include "run/cache.h"
-#include "run/integers.h"
+#include "run/numbers.h"
 #include "run/report.h"
 #include "torch/fake.h"
 #include "trace/interpreter.h"
@@ -89,7 +89,8 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<P
     Ref<> examples = checked(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i)
         PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), Py_NewRef(inputs[i]));
-    Ref<> compiled = checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
+    Ref<> compiled =
+        checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
     if (compiled.get() != module.get()) return compiled;
     // The graph itself: its forward runs without Python in between, as long as nobody hangs hooks on the module.
     return checked(PyObject_GetAttr(module, interned("forward")));
@@ -112,7 +113,7 @@ bool has_work(const graph::Graph& graph) {
 
 bool has_effects(const graph::Graph& graph) {
     for (const graph::Node* node : graph.nodes())
-        if (node->has_effect) return true;
+        if (node->has_effect && node->kind != graph::NodeKind::Output) return true;
     return false;
 }
 
@@ -143,8 +144,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     report.times.emplace_back("trace", watch.lap());
     // Each module is lazy once, so this ends.
     if (took_initialised_module()) return capture(frame, at, report);
-    if (end == Interpreter::End::Failed ||
-        (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
+    if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
     if (report.broken != nullptr && options_.fullgraph) {
         publish(report);
@@ -159,7 +159,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+    std::shared_ptr<Entry> entry;
+    try {
+        entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+    } catch (const PythonError&) {
+        // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
+        PyErr_Clear();
+        return nullptr;
+    }
     report.times.emplace_back("guards", watch.lap());
     report.is_captured = true;
     entry->is_captured = true;
@@ -177,11 +184,11 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         GraphModule module = make_graph_module(std::move(trace.graph), trace.attributes);
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
-        describe_integers(module.module.get(), trace.inputs, trace.guards);
+        describe_numbers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
         entry->compiled = call_backend(options_, module.module.get(), inputs);
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
-            // Each time there are fewer ints that are variables, so this ends.
+            // Each time there are fewer numbers that are variables, so this ends.
             for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));
             return capture(frame, at, report);
         }

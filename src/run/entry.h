@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/python_error.h"
 #include "base/ref.h"
 #include "bytecode/instruction.h"
 #include "cpython/frame.h"
@@ -40,8 +41,14 @@ struct Entry {
     /// Why it does not fit a frame, in words.
     std::string explain(cpython::Frame* frame);
     bool matches(cpython::Frame* frame) {
-        return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
-               guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+        try {
+            return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
+                   guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+        } catch (const PythonError&) {
+            // A view whose base was changed behind its back does not even tell whether it requires a gradient.
+            PyErr_Clear();
+            return false;
+        }
     }
     /// Every reference that it owns, for the garbage collector.
     void visit(const std::function<void(PyObject*)>& visitor) const;

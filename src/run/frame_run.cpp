@@ -49,7 +49,19 @@ bool FrameRun::is_idle(const std::shared_ptr<Entry>& entry) {
     return true;
 }
 
+namespace {
+
+/// Whether the exception that is set is one that PyTorch's operations raise; others are the backend's own.
+bool is_of_an_operation() {
+    for (PyObject* type : {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError})
+        if (PyErr_ExceptionMatches(type) != 0) return true;
+    return false;
+}
+
+}  // namespace
+
 PyObject* FrameRun::raise_here() {
+
     Index blamed = is_untouched_ ? code_.body() : at_;
     return cpython::run_raising(thread_, frame_, code_[blamed].offset);
 }
@@ -68,7 +80,7 @@ bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
         value = stator::run_entry(*entry, thread_, frame_, &exit.registers, &graph_failed);
     } catch (const PythonError&) {
         // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
-        if (graph_failed && PyErr_ExceptionMatches(PyExc_Exception)) {
+        if (graph_failed && is_of_an_operation()) {
             PyErr_Clear();
             *answer = leave();
         } else {

@@ -40,7 +40,7 @@ Signature::Signature(std::string_view text) {
     STATOR_CHECK(parameters_.size() <= kMost, "a signature with too many parameters");
 }
 
-int Signature::find(PyObject* name) const {
+int Signature::find(PyObject* name, bool is_builtin) const {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
         if (parameters_[i].name == name) return static_cast<int>(i);
     // A keyword that was not interned, and PyTorch's other name for the first parameter.
@@ -48,6 +48,11 @@ int Signature::find(PyObject* name) const {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
         if (utf8(parameters_[i].name) == text) return static_cast<int>(i);
     if (text == "input" && !parameters_.empty() && utf8(parameters_[0].name) == "self") return 0;
+    // NumPy's names, which PyTorch takes in functions that are not written in Python.
+    if (!is_builtin) return -1;
+    std::string_view own = text == "axis" ? "dim" : text == "keepdims" ? "keepdim" : text == "x2" ? "other" : "";
+    for (std::size_t i = 0; i < parameters_.size() && !own.empty(); ++i)
+        if (utf8(parameters_[i].name) == own) return static_cast<int>(i);
     return -1;
 }
 
@@ -65,8 +70,9 @@ bool Signature::bind(const Question& question, std::array<Operand, kMost>& slots
         }
         slots[next] = operand;
     }
+    bool is_builtin = question.kind == graph::NodeKind::Method || PyCFunction_Check(question.target.get());
     for (const auto& keyword : question.keywords) {
-        int slot = find(keyword.name);
+        int slot = find(keyword.name, is_builtin);
         if (slot < 0 || slots[static_cast<std::size_t>(slot)].is_given()) return false;
         slots[static_cast<std::size_t>(slot)] = Operand(keyword.value);
     }
@@ -210,6 +216,43 @@ bool Call::returns_written(const Operand& self, bool recorded) {
 bool Call::writes(const Operand& self, bool recorded) {
     const TensorMeta* after = nullptr;
     return note_write(self, recorded, after);
+}
+
+bool Call::turns_into_write() {
+    const TensorMeta *self = slots_[0].tensor(), *computed = answer_.result.tensor;
+    if (answer_.status != Status::Ok || answer_.result.kind != graph::Result::Kind::Tensor || self == nullptr ||
+        answer_.result.same_as_argument >= 0 || answer_.view_of >= 0 || answer_.mutates())
+        return false;
+    if (computed->sizes != self->sizes || computed->device != self->device || computed->dtype != self->dtype)
+        return false;
+    answer_.result = {};
+    return returns_written(slots_[0], computed->requires_grad);
+}
+
+bool Call::turns_into_reshaping() {
+    const TensorMeta *self = slots_[0].tensor(), *view = answer_.result.tensor;
+    int index = index_of(slots_[0]);
+    if (answer_.status != Status::Ok || answer_.result.kind != graph::Result::Kind::Tensor || self == nullptr ||
+        answer_.view_of != index || answer_.mutates())
+        return false;
+    answer_.result = {};
+    answer_.view_of = -1;
+    if (!returns_written(slots_[0], false)) return false;
+    TensorMeta after = *self;
+    after.sizes = view->sizes;
+    after.strides = view->strides;
+    after.storage_offset = view->storage_offset;
+    if (after == *self) return true;
+    answer_.result.tensor = store_.intern(after);
+    answer_.changed_metadata.push_back({index, answer_.result.tensor});
+    return true;
+}
+
+bool Call::depends_on_contents() {
+    answer_ = Answer();
+    answer_.status = Status::DataDependent;
+    answer_.reason = "the result depends on the contents of a tensor";
+    return true;
 }
 
 int Call::index_of(const Operand& operand) const {

@@ -32,7 +32,7 @@ class Signature {
         bool variadic = false;
         bool keyword_only = false;
     };
-    int find(PyObject* name) const;
+    int find(PyObject* name, bool is_builtin) const;
     std::vector<Parameter> parameters_;
 };
 
@@ -76,6 +76,14 @@ class Call {
     bool returns_written(const Operand& self, bool recorded);
     /// As `returns_written`, for operations that return nothing.
     bool writes(const Operand& self, bool recorded);
+
+    /// Makes the answer of an operation that returns a new tensor the one of its in-place form: false where the result
+    /// would not fit into the first argument.
+    bool turns_into_write();
+    /// The same for a view: the first argument itself gets other sizes and strides.
+    bool turns_into_reshaping();
+    /// Only running the operation tells what comes out.
+    bool depends_on_contents();
 
     Answer& answer() { return answer_; }
 

@@ -6,37 +6,59 @@
 
 namespace stator::shape {
 
-namespace {
+using namespace torch_room::dtype;
 
-bool is_chooser(const Operand& index, const TensorMeta& self) {
-    const TensorMeta* tensor = index.tensor();
-    return tensor != nullptr && tensor->device == self.device &&
-           (tensor->dtype == torch_room::dtype::kLong || tensor->dtype == torch_room::dtype::kInt);
+std::optional<Chooser> as_chooser(const Operand& index, const TensorMeta& self) {
+    if (const TensorMeta* tensor = index.tensor()) {
+        bool is_mask = tensor->dtype == kBool;
+        if (tensor->device != self.device || (!is_mask && tensor->dtype != kLong && tensor->dtype != kInt))
+            return std::nullopt;
+        if (is_mask && tensor->sizes.empty()) return std::nullopt;
+        return Chooser{tensor->sizes, tensor->strides, is_mask, tensor->sizes.empty()};
+    }
+    if (!index.is_list()) return std::nullopt;
+    auto numbers = index.integers();
+    if (!numbers || numbers->empty()) return std::nullopt;
+    return Chooser{{Dim(static_cast<std::int64_t>(numbers->size()))}, {Dim(1)}};
 }
 
-}  // namespace
-
-std::optional<IndexedPart> apply_basic_index(const TensorMeta& self, const Operand& index) {
-    std::vector<const TensorMeta*> choosers;
-    auto part = apply_basic_index(self, index, choosers);
-    for (const TensorMeta* chooser : choosers)
-        if (chooser != nullptr) return std::nullopt;
-    return part;
+bool has_chooser(const Choosers& choosers) {
+    return std::any_of(choosers.begin(), choosers.end(), [](const auto& chooser) { return chooser.has_value(); });
 }
 
-std::optional<IndexedPart> apply_basic_index(const TensorMeta& tensor, const Operand& index_operand,
-                                             std::vector<const TensorMeta*>& choosers) {
+bool depends_on_contents(const Choosers& choosers) {
+    return std::any_of(choosers.begin(), choosers.end(),
+                       [](const auto& chooser) { return chooser && (chooser->is_mask || chooser->is_hidden_number); });
+}
+
+std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers) {
+    std::optional<std::size_t> place;
+    for (std::size_t i = 0; i < choosers.size(); ++i) {
+        if (!choosers[i]) continue;
+        if (place || !choosers[i]->is_mask) return std::nullopt;
+        place = i;
+    }
+    if (!place) return std::nullopt;
+    return Dims(part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1, part.sizes.end());
+}
+
+std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& index_operand, Choosers& choosers) {
     const TensorMeta* self = &tensor;
     bool is_tuple = index_operand.is_sequence() && !index_operand.is_list();
     std::vector<Operand> indices = is_tuple ? index_operand.items() : std::vector<Operand>{index_operand};
     std::size_t consumed = 0, ellipses = 0;
+    Choosers given;
     for (const Operand& index : indices) {
-        if (index.integer() || index.is_slice() || is_chooser(index, tensor))
+        given.push_back(std::nullopt);
+        if (index.integer() || index.is_slice()) {
             ++consumed;
-        else if (index.constant() == Py_Ellipsis)
+        } else if (index.constant() == Py_Ellipsis) {
             ++ellipses;
-        else if (!index.is_none())
-            return std::nullopt;
+        } else if (!index.is_none()) {
+            given.back() = as_chooser(index, tensor);
+            if (!given.back()) return std::nullopt;
+            consumed += given.back()->is_mask ? given.back()->sizes.size() : 1;
+        }
     }
     if (consumed > self->dimensions() || ellipses > 1) return std::nullopt;
     Dims sizes, strides;
@@ -46,18 +68,25 @@ std::optional<IndexedPart> apply_basic_index(const TensorMeta& tensor, const Ope
         sizes.push_back(self->sizes[next]);
         strides.push_back(self->strides[next]);
         ++next;
-        choosers.push_back(nullptr);
+        choosers.push_back(std::nullopt);
     };
-    for (const Operand& index : indices) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const Operand& index = indices[i];
         if (index.is_none()) {
             sizes.push_back(1);
-            choosers.push_back(nullptr);
+            choosers.push_back(std::nullopt);
             strides.push_back(next < self->dimensions() ? self->sizes[next] * self->strides[next] : Dim(1));
         } else if (index.constant() == Py_Ellipsis) {
-            for (std::size_t i = consumed; i < self->dimensions(); ++i) copy_dimension();
-        } else if (index.tensor() != nullptr) {
+            for (std::size_t rest = consumed; rest < self->dimensions(); ++rest) copy_dimension();
+        } else if (given[i]) {
+            if (given[i]->is_mask)
+                for (std::size_t place = 1; place < given[i]->sizes.size(); ++place) {
+                    if (self->sizes[next] != given[i]->sizes[place - 1]) return std::nullopt;
+                    copy_dimension();
+                }
+            if (given[i]->is_mask && self->sizes[next] != given[i]->sizes.back()) return std::nullopt;
             copy_dimension();
-            choosers.back() = index.tensor();
+            choosers.back() = given[i];
         } else if (auto position = index.integer()) {
             Dim size = self->sizes[next];
             if (*position < 0) *position += size;
@@ -79,7 +108,7 @@ std::optional<IndexedPart> apply_basic_index(const TensorMeta& tensor, const Ope
             offset += first * self->strides[next];
             sizes.push_back((last - first + *step - 1) / *step);
             strides.push_back(self->strides[next] * *step);
-            choosers.push_back(nullptr);
+            choosers.push_back(std::nullopt);
             ++next;
         }
     }
@@ -87,12 +116,12 @@ std::optional<IndexedPart> apply_basic_index(const TensorMeta& tensor, const Ope
     return IndexedPart{std::move(sizes), std::move(strides), offset};
 }
 
-std::optional<IndexedPart> choose_elements(const IndexedPart& part, const std::vector<const TensorMeta*>& choosers) {
+std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choosers& choosers) {
     // All choosers together have one shape.
     Dims chosen;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < choosers.size(); ++i) {
-        if (choosers[i] == nullptr) continue;
+        if (!choosers[i]) continue;
         auto sizes = broadcast(chosen, choosers[i]->sizes);
         if (!sizes) return std::nullopt;
         chosen = std::move(*sizes);
@@ -107,8 +136,7 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const std::v
     std::size_t front = adjacent ? places.front() : 0;
     auto add_rest = [&](bool before) {
         for (std::size_t i = 0; i < part.sizes.size(); ++i) {
-            if (choosers[i] != nullptr || (adjacent && (i < places.front()) != before) || (!adjacent && before))
-                continue;
+            if (choosers[i] || (adjacent && (i < places.front()) != before) || (!adjacent && before)) continue;
             source.sizes.push_back(part.sizes[i]);
             source.strides.push_back(part.strides[i]);
         }
@@ -124,7 +152,10 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const std::v
         TensorMeta chooser;
         chooser.sizes.assign(source.sizes.size(), Dim(1));
         chooser.strides.assign(source.sizes.size(), Dim(0));
-        Dims strides = expanded_strides(*choosers[place], chosen);
+        TensorMeta own;
+        own.sizes = choosers[place]->sizes;
+        own.strides = choosers[place]->strides;
+        Dims strides = expanded_strides(own, chosen);
         for (std::size_t i = 0; i < chosen.size(); ++i) {
             chooser.sizes[front + i] = chosen[i];
             chooser.strides[front + i] = strides[i];

@@ -20,6 +20,10 @@ using torch_room::Dims;
 using torch_room::Dtype;
 using torch_room::TensorMeta;
 
+inline bool is_on_cpu(const TensorMeta& meta) {
+    return meta.device.kind == torch_room::DeviceKind{};
+}
+
 class Operand {
   public:
     Operand() = default;

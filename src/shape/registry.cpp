@@ -16,6 +16,7 @@ PyObject* find_object(std::string_view place, const std::string& name) {
         {"operator", "_operator"},    {"_C._nn", "torch._C._nn"},
         {"special", "torch.special"}, {"Tensor", "torch"},
         {"builtins", "builtins"},     {"math", "math"},
+        {"linalg", "torch.linalg"},
     };
     for (auto [prefix, module] : modules) {
         if (prefix != place) continue;
@@ -54,6 +55,25 @@ void Registry::add_name(std::string_view name, const Rule* rule) {
     }
 }
 
+void Registry::add_out(std::string_view names, Out kind) {
+    while (!names.empty()) {
+        std::size_t end = std::min(names.find(' '), names.size());
+        std::string_view name = names.substr(0, end);
+        // A name without a place is one of `torch`.
+        std::size_t dot = name.rfind('.');
+        std::string_view place = dot == std::string_view::npos ? "torch" : name.substr(0, dot);
+        std::string last(dot == std::string_view::npos ? name : name.substr(dot + 1));
+        if (PyObject* object = find_object(place, last)) outs_[object] = kind;
+        names.remove_prefix(std::min(end + 1, names.size()));
+    }
+}
+
+Out Registry::out_of(const Question& question) const {
+    if (question.kind != graph::NodeKind::Function) return Out::None;
+    auto found = outs_.find(question.target.get());
+    return found == outs_.end() ? Out::None : found->second;
+}
+
 const Rule* Registry::find(const Question& question) const {
     if (question.kind == graph::NodeKind::Method) {
         auto found = methods_.find(utf8(question.target));
@@ -67,10 +87,13 @@ const Registry& Registry::get() {
     static const Registry* registry = [] {
         auto* made = new Registry;
         for (auto* add_family :
-             {add_elementwise_rules, add_view_rules, add_activation_rules, add_selection_rules, add_matmul_rules,
-              add_reduction_rules, add_scan_rules, add_normalization_rules, add_convolution_rules, add_pooling_rules,
-              add_joining_rules, add_rearrangement_rules, add_indexing_rules, add_factory_rules, add_conversion_rules,
-              add_query_rules, add_loss_rules})
+             {add_elementwise_rules, add_view_rules,        add_activation_rules, add_selection_rules,
+              add_matmul_rules,      add_reduction_rules,   add_scan_rules,       add_normalization_rules,
+              add_convolution_rules, add_pooling_rules,     add_joining_rules,    add_rearrangement_rules,
+              add_indexing_rules,    add_factory_rules,     add_conversion_rules, add_query_rules,
+              add_loss_rules,        add_padding_rules,     add_resampling_rules, add_scatter_rules,
+              add_contents_rules,    add_attention_rules,   add_einsum_rules,     add_norm_rules,
+              add_parameter_rules,   add_arrangement_rules, add_out_forms})
             add_family(*made);
         return made;
     }();

@@ -12,11 +12,32 @@ namespace stator::shape {
 /// False where the rule does not know this form of its operation; it has then answered nothing.
 using RuleFunction = bool (*)(Call& call);
 
-/// What autocast does with an operation, on every device that rules know.
+/// The in-place form of an operation that returns a new tensor, and of one that returns a view.
+template <RuleFunction function>
+bool written(Call& call) {
+    return function(call) && call.turns_into_write();
+}
+template <RuleFunction function>
+bool reshaped(Call& call) {
+    return function(call) && call.turns_into_reshaping();
+}
+
+/// What autocast does with an operation. Devices have lists of their own; those that end in `OnCpu` say nothing of
+/// other devices.
 enum class Autocast : std::uint8_t {
     Unknown,  // no rule while autocast is on
     Neutral,  // nothing
     Lower,    // float tensors become the lower type first
+    NeutralOnCpu,
+    LowerOnCpu,
+    Float32OnCpu,  // float tensors become float32 first
+};
+
+/// Whether a function takes `out=`.
+enum class Out : std::uint8_t {
+    None,
+    Exact,     // of the dtype of the result
+    Castable,  // of any dtype to which the result can be cast
 };
 
 struct Rule {
@@ -43,7 +64,20 @@ class Registry {
         add(names, signature, function, variant, Autocast::Lower);
     }
 
+    /// The same for operations that only some devices change, of which the CPU is known.
+    void add_neutral_on_cpu(std::string_view names, std::string_view signature, RuleFunction function,
+                            int variant = 0) {
+        add(names, signature, function, variant, Autocast::NeutralOnCpu);
+    }
+    void add_float32_on_cpu(std::string_view names, std::string_view signature, RuleFunction function,
+                            int variant = 0) {
+        add(names, signature, function, variant, Autocast::Float32OnCpu);
+    }
+    /// Functions that take `out=`, named as above; without a place they are of `torch`.
+    void add_out(std::string_view names, Out kind);
+
     const Rule* find(const Question& question) const;
+    Out out_of(const Question& question) const;
 
   private:
     void add_name(std::string_view name, const Rule* rule);
@@ -51,6 +85,7 @@ class Registry {
     std::deque<Rule> rules_;
     std::unordered_map<PyObject*, const Rule*> functions_;
     std::unordered_map<std::string_view, const Rule*> methods_;
+    std::unordered_map<PyObject*, Out> outs_;
 };
 
 // One for each family, in the file of that family.
@@ -71,5 +106,15 @@ void add_factory_rules(Registry& registry);
 void add_conversion_rules(Registry& registry);
 void add_query_rules(Registry& registry);
 void add_loss_rules(Registry& registry);
+void add_parameter_rules(Registry& registry);
+void add_arrangement_rules(Registry& registry);
+void add_padding_rules(Registry& registry);
+void add_resampling_rules(Registry& registry);
+void add_scatter_rules(Registry& registry);
+void add_contents_rules(Registry& registry);
+void add_attention_rules(Registry& registry);
+void add_einsum_rules(Registry& registry);
+void add_norm_rules(Registry& registry);
+void add_out_forms(Registry& registry);
 
 }  // namespace stator::shape

@@ -27,6 +27,18 @@ bool activation(Call& call) {
     return in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
 }
 
+/// Some are defined for integers, too.
+bool activation_of_numbers(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || torch_room::is_complex(self->dtype) || self->dtype == torch_room::dtype::kBool) return false;
+    if (is_floating(self->dtype)) return activation(call);
+    if (call[1].is_given() && !call[1].boolean()) return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    return call[1].boolean() == true ? elementwise.writes_to(call[0], OutputType::Common)
+                                     : elementwise.gives(OutputType::Common);
+}
+
 constexpr int kNotNegative = 1;
 
 /// Parameters only, none of them `inplace`.
@@ -62,10 +74,12 @@ bool glu(Call& call) {
     if (self == nullptr || !is_floating(self->dtype) || self->sizes.empty() || !where) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension || self->sizes[*dimension] % 2 != 0) return false;
-    Dims sizes = self->sizes;
-    sizes[*dimension] = sizes[*dimension] / 2;
-    if (!is_contiguous(self->sizes, self->strides)) return false;
-    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
+    // The product of two halves, each a part of the input.
+    TensorMeta half = *self;
+    half.sizes[*dimension] = half.sizes[*dimension] / 2;
+    const TensorMeta* halves[] = {&half, &half};
+    Dims strides = elementwise_strides(halves, half.sizes);
+    return call.returns(call.fresh(half.sizes, std::move(strides), self->dtype, self->device), call.records({self}));
 }
 
 bool dropout(Call& call) {
@@ -73,7 +87,12 @@ bool dropout(Call& call) {
     auto probability = call[1].is_given() ? call[1].real() : 0.5;
     auto training = call[2].boolean_or(true), in_place = call[3].boolean_or(false);
     if (self == nullptr || !probability || *probability < 0 || *probability > 1 || !training || !in_place) return false;
-    if (*in_place || !is_floating(self->dtype)) return false;
+    if (!is_floating(self->dtype)) return false;
+    if (*in_place) {
+        if (*probability == 0 || *probability == 1 || !*training || element_count(self->sizes) == 0) return false;
+        call.answer().random = true;
+        return call.returns_written(call[0], call.records({self}));
+    }
     if (*probability == 0 || !*training || element_count(self->sizes) == 0) return call.returns_same(call[0]);
     if (*probability == 1) return false;
     Elementwise elementwise(call);
@@ -82,17 +101,50 @@ bool dropout(Call& call) {
     return elementwise.gives(OutputType::Common);
 }
 
+/// `F.dropout2d` and its siblings drop whole channels.
+bool dropout_of_channels(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto spatial = static_cast<std::size_t>(call.variant());
+    if (self == nullptr || call[3].boolean_or(false) != false) return false;
+    // Other numbers of dimensions are taken with a warning.
+    if (self->dimensions() != spatial + 2) return false;
+    return dropout(call);
+}
+
+bool prelu(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *weight = call[1].tensor();
+    if (self == nullptr || weight == nullptr || !is_floating(self->dtype) || weight->dtype != self->dtype ||
+        weight->device != self->device || self->sizes.empty() || weight->dimensions() > 1)
+        return false;
+    TensorMeta shaped = *weight;
+    Dim count = element_count(weight->sizes);
+    if (count != 1) {
+        if (count != (self->dimensions() == 1 ? Dim(1) : self->sizes[1])) return false;
+        // One number for each channel.
+        shaped.sizes.assign(self->dimensions(), Dim(1));
+        shaped.strides.assign(self->dimensions(), Dim(1));
+        shaped.sizes[1] = count;
+    } else if (weight->dimensions() == 1 && self->dimensions() > 1) {
+        shaped.sizes.assign(self->dimensions(), Dim(1));
+        shaped.strides.assign(self->dimensions(), Dim(1));
+    }
+    const TensorMeta* inputs[] = {self, &shaped};
+    Dims strides = elementwise_strides(inputs, self->sizes);
+    return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device),
+                        call.records({self, weight}));
+}
+
 }  // namespace
 
 void add_activation_rules(Registry& registry) {
-    registry.add_neutral("F.relu", "self inplace?", activation, 1);
-    registry.add_neutral("F.relu6 F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
+    registry.add_neutral("F.relu F.relu6", "self inplace?", activation_of_numbers, 1);
+    registry.add_neutral("F.selu F.silu F.mish F.hardswish F.hardsigmoid", "self inplace?", activation, 1);
     registry.add_neutral("torch.selu", "self", activation, 0);
     registry.add_neutral("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
     registry.add_neutral("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
     registry.add_neutral("F.elu F.celu", "self alpha? inplace?", activation, 2);
     registry.add_neutral("F.hardtanh", "self min_val? max_val? inplace?", hardtanh, 3);
-    registry.add("F.softplus", "self beta? threshold?", parametrized);
+    registry.add_neutral_on_cpu("F.softplus", "self beta? threshold?", parametrized);
     registry.add_neutral("F.softshrink F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized,
                          kNotNegative);
     registry.add_neutral("F.tanhshrink F.softsign F.logsigmoid", "self", parametrized);
@@ -100,6 +152,11 @@ void add_activation_rules(Registry& registry) {
     registry.add_neutral("F.glu", "self dim?", glu);
     registry.add_neutral("F.dropout", "self p? training? inplace?", dropout);
     registry.add_neutral("torch.dropout", "self p train", dropout);
+    registry.add_neutral("F.dropout1d", "self p? training? inplace?", dropout_of_channels, 1);
+    registry.add_neutral("F.dropout2d", "self p? training? inplace?", dropout_of_channels, 2);
+    registry.add_neutral("F.dropout3d", "self p? training? inplace?", dropout_of_channels, 3);
+    registry.add_neutral("F.threshold", "self threshold value inplace?", activation, 3);
+    registry.add_lowered("F.prelu torch.prelu Tensor.prelu", "self weight", prelu);
 }
 
 }  // namespace stator::shape

@@ -10,12 +10,20 @@ namespace {
 using namespace torch_room::dtype;
 using torch_room::MemoryFormat;
 
-/// The tensor itself where nothing changes, else a copy that keeps the layout.
-bool converted(Call& call, Dtype dtype, Device device, bool copy = false) {
+/// The tensor itself where nothing changes, else a copy that keeps the layout or takes the one asked for.
+bool converted(Call& call, Dtype dtype, Device device, bool copy = false,
+               MemoryFormat format = MemoryFormat::Preserve) {
     const TensorMeta& self = *call[0].tensor();
     if (!torch_room::is_ordinary(dtype)) return false;
-    if (dtype == self.dtype && device == self.device && !copy) return call.returns_same(call[0]);
-    return call.returns(call.fresh(self.sizes, preserved_strides(self), dtype, device), call.records({&self}));
+    bool is_last = is_like_channels_last(self.sizes, self.strides);
+    bool wants_last = format == MemoryFormat::ChannelsLast || format == MemoryFormat::ChannelsLast3d;
+    if (wants_last && self.dimensions() != (format == MemoryFormat::ChannelsLast ? 4u : 5u)) return false;
+    bool has_format = format == MemoryFormat::Preserve || is_last == wants_last;
+    if (dtype == self.dtype && device == self.device && !copy && has_format) return call.returns_same(call[0]);
+    Dims strides = format == MemoryFormat::Preserve ? preserved_strides(self)
+                   : wants_last                     ? channels_last_strides(self.sizes)
+                                                    : contiguous_strides(self.sizes);
+    return call.returns(call.fresh(self.sizes, std::move(strides), dtype, device), call.records({&self}));
 }
 
 /// Moving between devices is the fallback's: an index may have to be filled in.
@@ -86,21 +94,39 @@ bool to(Call& call) {
         if (!copy_keyword.boolean()) return false;
         copy = *copy_keyword.boolean();
     }
-    if (!call[9].is_absent() && call[9].memory_format() != MemoryFormat::Preserve) return false;
-    if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given()) return false;
-    return converted(call, dtype, device, copy);
+    auto format = call[9].is_absent() ? std::optional(MemoryFormat::Preserve) : call[9].memory_format();
+    if (!format) return false;
+    if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given() && call[9].is_absent())
+        return false;
+    return converted(call, dtype, device, copy, *format);
 }
 
 /// `float()`, `long()` and so on: the variant is the dtype.
 bool to_fixed(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    return self != nullptr && converted(call, static_cast<Dtype>(call.variant()), self->device);
+    auto format = call[1].is_absent() ? std::optional(MemoryFormat::Preserve) : call[1].memory_format();
+    return self != nullptr && format &&
+           converted(call, static_cast<Dtype>(call.variant()), self->device, false, *format);
 }
 
 bool type_as(Call& call) {
     const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
     if (self == nullptr || other == nullptr || other->device != self->device) return false;
     return converted(call, other->dtype, self->device);
+}
+
+/// `type(dtype)`; without it, or with the name of a class, it is another operation.
+bool to_type(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto type = call[1].dtype();
+    if (self == nullptr || !type || (call[2].is_given() && !call[2].boolean())) return false;
+    return converted(call, *type, self->device);
+}
+
+/// `cpu()` of what is there already.
+bool to_cpu(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && is_on_cpu(*self) && call.returns_same(call[0]);
 }
 
 bool copy_into(Call& call) {
@@ -121,7 +147,10 @@ void add_conversion_rules(Registry& registry) {
         {"Tensor.bfloat16", kBFloat16}, {"Tensor.long", kLong},           {"Tensor.int", kInt},
         {"Tensor.short", kShort},       {"Tensor.bool", kBool},           {"Tensor.char", kChar},
         {"Tensor.byte", kByte},         {"Tensor.cfloat", kComplexFloat}, {"Tensor.cdouble", kComplexDouble}};
-    for (auto [name, type] : fixed) registry.add_neutral(name, "self", to_fixed, static_cast<int>(type));
+    for (auto [name, type] : fixed)
+        registry.add_neutral(name, "self * memory_format?", to_fixed, static_cast<int>(type));
+    registry.add_neutral("Tensor.type", "self dtype? non_blocking?", to_type);
+    registry.add_neutral("Tensor.cpu", "self", to_cpu);
     registry.add_neutral("Tensor.type_as", "self other", type_as);
     registry.add_neutral("Tensor.copy_", "self src non_blocking?", copy_into);
 }

@@ -1,4 +1,5 @@
-/// Convolutions of contiguous inputs. How they follow channels-last inputs depends on the library that runs them.
+/// Convolutions. Inputs of four dimensions lead to channels last if the image or the weight is; how those of five do
+/// depends on the library that runs them.
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "shape/window.h"
@@ -8,12 +9,38 @@ namespace stator::shape {
 
 namespace {
 
+bool is_convolvable(Dtype type) {
+    return torch_room::is_floating(type) || type == torch_room::dtype::kLong;
+}
+
 bool plain(const TensorMeta* tensor, const TensorMeta& like) {
     return tensor != nullptr && tensor->dtype == like.dtype && tensor->device == like.device;
 }
 
-bool is_plainly_contiguous(const TensorMeta& meta) {
-    return is_contiguous(meta.sizes, meta.strides) && !is_like_channels_last(meta.sizes, meta.strides);
+/// Strides of the result; empty where they depend on the library that computes it.
+std::optional<Dims> result_strides(const TensorMeta& input, const TensorMeta& weight, const Dims& sizes) {
+    std::size_t dimensions = weight.dimensions();
+    if (dimensions == 3) {
+        // Computed as an image of one row.
+        Dims image{weight.sizes[0], weight.sizes[1], 1, weight.sizes[2]};
+        Dims strides{weight.strides[0], weight.strides[1], weight.sizes[2] * weight.strides[2], weight.strides[2]};
+        return is_like_channels_last(image, strides) ? std::nullopt : std::optional(contiguous_strides(sizes));
+    }
+    bool batched = input.dimensions() == dimensions;
+    Dims image = input.sizes, strides = input.strides;
+    if (!batched) {
+        image.insert(image.begin(), Dim(1));
+        strides.insert(strides.begin(), input.sizes[0] * input.strides[0]);
+    }
+    if (!is_like_channels_last(image, strides) && !is_like_channels_last(weight.sizes, weight.strides))
+        return contiguous_strides(sizes);
+    if (dimensions != 4) return std::nullopt;
+    if (batched) return channels_last_strides(sizes);
+    Dims with_batch = sizes;
+    with_batch.insert(with_batch.begin(), Dim(1));
+    Dims result = channels_last_strides(with_batch);
+    result.erase(result.begin());
+    return result;
 }
 
 /// Input with its batch and channels, which an unbatched one lacks.
@@ -37,10 +64,9 @@ std::optional<Image> as_image(const TensorMeta& input, std::size_t spatial) {
 bool convolution(Call& call) {
     auto spatial = static_cast<std::size_t>(call.variant());
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (input == nullptr || !torch_room::is_floating(input->dtype) || !plain(weight, *input)) return false;
+    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
     if (!call[2].is_absent() && !plain(bias, *input)) return false;
-    if (weight->dimensions() != spatial + 2 || !is_plainly_contiguous(*input) || !is_plainly_contiguous(*weight))
-        return false;
+    if (weight->dimensions() != spatial + 2) return false;
     auto image = as_image(*input, spatial);
     auto stride = for_each_dimension(call[3], spatial, 1), dilation = for_each_dimension(call[5], spatial, 1);
     auto groups = call[6].integer_or(1);
@@ -67,7 +93,9 @@ bool convolution(Call& call) {
     Dims result = image->batch;
     result.push_back(weight->sizes[0]);
     result.insert(result.end(), sizes->begin(), sizes->end());
-    return call.returns(call.fresh(std::move(result), input->dtype, input->device),
+    auto strides = result_strides(*input, *weight, result);
+    if (!strides) return false;
+    return call.returns(call.fresh(std::move(result), std::move(*strides), input->dtype, input->device),
                         call.records({input, weight, bias}));
 }
 
@@ -75,10 +103,9 @@ bool convolution(Call& call) {
 bool transposed_convolution(Call& call) {
     auto spatial = static_cast<std::size_t>(call.variant());
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (input == nullptr || !torch_room::is_floating(input->dtype) || !plain(weight, *input)) return false;
+    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
     if (!call[2].is_absent() && !plain(bias, *input)) return false;
-    if (weight->dimensions() != spatial + 2 || !is_plainly_contiguous(*input) || !is_plainly_contiguous(*weight))
-        return false;
+    if (weight->dimensions() != spatial + 2) return false;
     auto image = as_image(*input, spatial);
     auto stride = for_each_dimension(call[3], spatial, 1), padding = for_each_dimension(call[4], spatial, 0);
     auto extra = for_each_dimension(call[5], spatial, 0), dilation = for_each_dimension(call[7], spatial, 1);
@@ -98,7 +125,9 @@ bool transposed_convolution(Call& call) {
         if (size <= 0) return false;
         result.push_back(size);
     }
-    return call.returns(call.fresh(std::move(result), input->dtype, input->device),
+    auto strides = result_strides(*input, *weight, result);
+    if (!strides) return false;
+    return call.returns(call.fresh(std::move(result), std::move(*strides), input->dtype, input->device),
                         call.records({input, weight, bias}));
 }
 

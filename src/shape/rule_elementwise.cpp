@@ -25,7 +25,7 @@ enum Trait : int {
     kNoGrad = 1 << 6,
     kInPlace = 1 << 7,
     kReflected = 1 << 8,
-    kAutocast = 1 << 9,  // computed in float32 or a common type under autocast
+    kAutocast = 1 << 9,  // computed in float32 or a common type under autocast, on devices other than the CPU
 };
 
 constexpr int kCommon = static_cast<int>(OutputType::Common);
@@ -189,8 +189,8 @@ constexpr Named kUnary[] = {
 };
 
 constexpr Named kUnaryFunctional[] = {
-    {"abs", kToReal},
-    {"absolute", kToReal},
+    {"abs", kToReal | kNoBool},
+    {"absolute", kToReal | kNoBool},
     {"isnan", kToBool | kNoGrad},
     {"isinf", kToBool | kNoGrad},
     {"isfinite", kToBool | kNoGrad},
@@ -237,7 +237,7 @@ bool binary_tensors(Call& call) {
 }
 
 Autocast autocast_of(int traits) {
-    return (traits & kAutocast) ? Autocast::Unknown : Autocast::Neutral;
+    return (traits & kAutocast) ? Autocast::NeutralOnCpu : Autocast::Neutral;
 }
 
 std::string both(const char* name) {
@@ -252,9 +252,10 @@ void add_elementwise_rules(Registry& registry) {
         registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace, autocast_of(traits));
     }
     for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits, autocast_of(traits));
-    registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary, kToReal | kInPlace | kNoComplex);
+    registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary,
+                         kToReal | kInPlace | kNoComplex | kNoBool);
     registry.add_neutral("operator.neg Tensor.__neg__", "self", unary, kCommon | kNoBool);
-    registry.add_neutral("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal);
+    registry.add_neutral("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal | kNoBool);
     registry.add_neutral("operator.invert operator.inv Tensor.__invert__", "self", unary, kCommon | kIntegralOnly);
 
     for (auto [name, traits] : kBinary) {
@@ -264,7 +265,7 @@ void add_elementwise_rules(Registry& registry) {
     }
     for (auto [name, traits] : kBinaryTensors) {
         registry.add(both(name), "self other", binary_tensors, traits, autocast_of(traits));
-        if (traits & kNoGrad)
+        if ((traits & kNoGrad) || std::string_view(name).ends_with("atan2") || std::string_view(name) == "arctan2")
             registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace,
                          autocast_of(traits));
     }
@@ -279,8 +280,9 @@ void add_elementwise_rules(Registry& registry) {
                          kToFloat);
     registry.add_neutral("Tensor.div_ Tensor.divide_", "self other * rounding_mode?", divide, kToFloat | kInPlace);
     registry.add_neutral("torch.true_divide Tensor.true_divide", "self other", divide, kToFloat);
-    registry.add("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
-    registry.add("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
+    registry.add_neutral("Tensor.true_divide_", "self other", divide, kToFloat | kInPlace);
+    registry.add_neutral_on_cpu("torch.pow Tensor.pow", "self exponent", power, kCommon | kReflected);
+    registry.add_neutral_on_cpu("Tensor.pow_", "self exponent", power, kCommon | kInPlace);
 
     struct Operator {
         const char* name;
@@ -311,9 +313,10 @@ void add_elementwise_rules(Registry& registry) {
         registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace, autocast_of(traits));
         registry.add("Tensor.__r" + plain + "__", "self other", function, traits, autocast_of(traits));
     }
+    registry.add_neutral("Tensor.__rdiv__", "self other", divide, kToFloat);
     registry.add_neutral("Tensor.__rsub__", "self other", swapped<subtract>, kCommon | kReflected);
     registry.add_neutral("Tensor.__rmod__", "self other", swapped<binary>, kCommon | kNoComplex | kNoBool | kReflected);
-    registry.add("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);
+    registry.add_neutral_on_cpu("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);
     const Operator comparisons[] = {
         {"eq", binary, kToBool | kNoGrad},
         {"ne", binary, kToBool | kNoGrad},
@@ -327,13 +330,14 @@ void add_elementwise_rules(Registry& registry) {
         registry.add(std::string("Tensor.__") + name + "__", "self other", function, traits, autocast_of(traits));
     }
     for (const char* name : {"bitwise_and", "bitwise_or", "bitwise_xor"}) {
-        registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
-        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise, kCommon | kIntegralOnly | kInPlace);
+        registry.add_neutral(both(name), "self other", bitwise, kCommon | kIntegralOnly | kReflected);
+        registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise,
+                             kCommon | kIntegralOnly | kInPlace);
     }
     for (const char* name : {"bitwise_left_shift", "bitwise_right_shift"}) {
-        registry.add(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
-        registry.add(std::string("Tensor.") + name + "_", "self other", bitwise,
-                     kCommon | kIntegralOnly | kNoBool | kInPlace);
+        registry.add_neutral(both(name), "self other", bitwise, kCommon | kIntegralOnly | kNoBool | kReflected);
+        registry.add_neutral(std::string("Tensor.") + name + "_", "self other", bitwise,
+                             kCommon | kIntegralOnly | kNoBool | kInPlace);
     }
 }
 

@@ -94,8 +94,12 @@ bool like(Call& call, std::size_t first_option) {
     if (!options) return false;
     const Operand& format_operand = call[first_option + 3];
     auto format = format_operand.is_absent() ? std::optional(MemoryFormat::Preserve) : format_operand.memory_format();
-    if (format != MemoryFormat::Preserve && format != MemoryFormat::Contiguous) return false;
-    Dims strides = *format == MemoryFormat::Preserve ? preserved_strides(*self) : contiguous_strides(self->sizes);
+    if (!format) return false;
+    bool last = *format == MemoryFormat::ChannelsLast || *format == MemoryFormat::ChannelsLast3d;
+    if (last && self->dimensions() != (*format == MemoryFormat::ChannelsLast ? 4u : 5u)) return false;
+    Dims strides = *format == MemoryFormat::Preserve ? preserved_strides(*self)
+                   : last                            ? channels_last_strides(self->sizes)
+                                                     : contiguous_strides(self->sizes);
     if (call.variant() != kPlain) {
         if (torch_room::is_integral(options->dtype)) return false;
         call.answer().random = true;
@@ -140,9 +144,10 @@ bool arange(Call& call) {
     for (std::size_t i = 0; i < 3; ++i) {
         if (!operands[i]->is_given()) continue;
         auto value = operands[i]->real();
+        if (auto truth = operands[i]->boolean()) value = *truth ? 1.0 : 0.0;
         if (!value || !std::isfinite(*value)) return false;
         values[i] = *value;
-        if (!operands[i]->integer()) natural = call.state().default_dtype;
+        if (!operands[i]->integer() && !operands[i]->boolean()) natural = call.state().default_dtype;
     }
     if (one && step.is_given()) return false;
     auto [first, last, increment] = values;
@@ -157,12 +162,61 @@ bool arange(Call& call) {
     return give(call, call.fresh({Dim(length)}, options->dtype, options->device), *options);
 }
 
+/// A real number, also one inside a tensor.
+bool is_end(const Operand& operand) {
+    if (const TensorMeta* tensor = operand.tensor())
+        return tensor->sizes.empty() && !torch_room::is_complex(tensor->dtype) && is_on_cpu(*tensor);
+    return operand.real().has_value();
+}
+
+/// `linspace(start, end, steps)`, and `logspace(start, end, steps, base)`.
 bool linspace(Call& call) {
     auto steps = call[2].integer();
-    if (!call[0].real() || !call[1].real() || !steps || *steps < 0) return false;
-    auto options = read_options(call, 3, call.state().default_dtype, {});
+    if (!is_end(call[0]) || !is_end(call[1]) || !steps || *steps < 0) return false;
+    bool has_base = call.variant() != 0;
+    if (has_base && call[3].is_given() && !call[3].real()) return false;
+    auto options = read_options(call, has_base ? 4 : 3, call.state().default_dtype, {});
     if (!options) return false;
     return give(call, call.fresh({*steps}, options->dtype, options->device), *options);
+}
+
+bool are_bounds(const Operand& low, const Operand& high) {
+    auto first = low.is_given() ? low.integer() : std::optional(Dim(0)), last = high.integer();
+    return first && last && *first < *last;
+}
+
+/// `randint(high, size)` and `randint(low, high, size)`.
+bool random_integers(Call& call) {
+    bool one_bound = call[1].is_sequence() && !call[2].is_given();
+    const Operand none;
+    auto sizes = one_bound ? call[1].integers() : call[2].integers();
+    if (!sizes || !all_positive(*sizes) || !are_bounds(one_bound ? none : call[0], one_bound ? call[0] : call[1]))
+        return false;
+    auto options = read_options(call, 3, kLong, {});
+    if (!options || (options->dtype != kLong && options->dtype != kInt && options->dtype != kFloat)) return false;
+    call.answer().random = true;
+    return give(call, call.fresh(*sizes, options->dtype, options->device), *options);
+}
+
+/// `randint_like(x, high)` and `randint_like(x, low, high)`.
+bool random_integers_like(Call& call) {
+    const Operand none;
+    bool one_bound = !call[2].is_given();
+    if (!are_bounds(one_bound ? none : call[1], one_bound ? call[1] : call[2])) return false;
+    auto type =
+        call[3].is_absent() && call[0].tensor() != nullptr ? std::optional(call[0].tensor()->dtype) : call[3].dtype();
+    if (type != kLong && type != kInt && type != kFloat) return false;
+    if (!like(call, 3)) return false;
+    call.answer().random = true;
+    return true;
+}
+
+bool random_permutation(Call& call) {
+    auto count = call[0].integer();
+    auto options = read_options(call, 1, kLong, {});
+    if (!count || *count < 0 || !options || options->dtype != kLong) return false;
+    call.answer().random = true;
+    return give(call, call.fresh({*count}, options->dtype, options->device), *options);
 }
 
 bool eye(Call& call) {
@@ -198,8 +252,24 @@ bool read_nested(const Call& call, const Operand& data, std::size_t depth, Dims&
 bool tensor(Call& call) {
     Dims sizes;
     std::optional<Dtype> natural;
-    if (!read_nested(call, call[0], 0, sizes, natural) || !natural) return false;
+    if (!read_nested(call, call[0], 0, sizes, natural)) return false;
+    if (!natural) {
+        // Without a number in it, it is of the default type.
+        if (element_count(sizes) != 0) return false;
+        natural = call.state().default_dtype;
+    }
     auto options = read_options(call, 1, *natural, {});
+    return options && give(call, call.fresh(std::move(sizes), options->dtype, options->device), *options);
+}
+
+/// `x.new_tensor(data)`.
+bool new_tensor(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    Dims sizes;
+    std::optional<Dtype> natural;
+    if (self == nullptr || !read_nested(call, call[1], 0, sizes, natural) || !natural) return false;
+    if (torch_room::is_complex(*natural) && !torch_room::is_complex(self->dtype)) return false;
+    auto options = read_options(call, 2, self->dtype, self->device);
     return options && give(call, call.fresh(std::move(sizes), options->dtype, options->device), *options);
 }
 
@@ -223,7 +293,14 @@ void add_factory_rules(Registry& registry) {
     registry.add_neutral("Tensor.new_full", "self size fill_value * dtype? device? requires_grad?", new_full);
     registry.add_neutral("torch.arange", "start end? step? * dtype? device? requires_grad?", arange);
     registry.add_neutral("torch.linspace", "start end steps * dtype? device? requires_grad?", linspace);
+    registry.add_neutral("torch.logspace", "start end steps base? * dtype? device? requires_grad?", linspace, 1);
+    registry.add_neutral("torch.randint_like", "self low high? * dtype? device? requires_grad? memory_format?",
+                         random_integers_like);
+    registry.add_neutral("torch.randint", "low high size? * dtype? device? requires_grad?", random_integers);
+    registry.add_neutral("torch.randperm", "n * dtype? device? requires_grad?", random_permutation);
     registry.add_neutral("torch.eye", "n m? * dtype? device? requires_grad?", eye);
+    registry.add_neutral("Tensor.new_tensor", "self data * dtype? device? requires_grad?", new_tensor);
+    registry.add_neutral("torch.as_tensor", "data dtype? device?", tensor);
     registry.add_neutral("torch.tensor", "data * dtype? device? requires_grad?", tensor);
 }
 

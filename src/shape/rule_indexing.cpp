@@ -33,45 +33,74 @@ bool embedding(Call& call) {
 bool gather(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device || !where)
-        return false;
+    if (self == nullptr || !is_index(index, *self) || !where) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension || self->sizes.empty() || index->dimensions() != self->dimensions()) return false;
-    for (std::size_t i = 0; i < self->dimensions(); ++i)
-        if (i != *dimension && index->sizes[i] > self->sizes[i]) return false;
+    Dims seen = at_least_one_dimension(self->sizes), places = at_least_one_dimension(index->sizes);
+    if (!dimension || seen.size() != places.size()) return false;
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        if (i != *dimension && places[i] > seen[i]) return false;
     return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
 }
 
 bool index_select(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where || self->sizes.empty())
-        return false;
+    if (self == nullptr || !is_index(index, *self) || index->dimensions() > 1 || !where) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     Dims sizes = self->sizes;
-    sizes[*dimension] = element_count(index->sizes);
+    if (!sizes.empty())
+        sizes[*dimension] = element_count(index->sizes);
+    else if (element_count(index->sizes) != 1)
+        return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
 }
 
-/// `x[index] = value` with basic indices.
+/// Whether a value can be assigned to a part of these sizes.
+bool can_assign(const TensorMeta& self, const Dims& sizes, const Operand& value_operand, bool chosen) {
+    const TensorMeta* value = value_operand.tensor();
+    if (value == nullptr) {
+        auto type = value_operand.number_type();
+        return type && torch_room::can_cast(*type, self.dtype);
+    }
+    if (value->device != self.device && !value->sizes.empty()) return false;
+    // Writing to chosen elements converts nothing.
+    if (chosen ? value->dtype != self.dtype || value->device != self.device
+               : torch_room::is_complex(value->dtype) && !torch_room::is_complex(self.dtype))
+        return false;
+    // Leading dimensions of one element are dropped from what is assigned.
+    Dims assigned = value->sizes;
+    while (!assigned.empty() && assigned.size() > sizes.size() && assigned.front() == 1)
+        assigned.erase(assigned.begin());
+    auto expanded = broadcast(sizes, assigned);
+    return expanded && *expanded == sizes;
+}
+
+/// `x[index] = value`.
 bool setitem(Call& call) {
     const TensorMeta *self = call[0].tensor(), *value = call[2].tensor();
     if (self == nullptr) return false;
-    auto part = apply_basic_index(*self, call[1]);
+    Choosers choosers;
+    auto part = apply_index(*self, call[1], choosers);
     if (!part) return false;
-    if (value != nullptr) {
-        if (value->device != self->device && !value->sizes.empty()) return false;
-        // Leading dimensions of one element are dropped from what is assigned.
-        Dims sizes = value->sizes;
-        while (!sizes.empty() && sizes.size() > part->sizes.size() && sizes.front() == 1) sizes.erase(sizes.begin());
-        auto expanded = broadcast(part->sizes, sizes);
-        if (!expanded || *expanded != part->sizes) return false;
-        if (torch_room::is_complex(value->dtype) && !torch_room::is_complex(self->dtype)) return false;
-    } else if (auto type = call[2].number_type(); !type || !torch_room::can_cast(*type, self->dtype)) {
-        return false;
+    for (const auto& chooser : choosers) {
+        if (!chooser) continue;
+        if (chooser->is_hidden_number) return call.depends_on_contents();
+        // Whatever a mask chooses, values for the dimensions behind it fit.
+        if (chooser->is_mask) {
+            auto behind = sizes_behind_mask(*part, choosers);
+            if (!behind || (value != nullptr && value->dimensions() > behind->size())) return false;
+            if (!can_assign(*self, *behind, call[2], value != nullptr)) return false;
+            return call.writes(call[0], call.records({self, value}));
+        }
     }
+    bool chosen = has_chooser(choosers);
+    if (chosen) {
+        part = choose_elements(*part, choosers);
+        if (!part) return false;
+    }
+    if (!can_assign(*self, part->sizes, call[2], chosen)) return false;
     return call.writes(call[0], call.records({self, value}));
 }
 

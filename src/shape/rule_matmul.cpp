@@ -15,7 +15,7 @@ bool same_kind(const TensorMeta* left, const TensorMeta* right) {
 
 bool linear(Call& call) {
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (!same_kind(input, weight) || torch_room::is_integral(input->dtype)) return false;
+    if (!same_kind(input, weight)) return false;
     if (!call[2].is_absent() && !same_kind(input, bias)) return false;
     if (weight->dimensions() != 2 || input->sizes.empty() || input->sizes.back() != weight->sizes[1]) return false;
     if (bias != nullptr && (bias->dimensions() != 1 || bias->sizes[0] != weight->sizes[0])) return false;
@@ -84,6 +84,41 @@ bool add_matrix_product(Call& call) {
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self, left, right}));
 }
 
+/// `beta * self + alpha * (matrix @ vector)`, `... * sum of batch1 @ batch2`, `... * outer(a, b)`.
+bool add_reduced_product(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
+    if (!same_kind(self, left) || !same_kind(left, right)) return false;
+    for (std::size_t i = 3; i < 5; ++i)
+        if (call[i].is_given() &&
+            !(torch_room::is_integral(self->dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
+            return false;
+    Dims sizes;
+    if (call.variant() == 0) {  // addmv
+        if (left->dimensions() != 2 || right->dimensions() != 1 || left->sizes[1] != right->sizes[0]) return false;
+        sizes = {left->sizes[0]};
+    } else if (call.variant() == 1) {  // addbmm
+        if (left->dimensions() != 3 || right->dimensions() != 3 || left->sizes[0] != right->sizes[0] ||
+            left->sizes[2] != right->sizes[1])
+            return false;
+        sizes = {left->sizes[1], right->sizes[2]};
+    } else {  // addr
+        if (left->dimensions() != 1 || right->dimensions() != 1 || self->dimensions() > 2) return false;
+        // Computed element by element, so that other layouts come through.
+        if (!is_contiguous(self->sizes, self->strides)) return false;
+        sizes = {left->sizes[0], right->sizes[0]};
+        if (self->sizes != sizes) return false;
+    }
+    auto expanded = broadcast(self->sizes, sizes);
+    if (!expanded || *expanded != sizes || element_count(sizes) == 0) return false;
+    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self, left, right}));
+}
+
+/// `x.__rmatmul__(y)` is `y @ x`.
+bool reflected_matmul(Call& call) {
+    std::swap(call.slots()[0], call.slots()[1]);
+    return matmul(call);
+}
+
 bool outer(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || left->dimensions() != 1 || right->dimensions() != 1) return false;
@@ -97,12 +132,18 @@ void add_matmul_rules(Registry& registry) {
     registry.add_lowered("F.linear", "self weight bias?", linear);
     registry.add_lowered("torch.mm Tensor.mm", "self mat2", matrix_product);
     registry.add_lowered("torch.bmm Tensor.bmm", "self mat2", batched_product);
-    registry.add("torch.mv Tensor.mv", "self vec", vector_product, 2);
-    registry.add("torch.dot Tensor.dot", "self tensor", vector_product, 1);
+    registry.add_neutral_on_cpu("torch.mv Tensor.mv", "self vec", vector_product, 2);
+    registry.add_neutral_on_cpu("torch.dot Tensor.dot", "self tensor", vector_product, 1);
     registry.add_lowered("torch.matmul Tensor.matmul operator.matmul Tensor.__matmul__", "self other", matmul);
     registry.add_lowered("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
     registry.add_lowered("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
-    registry.add("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
+    registry.add_lowered("Tensor.addmm_", "self mat1 mat2 * beta? alpha?", written<add_matrix_product>, 2);
+    registry.add_lowered("Tensor.baddbmm_", "self batch1 batch2 * beta? alpha?", written<add_matrix_product>, 3);
+    registry.add_neutral_on_cpu("torch.addmv Tensor.addmv", "self mat vec * beta? alpha?", add_reduced_product, 0);
+    registry.add_lowered("torch.addbmm Tensor.addbmm", "self batch1 batch2 * beta? alpha?", add_reduced_product, 1);
+    registry.add_neutral_on_cpu("torch.addr Tensor.addr", "self vec1 vec2 * beta? alpha?", add_reduced_product, 2);
+    registry.add_lowered("Tensor.__rmatmul__", "self other", reflected_matmul);
+    registry.add_neutral_on_cpu("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
 }
 
 }  // namespace stator::shape

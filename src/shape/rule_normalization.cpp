@@ -27,9 +27,17 @@ bool layer_norm(Call& call) {
     const Operand &weight = call[2], &bias = call[3];
     if (!fits(weight, *self, *shape) || !fits(bias, *self, *shape)) return false;
     if (call[4].is_given() && !call[4].real()) return false;
-    if (!is_contiguous(self->sizes, self->strides)) return false;
+    if (!is_on_cpu(*self) && !is_contiguous(self->sizes, self->strides)) return false;
     return call.returns(call.fresh(self->sizes, self->dtype, self->device),
                         call.records({self, weight.tensor(), bias.tensor()}));
+}
+
+/// Dense and like its input in memory format; what other devices make of other layouts is not known.
+std::optional<TensorMeta> result_like(const Call& call, const TensorMeta& self) {
+    if (!is_on_cpu(self) &&
+        (!is_contiguous(self.sizes, self.strides) || is_like_channels_last(self.sizes, self.strides)))
+        return std::nullopt;
+    return call.fresh(self.sizes, suggested_strides(self, self.sizes), self.dtype, self.device);
 }
 
 bool rms_norm(Call& call) {
@@ -39,8 +47,8 @@ bool rms_norm(Call& call) {
         return false;
     if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
     if (!fits(call[2], *self, *shape) || (!call[3].is_absent() && !call[3].real())) return false;
-    if (!is_contiguous(self->sizes, self->strides)) return false;
-    return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self, call[2].tensor()}));
+    auto result = result_like(call, *self);
+    return result && call.returns(std::move(*result), call.records({self, call[2].tensor()}));
 }
 
 bool group_norm(Call& call) {
@@ -52,13 +60,13 @@ bool group_norm(Call& call) {
         !fits(call[3], *self, {channels}))
         return false;
     if (call[4].is_given() && !call[4].real()) return false;
-    if (!is_contiguous(self->sizes, self->strides) || element_count(self->sizes) == 0) return false;
+    if (element_count(self->sizes) == 0) return false;
     // The function refuses to normalize over a single value.
     Dim values = self->sizes[0] * channels / *groups;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
     if (values == 1) return false;
-    return call.returns(call.fresh(self->sizes, self->dtype, self->device),
-                        call.records({self, call[2].tensor(), call[3].tensor()}));
+    auto result = result_like(call, *self);
+    return result && call.returns(std::move(*result), call.records({self, call[2].tensor(), call[3].tensor()}));
 }
 
 /// `F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)`.
@@ -74,8 +82,8 @@ bool batch_norm(Call& call) {
     if (!*training && mean.is_absent()) return false;
     for (std::size_t i = 6; i < 8; ++i)
         if (call[i].is_given() && !call[i].real()) return false;
-    if (!is_contiguous(self->sizes, self->strides) || element_count(self->sizes) == 0) return false;
-    if (is_like_channels_last(self->sizes, self->strides)) return false;
+    auto result = result_like(call, *self);
+    if (!result || element_count(self->sizes) == 0) return false;
     if (*training) {
         if (element_count(self->sizes) == self->sizes[1]) return false;  // one value for each channel is refused
         for (const Operand* statistic : {&mean, &variance}) {
@@ -83,6 +91,31 @@ bool batch_norm(Call& call) {
             if (statistic->tensor()->requires_grad || !call.writes(*statistic, false)) return false;
         }
     }
+    return call.returns(std::move(*result), call.records({self, weight.tensor(), bias.tensor()}));
+}
+
+/// `F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)`.
+bool instance_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !is_floating(self->dtype) || self->dimensions() < 3 || !is_on_cpu(*self)) return false;
+    const Operand &mean = call[1], &variance = call[2], &weight = call[3], &bias = call[4];
+    auto from_input = call[5].boolean_or(true);
+    Dims channels{self->sizes[1]};
+    for (const Operand* parameter : {&mean, &variance, &weight, &bias})
+        if (!fits(*parameter, *self, channels)) return false;
+    if (mean.is_absent() != variance.is_absent() || !from_input) return false;
+    if (!*from_input && mean.is_absent()) return false;
+    for (std::size_t i = 6; i < 8; ++i)
+        if (call[i].is_given() && !call[i].real()) return false;
+    Dim values = 1;
+    for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
+    // One value for each channel is refused.
+    if (element_count(self->sizes) == 0 || (*from_input && values == 1)) return false;
+    if (*from_input)
+        for (const Operand* statistic : {&mean, &variance}) {
+            if (statistic->is_absent()) continue;
+            if (statistic->tensor()->requires_grad || !call.writes(*statistic, false)) return false;
+        }
     return call.returns(call.fresh(self->sizes, self->dtype, self->device),
                         call.records({self, weight.tensor(), bias.tensor()}));
 }
@@ -90,10 +123,14 @@ bool batch_norm(Call& call) {
 }  // namespace
 
 void add_normalization_rules(Registry& registry) {
-    registry.add("F.layer_norm", "self normalized_shape weight? bias? eps?", layer_norm);
-    registry.add("F.rms_norm torch.rms_norm", "self normalized_shape weight? eps?", rms_norm);
-    registry.add("F.group_norm", "self num_groups weight? bias? eps?", group_norm);
-    registry.add("F.batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?", batch_norm);
+    registry.add_neutral_on_cpu("F.layer_norm", "self normalized_shape weight? bias? eps?", layer_norm);
+    registry.add_neutral_on_cpu("F.rms_norm torch.rms_norm", "self normalized_shape weight? eps?", rms_norm);
+    registry.add_neutral_on_cpu("F.group_norm", "self num_groups weight? bias? eps?", group_norm);
+    registry.add_neutral_on_cpu("F.instance_norm",
+                                "self running_mean? running_var? weight? bias? use_input_stats? momentum? eps?",
+                                instance_norm);
+    registry.add_neutral_on_cpu("F.batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?",
+                                batch_norm);
 }
 
 }  // namespace stator::shape

@@ -53,9 +53,25 @@ bool is_complex(Call& call) {
     return self != nullptr && truth(call, torch_room::is_complex(self->dtype));
 }
 
+/// `is_contiguous(memory_format=)`.
 bool is_contiguous_question(Call& call) {
+    using torch_room::MemoryFormat;
     const TensorMeta* self = call[0].tensor();
-    return self != nullptr && truth(call, is_contiguous(self->sizes, self->strides));
+    auto format = call[1].is_given() ? call[1].memory_format() : std::optional(MemoryFormat::Contiguous);
+    if (self == nullptr || !format) return false;
+    if (*format == MemoryFormat::Contiguous) return truth(call, is_contiguous(self->sizes, self->strides));
+    if (*format != MemoryFormat::ChannelsLast && *format != MemoryFormat::ChannelsLast3d) return false;
+    std::size_t dimensions = *format == MemoryFormat::ChannelsLast ? 4 : 5;
+    return truth(call, self->dimensions() == dimensions && is_channels_last(self->sizes, self->strides));
+}
+
+/// `stride(dim)`.
+bool stride(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[1].integer();
+    if (self == nullptr || self->sizes.empty() || !where) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    return dimension && call.returns_constant(as_object(self->strides[*dimension]));
 }
 
 }  // namespace
@@ -67,7 +83,8 @@ void add_query_rules(Registry& registry) {
     registry.add_neutral("Tensor.storage_offset", "self", storage_offset);
     registry.add_neutral("Tensor.is_floating_point torch.is_floating_point", "self", is_floating_point);
     registry.add_neutral("Tensor.is_complex torch.is_complex", "self", is_complex);
-    registry.add_neutral("Tensor.is_contiguous", "self", is_contiguous_question);
+    registry.add_neutral("Tensor.is_contiguous", "self * memory_format?", is_contiguous_question);
+    registry.add_neutral("Tensor.stride", "self dim?", stride);
 }
 
 }  // namespace stator::shape

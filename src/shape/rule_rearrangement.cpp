@@ -1,4 +1,4 @@
-/// Copies with elements in other places: repeat, flip, roll, triangles, padding.
+/// Copies with elements in other places: repeat, flip, roll, triangles.
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "torch/dtypes.h"
@@ -50,7 +50,7 @@ bool roll(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto shifts = call[1].integer_or_integers();
     if (self == nullptr || !shifts || shifts->empty()) return false;
-    if (!is_contiguous(self->sizes, self->strides) || element_count(self->sizes) == 0) return false;
+    if (element_count(self->sizes) == 0) return false;
     if (!call[2].is_given() || (call[2].integers() && call[2].integers()->empty())) {
         if (shifts->size() != 1) return false;
         return like_contiguous(call, *self, self->sizes);
@@ -59,27 +59,9 @@ bool roll(Call& call) {
     if (!dimensions || dimensions->size() != shifts->size() || self->sizes.empty()) return false;
     for (Dim dimension : *dimensions)
         if (!wrap_dimension(dimension, self->dimensions())) return false;
-    return like_contiguous(call, *self, self->sizes);
-}
-
-/// `F.pad` with a constant: pairs of numbers, the last dimension first.
-bool pad(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto amounts = call[1].integers();
-    if (self == nullptr || !amounts || amounts->size() % 2 != 0 || amounts->size() / 2 > self->dimensions())
-        return false;
-    if (call[2].is_given() && call[2].string() != "constant") return false;
-    if (!call[3].is_absent() && !call[3].real()) return false;
-    if (!is_contiguous(self->sizes, self->strides) || is_like_channels_last(self->sizes, self->strides)) return false;
-    Dims sizes = self->sizes;
-    for (std::size_t i = 0; i < amounts->size() / 2; ++i) {
-        Dim& size = sizes[sizes.size() - 1 - i];
-        size += (*amounts)[2 * i] + (*amounts)[2 * i + 1];
-        if (size < 0) return false;
-        // A negative amount cuts, and may cut everything.
-        if ((*amounts)[2 * i] < 0 || (*amounts)[2 * i + 1] < 0) return false;
-    }
-    return like_contiguous(call, *self, std::move(sizes));
+    if (!is_on_cpu(*self) && is_like_channels_last(self->sizes, self->strides)) return false;
+    return call.returns(call.fresh(self->sizes, suggested_strides(*self, self->sizes), self->dtype, self->device),
+                        call.records({self}));
 }
 
 /// A copy that follows a memory format.
@@ -106,9 +88,9 @@ bool clone(Call& call) {
 void add_rearrangement_rules(Registry& registry) {
     registry.add_neutral("Tensor.repeat", "self repeats...", repeat);
     registry.add_neutral("torch.tril Tensor.tril torch.triu Tensor.triu", "self diagonal?", triangle);
+    registry.add_neutral("Tensor.tril_ Tensor.triu_", "self diagonal?", written<triangle>);
     registry.add_neutral("torch.flip Tensor.flip", "self dims...", flip);
     registry.add_neutral("torch.roll Tensor.roll", "self shifts dims?", roll);
-    registry.add_neutral("F.pad", "self pad mode? value?", pad);
     registry.add_neutral("torch.clone Tensor.clone", "self * memory_format?", clone);
 }
 

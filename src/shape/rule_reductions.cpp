@@ -1,4 +1,5 @@
 /// Reductions over some or all dimensions, and what is taken along one: their results are contiguous.
+#include "base/python_error.h"
 #include "shape/promotion.h"
 #include "shape/reduction.h"
 #include "shape/registry.h"
@@ -41,6 +42,10 @@ bool mean(Call& call) {
     auto type = call[3].is_absent() ? std::optional(self->dtype) : call[3].dtype();
     if (!sizes || !type || !torch_room::is_ordinary(*type) || is_integral(*type) || *type == kComplexHalf) return false;
     return give(call, std::move(*sizes), *type);
+}
+
+bool sum_without_nan(Call& call) {
+    return call[0].tensor() != nullptr && !is_complex(call[0].tensor()->dtype) && sum(call);
 }
 
 /// `prod` takes one dimension at most.
@@ -120,36 +125,116 @@ bool extreme_in_any_form(Call& call) {
 bool variance(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || is_integral(self->dtype) || self->dtype == kComplexHalf) return false;
+    // `var(unbiased)` is over all dimensions.
+    if (call[1].boolean()) {
+        if (call[2].is_given() || call[3].is_given() || call[4].is_given()) return false;
+        return give(call, {}, torch_room::to_real(self->dtype));
+    }
     const Operand &dimensions = call[1], &unbiased = call[2], &keep = call[3], &correction = call[4];
-    if (dimensions.boolean() || (unbiased.is_given() && !unbiased.boolean())) return false;
+    if (unbiased.is_given() && !unbiased.boolean()) return false;
+    if (unbiased.is_given() && !dimensions.is_given() && !keep.is_given() && !correction.is_given())
+        return give(call, {}, torch_room::to_real(self->dtype));
     if (!correction.is_absent() && (!correction.real() || unbiased.is_given())) return false;
     if (unbiased.is_given() && !dimensions.is_given()) return false;
     auto sizes = reduced_sizes(*self, dimensions, keep);
     return sizes && give(call, std::move(*sizes), torch_room::to_real(self->dtype));
 }
 
+/// `var_mean` and `std_mean`.
+bool variance_and_mean(Call& call) {
+    if (!variance(call)) return false;
+    TensorMeta first = *call.answer().result.tensor, second = first;
+    second.dtype = call[0].tensor()->dtype;
+    bool recorded = call.records({call[0].tensor()});
+    call.answer().result = {};
+    return call.returns_several({std::move(first), std::move(second)}, {recorded, recorded});
+}
+
+PyTypeObject* aminmax_type() {
+    static PyTypeObject* type = return_type("aminmax");
+    return type;
+}
+
+bool both_extremes(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || is_complex(self->dtype) || element_count(self->sizes) == 0) return false;
+    if (!call[1].is_absent() && !call[1].integer()) return false;
+    auto sizes = reduced_sizes(*self, call[1], call[2]);
+    if (!sizes) return false;
+    TensorMeta result = call.fresh(std::move(*sizes), self->dtype, self->device);
+    bool recorded = call.records({self});
+    return call.returns_several({result, result}, {recorded, recorded}, aminmax_type());
+}
+
+bool count_nonzero(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    auto sizes = reduced_sizes(*self, call[1], Operand());
+    return sizes && give(call, std::move(*sizes), kLong, false);
+}
+
 bool log_sum_exp(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || !is_floating(self->dtype)) return false;
+    if (self == nullptr || is_complex(self->dtype)) return false;
     auto sizes = reduced_sizes(*self, call[1], call[2]);
-    return sizes && give(call, std::move(*sizes), self->dtype);
+    return sizes && give(call, std::move(*sizes), is_integral(self->dtype) ? call.state().default_dtype : self->dtype);
+}
+
+/// `median(dim)` and `kthvalue(k, dim)`: a value and where it is.
+bool value_with_index(Call& call, const Operand& dimension, const Operand& keep, PyTypeObject* type) {
+    const TensorMeta* self = call[0].tensor();
+    if (is_complex(self->dtype) || self->dtype == kBool || element_count(self->sizes) == 0 || !dimension.integer())
+        return false;
+    auto sizes = reduced_sizes(*self, dimension, keep);
+    if (!sizes) return false;
+    return call.returns_several(
+        {call.fresh(*sizes, self->dtype, self->device), call.fresh(*sizes, kLong, self->device)},
+        {call.records({self}), false}, type);
+}
+
+bool median(Call& call) {
+    static PyTypeObject* const types[] = {return_type("median"), return_type("nanmedian")};
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    if (call[1].is_given()) return value_with_index(call, call[1], call[2], types[call.variant()]);
+    if (call[2].is_given() || is_complex(self->dtype) || self->dtype == kBool) return false;
+    return give(call, {}, self->dtype);
+}
+
+bool kth_value(Call& call) {
+    static PyTypeObject* const type = return_type("kthvalue");
+    const TensorMeta* self = call[0].tensor();
+    auto which = call[1].integer(), where = call[2].integer_or(-1);
+    if (self == nullptr || !which || !where) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension || *which < 1 || *which > (self->sizes.empty() ? Dim(1) : self->sizes[*dimension])) return false;
+    Ref<> last = checked(PyLong_FromLong(-1));
+    return value_with_index(call, call[2].is_given() ? call[2] : Operand(last.get()), call[3], type);
 }
 
 }  // namespace
 
 void add_reduction_rules(Registry& registry) {
-    registry.add("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
-    registry.add("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", mean);
+    registry.add_neutral_on_cpu("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
+    registry.add_neutral_on_cpu("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", sum_without_nan);
     registry.add_neutral("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
-    registry.add("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
+    registry.add_float32_on_cpu("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
     registry.add_neutral("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
     registry.add_neutral("torch.amax Tensor.amax torch.amin Tensor.amin", "self dim? keepdim?", extreme);
     registry.add_neutral("torch.argmax Tensor.argmax torch.argmin Tensor.argmin", "self dim? keepdim?",
                          argument_of_extreme);
     registry.add_neutral("torch.max Tensor.max", "self dim? keepdim?", extreme_in_any_form, 0);
     registry.add_neutral("torch.min Tensor.min", "self dim? keepdim?", extreme_in_any_form, 1);
-    registry.add("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?", variance);
-    registry.add("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
+    registry.add_neutral("torch.var Tensor.var torch.std Tensor.std", "self dim? unbiased? keepdim? * correction?",
+                         variance);
+    registry.add_neutral("torch.median Tensor.median", "self dim? keepdim?", median, 0);
+    registry.add_neutral("torch.nanmedian Tensor.nanmedian", "self dim? keepdim?", median, 1);
+    registry.add_neutral("torch.kthvalue Tensor.kthvalue", "self k dim? keepdim?", kth_value);
+    registry.add_neutral("torch.var_mean torch.std_mean", "self dim? unbiased? keepdim? * correction?",
+                         variance_and_mean);
+    registry.add_neutral("torch.aminmax Tensor.aminmax", "self * dim? keepdim?", both_extremes);
+    registry.add_neutral("torch.count_nonzero Tensor.count_nonzero", "self dim?", count_nonzero);
+    registry.add_neutral_on_cpu("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
 }
 
 }  // namespace stator::shape

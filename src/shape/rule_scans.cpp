@@ -20,7 +20,7 @@ bool softmax_of(Call& call, const Operand& where, const Operand& requested) {
     auto type = requested.is_absent() ? std::optional(self->dtype) : requested.dtype();
     if (!type || !is_floating(*type)) return false;
     // How it follows other layouts depends on the device.
-    if (!is_contiguous(self->sizes, self->strides)) return false;
+    if (!is_on_cpu(*self) && !is_contiguous(self->sizes, self->strides)) return false;
     return call.returns(call.fresh(self->sizes, *type, self->device), call.records({self}));
 }
 
@@ -60,6 +60,7 @@ bool sort(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto where = call[1].integer_or(-1);
     auto descending = call[2].boolean_or(false);
+    if (!call[3].is_absent() && !call[3].boolean()) return false;
     if (self == nullptr || is_complex(self->dtype) || !where || !descending ||
         !wrap_dimension(*where, self->dimensions()))
         return false;
@@ -68,6 +69,18 @@ bool sort(Call& call) {
     TensorMeta indices = call.fresh(self->sizes, std::move(strides), kLong, self->device);
     if (call.variant() != 0) return call.returns(std::move(indices));
     return call.returns_several({std::move(values), std::move(indices)}, {call.records({self}), false}, sort_type());
+}
+
+/// `cummax` and `cummin`: values and where they are.
+bool cumulative_extreme(Call& call) {
+    static PyTypeObject* const types[] = {return_type("cummax"), return_type("cummin")};
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[1].integer();
+    if (self == nullptr || is_complex(self->dtype) || !where || !wrap_dimension(*where, self->dimensions()))
+        return false;
+    return call.returns_several(
+        {call.fresh(self->sizes, self->dtype, self->device), call.fresh(self->sizes, kLong, self->device)},
+        {call.records({self}), false}, types[call.variant()]);
 }
 
 bool topk(Call& call) {
@@ -92,11 +105,17 @@ bool topk(Call& call) {
 }  // namespace
 
 void add_scan_rules(Registry& registry) {
-    registry.add("torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax", "self dim dtype?", softmax);
-    registry.add("F.softmax F.log_softmax F.softmin", "self dim _stacklevel? dtype?", functional_softmax);
-    registry.add("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?", cumulative);
-    registry.add_neutral("torch.sort Tensor.sort", "self dim? descending?", sort);
-    registry.add_neutral("torch.argsort Tensor.argsort", "self dim? descending?", sort, 1);
+    registry.add_neutral_on_cpu("torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax", "self dim dtype?",
+                                softmax);
+    registry.add_neutral_on_cpu("F.softmax F.log_softmax F.softmin", "self dim _stacklevel? dtype?",
+                                functional_softmax);
+    registry.add_neutral_on_cpu("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?",
+                                cumulative);
+    registry.add_neutral_on_cpu("Tensor.cumsum_ Tensor.cumprod_", "self dim * dtype?", written<cumulative>);
+    registry.add_neutral("torch.sort Tensor.sort", "self dim? descending? * stable?", sort);
+    registry.add_neutral("torch.argsort Tensor.argsort", "self dim? descending? * stable?", sort, 1);
+    registry.add_neutral("torch.cummax Tensor.cummax", "self dim", cumulative_extreme, 0);
+    registry.add_neutral("torch.cummin Tensor.cummin", "self dim", cumulative_extreme, 1);
     registry.add_neutral("torch.topk Tensor.topk", "self k dim? largest? sorted?", topk);
 }
 

@@ -95,9 +95,12 @@ bool add_product(Call& call) {
     for (std::size_t i = 0; i < 3; ++i)
         if (call[i].tensor() == nullptr || !elementwise.add(call[i])) return false;
     auto common = elementwise.common_type();
-    if (!common || !is_floating(*common)) return false;
-    return call.variant() != 0 ? elementwise.writes_to(call[0], OutputType::Common)
-                               : elementwise.gives(OutputType::Common);
+    // Integers can't be divided in place of the sum; they can be multiplied.
+    bool divides = call.variant() & 2;
+    if (!common || is_complex(*common) || *common == kBool || (is_integral(*common) && divides)) return false;
+    if (is_integral(*common) && call[3].is_given() && !call[3].integer()) return false;
+    return (call.variant() & 1) ? elementwise.writes_to(call[0], OutputType::Common)
+                                : elementwise.gives(OutputType::Common);
 }
 
 /// `fill_`, `zero_`: the tensor itself with other contents.
@@ -128,9 +131,11 @@ void add_selection_rules(Registry& registry) {
     registry.add_neutral("Tensor.masked_fill_", "self mask value", masked_fill, 1);
     registry.add_neutral("torch.lerp Tensor.lerp", "self end weight", lerp);
     registry.add_neutral("Tensor.lerp_", "self end weight", lerp, 1);
-    registry.add("torch.addcmul Tensor.addcmul torch.addcdiv Tensor.addcdiv", "self tensor1 tensor2 * value?",
-                 add_product);
-    registry.add("Tensor.addcmul_ Tensor.addcdiv_", "self tensor1 tensor2 * value?", add_product, 1);
+    const char* product = "self tensor1 tensor2 * value?";
+    registry.add_neutral_on_cpu("torch.addcmul Tensor.addcmul", product, add_product);
+    registry.add_neutral_on_cpu("Tensor.addcmul_", product, add_product, 1);
+    registry.add_neutral_on_cpu("torch.addcdiv Tensor.addcdiv", product, add_product, 2);
+    registry.add_neutral_on_cpu("Tensor.addcdiv_", product, add_product, 3);
     registry.add_neutral("Tensor.fill_ torch.fill_", "self value", fill, 0);
     registry.add_neutral("Tensor.zero_ torch.zero_", "self", fill, 1);
 }

@@ -5,10 +5,13 @@
 #include "shape/index.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
+#include "torch/dtypes.h"
 
 namespace stator::shape {
 
 namespace {
+
+using namespace torch_room::dtype;
 
 bool view(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -275,6 +278,9 @@ TensorMeta part(Call& call, const TensorMeta& self, std::size_t dimension, Dim s
 bool narrow(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto where = call[1].integer(), start = call[2].integer(), length = call[3].integer();
+    if (call[2].tensor() != nullptr && call[2].tensor()->sizes.empty() && call[2].tensor()->dtype == kLong && length &&
+        self != nullptr)
+        return call.depends_on_contents();
     if (self == nullptr || self->sizes.empty() || !where || !start || !length) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
@@ -290,6 +296,13 @@ TensorMeta selected(Call& call, const TensorMeta& self, std::size_t dimension, D
     sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dimension));
     strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(dimension));
     return call.view_of(self, std::move(sizes), std::move(strides), offset);
+}
+
+bool ravel(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    if (is_contiguous(self->sizes, self->strides)) return reshape_to(call, {element_count(self->sizes)});
+    return call.returns(call.fresh({element_count(self->sizes)}, self->dtype, self->device), call.records({self}));
 }
 
 bool select(Call& call) {
@@ -430,10 +443,11 @@ bool unfold(Call& call) {
 bool getitem(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    std::vector<const TensorMeta*> choosers;
-    auto part = apply_basic_index(*self, call[1], choosers);
+    Choosers choosers;
+    auto part = apply_index(*self, call[1], choosers);
     if (!part) return false;
-    if (std::any_of(choosers.begin(), choosers.end(), [](const TensorMeta* chooser) { return chooser != nullptr; })) {
+    if (depends_on_contents(choosers)) return call.depends_on_contents();
+    if (has_chooser(choosers)) {
         auto chosen = choose_elements(*part, choosers);
         if (!chosen) return false;
         return call.returns(call.fresh(std::move(chosen->sizes), std::move(chosen->strides), self->dtype, self->device),
@@ -457,6 +471,10 @@ void add_view_rules(Registry& registry) {
         "torch.transpose Tensor.transpose torch.swapaxes Tensor.swapaxes torch.swapdims Tensor.swapdims",
         "self dim0 dim1", transpose);
     registry.add_neutral("torch.t Tensor.t", "self", transpose_matrix);
+    registry.add_neutral("Tensor.transpose_ Tensor.swapaxes_ Tensor.swapdims_", "self dim0 dim1", reshaped<transpose>);
+    registry.add_neutral("Tensor.t_", "self", reshaped<transpose_matrix>);
+    registry.add_neutral("Tensor.squeeze_", "self dim...?", reshaped<squeeze>);
+    registry.add_neutral("Tensor.unsqueeze_", "self dim", reshaped<unsqueeze>);
     registry.add_neutral("builtins.getattr", "self name", attribute);
     registry.add_neutral("torch.movedim Tensor.movedim torch.moveaxis Tensor.moveaxis", "self source destination",
                          movedim);
@@ -469,6 +487,8 @@ void add_view_rules(Registry& registry) {
     registry.add_neutral("torch.select Tensor.select", "self dim index", select);
     registry.add_neutral("torch.unbind Tensor.unbind", "self dim?", unbind);
     registry.add_neutral("torch.split Tensor.split", "self split_size_or_sections dim?", split);
+    registry.add_neutral("torch.split_with_sizes Tensor.split_with_sizes", "self split_sizes dim?", split);
+    registry.add_neutral("torch.ravel Tensor.ravel", "self", ravel);
     registry.add_neutral("torch.chunk Tensor.chunk", "self chunks dim?", chunk);
     registry.add_neutral("torch.diagonal Tensor.diagonal", "self offset? dim1? dim2?", diagonal);
     registry.add_neutral("Tensor.unfold", "self dimension size step", unfold);

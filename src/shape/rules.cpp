@@ -1,5 +1,8 @@
 #include "shape/rules.h"
 
+#include <algorithm>
+
+#include "shape/out_form.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "torch/dtypes.h"
@@ -45,13 +48,30 @@ bool are_ordinary(std::span<const graph::Argument> arguments, const torch_room::
     return true;
 }
 
-/// What autocast does first: float tensors of its device, other than double ones, become its type.
-void lower(Store& store, Call& call) {
+bool stays_on_cpu(const graph::Argument& argument) {
+    using Kind = graph::Argument::Kind;
+    if (argument.kind == Kind::Constant) return true;
+    if (argument.kind == Kind::Node) {
+        const graph::Result& result = argument.node->result;
+        return result.kind != graph::Result::Kind::Tensor || is_on_cpu(*result.tensor);
+    }
+    return std::all_of(argument.items->values.begin(), argument.items->values.end(), stays_on_cpu);
+}
+
+bool are_on_cpu(const Question& question) {
+    return std::all_of(question.arguments.begin(), question.arguments.end(), stays_on_cpu) &&
+           std::all_of(question.keywords.begin(), question.keywords.end(),
+                       [](const auto& keyword) { return stays_on_cpu(keyword.value); });
+}
+
+/// What autocast does first: float tensors of its device, other than double ones, become its type, or float32.
+void cast_first(Store& store, Call& call, bool to_float32) {
     for (Operand& operand : call.slots()) {
         const TensorMeta* tensor = operand.tensor();
         if (tensor == nullptr || !torch_room::is_floating(tensor->dtype) || tensor->dtype == torch_room::dtype::kDouble)
             continue;
         auto type = torch_room::autocast_dtype(tensor->device.kind);
+        if (type && to_float32) type = torch_room::dtype::kFloat;
         if (!type || *type == tensor->dtype) continue;
         TensorMeta cast = *tensor;
         cast.dtype = *type;
@@ -61,10 +81,30 @@ void lower(Store& store, Call& call) {
     }
 }
 
-}  // namespace
+/// False where nobody knows what autocast does.
+bool apply_autocast(Store& store, const Question& question, const Rule& rule, Call& call) {
+    switch (rule.autocast) {
+        case Autocast::Unknown:
+            return false;
+        case Autocast::Neutral:
+            return true;
+        case Autocast::Lower:
+            cast_first(store, call, false);
+            return true;
+        case Autocast::NeutralOnCpu:
+            return are_on_cpu(question);
+        case Autocast::LowerOnCpu:
+            cast_first(store, call, false);
+            return are_on_cpu(question);
+        case Autocast::Float32OnCpu:
+            cast_first(store, call, true);
+            return are_on_cpu(question);
+    }
+    return false;
+}
 
-bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
-                    std::vector<Ref<>>& kept) {
+bool answer_without_out(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
+                        std::vector<Ref<>>& kept) {
     const Rule* rule = Registry::get().find(question);
     if (rule == nullptr) return false;
     if (state.autocast && rule->autocast == Autocast::Unknown) return false;
@@ -73,8 +113,19 @@ bool answer_by_rule(Store& store, const Question& question, const torch_room::Re
         if (!is_ordinary(keyword.value, state)) return false;
     Call call(store, question, state, rule->variant, answer, kept);
     if (!rule->signature.bind(question, call.slots())) return false;
-    if (state.autocast && rule->autocast == Autocast::Lower) lower(store, call);
-    if (rule->function(call)) return true;
+    if (state.autocast && !apply_autocast(store, question, *rule, call)) return false;
+    return rule->function(call);
+}
+
+}  // namespace
+
+bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
+                    std::vector<Ref<>>& kept) {
+    OutForm out(question);
+    bool answered = out.is_given() ? out.is_known() && answer_without_out(store, out.without(), state, answer, kept) &&
+                                         is_ordinary(out.argument(), state) && out.turn(store, state, answer)
+                                   : answer_without_out(store, question, state, answer, kept);
+    if (answered) return true;
     answer = Answer();
     kept.clear();
     return false;

@@ -98,6 +98,10 @@ bool is_like_channels_last(const Dims& sizes, const Dims& strides) {
     return true;
 }
 
+Dims suggested_strides(const TensorMeta& like, const Dims& sizes) {
+    return is_like_channels_last(like.sizes, like.strides) ? channels_last_strides(sizes) : contiguous_strides(sizes);
+}
+
 bool is_dense(const Dims& sizes, const Dims& strides) {
     if (is_contiguous(sizes, strides)) return true;
     if (sizes.size() == 1) return sizes[0] < 2 || strides[0] == 1;

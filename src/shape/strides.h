@@ -22,6 +22,9 @@ bool is_contiguous(const Dims& sizes, const Dims& strides);
 bool is_channels_last(const Dims& sizes, const Dims& strides);
 /// Whether memory formats that follow a tensor (convolutions, interpolation) would follow this one to channels last.
 bool is_like_channels_last(const Dims& sizes, const Dims& strides);
+/// Strides of a new tensor that follows another to channels last, and is contiguous otherwise: `empty` with the
+/// `suggest_memory_format` of that one.
+Dims suggested_strides(const TensorMeta& like, const Dims& sizes);
 /// Every element has a place of its own, and there are no holes.
 bool is_dense(const Dims& sizes, const Dims& strides);
 /// Elements may share memory: a write to it is refused by PyTorch.
@@ -42,6 +45,11 @@ Dims preserved_strides(const TensorMeta& meta);
 std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides, const Dims& new_sizes);
 /// Replaces the one `-1`; empty where the sizes don't fit the number of elements.
 std::optional<Dims> resolve_sizes(const Dims& requested, Dim elements);
+
+/// The sizes of a tensor as operations along a dimension see them: a scalar has one dimension of one element.
+inline Dims at_least_one_dimension(const Dims& sizes) {
+    return sizes.empty() ? Dims{Dim(1)} : sizes;
+}
 
 /// An index from the end counted from the front; empty where it is out of range. A scalar counts as one dimension.
 std::optional<std::size_t> wrap_dimension(Dim dimension, std::size_t dimensions);

@@ -273,6 +273,7 @@ ResultState read_result_state() {
     state.grad = autograd.get_grad_mode();
     state.inference = autograd.get_inference_mode();
     state.default_dtype = static_cast<Dtype>(c10::get_default_dtype_as_scalartype());
+    state.flash_attention = at::globalContext().userEnabledFlashSDP();
     ThreadKeys keys = thread_keys();
     auto mix = [&state](std::uint64_t word) {
         state.key = (state.key ^ word) * 0xff51afd7ed558ccd;
@@ -281,7 +282,8 @@ ResultState read_result_state() {
     mix(keys.included);
     mix(keys.excluded);
     mix(static_cast<std::uint64_t>(state.default_dtype) | std::uint64_t{state.grad} << 8 |
-        std::uint64_t{state.inference} << 9 | std::uint64_t{autograd.get_fw_grad_mode()} << 10);
+        std::uint64_t{state.inference} << 9 | std::uint64_t{autograd.get_fw_grad_mode()} << 10 |
+        std::uint64_t{state.flash_attention} << 11);
     if (!autocast_is_off(keys.excluded)) {
         state.autocast = true;
         for (auto device : kDevices)

@@ -78,6 +78,8 @@ struct ResultState {
     bool has_function_modes = false;
     /// There is state whose effect nobody can foresee: dispatch modes, functorch, function modes that are no device.
     bool unknown = false;
+    /// Programs may forbid this way to compute attention, which lays out its result otherwise.
+    bool flash_attention = true;
     Dtype default_dtype{};
     /// Differs where any of this, a dtype of autocast or a default device differs: for keys of caches.
     std::uint64_t key = 0;

@@ -3,8 +3,9 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
-#include "shape/integers.h"
+#include "shape/numbers.h"
 #include "torch/known.h"
+#include "torch/tensor.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -123,12 +124,50 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     return none();
 }
 
+namespace {
+
+const TensorValue* base_of(const TensorValue* tensor) {
+    while (tensor->view_of != nullptr) tensor = tensor->view_of;
+    return tensor;
+}
+
+/// Whether two tensors lie in the same storage, in places that are neither the same nor apart. PyTorch refuses some of
+/// that, in the middle of the graph.
+bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
+    if (one == other || base_of(one) != base_of(other)) return false;
+    const torch_room::TensorMeta &left = *one->meta, &right = *other->meta;
+    if (left.storage_offset == right.storage_offset && left.sizes == right.sizes && left.strides == right.strides)
+        return false;
+    auto end = [](const torch_room::TensorMeta& meta) {
+        std::int64_t last = meta.storage_offset.value();
+        for (std::size_t i = 0; i < meta.sizes.size(); ++i)
+            last += (meta.sizes[i].value() - 1) * meta.strides[i].value();
+        return last + 1;
+    };
+    return left.storage_offset.value() < end(right) && right.storage_offset.value() < end(left);
+}
+
+}  // namespace
+
+void Interpreter::note_row(TensorValue* base, TensorValue* row, std::size_t index) {
+    row->is_row = true;
+    if (!base->meta->requires_grad) return;
+    rows_.emplace(row->node, Row{base->node, index, modes_.grad});
+    on_undo([this, node = row->node] { rows_.erase(node); });
+}
+
+void Interpreter::expect_no_row(const TensorValue* tensor) {
+    for (; tensor != nullptr; tensor = tensor->view_of)
+        if (tensor->is_row)
+            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
+}
+
 /// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
 bool Interpreter::is_protected(const TensorValue* tensor) const {
+    expect_no_row(tensor);
     if (!modes_.grad) return false;
     for (; tensor != nullptr; tensor = tensor->view_of) {
-        if (tensor->is_row && tensor->meta->requires_grad)
-            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
+        if (tensor->outside != nullptr && torch_room::is_view_of_leaf(tensor->outside)) return true;
         if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
     }
     return false;
@@ -146,9 +185,10 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
 }
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
-                         bool takes_any_integer) {
+                         shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = takes_any_integer;
+    takes_any_ = takes_any;
+    if (takes_any != shape::AnyNumber::None) float_use_ = float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
@@ -167,12 +207,22 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     } catch (const PythonError&) {
         graph_->truncate(mark);
         TakenError error = TakenError::take();
+        for (TensorValue* tensor : tensors) expect_no_row(tensor);
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
         break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
-                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
+                                                   ": " + std::string(text ? utf8(text.get()) : "?"));
     }
+    // An assignment to items writes to a part of the tensor only: mostly to where the value was just computed.
+    static PyObject* const setitem = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "setitem");
+    for (int written : answer->written)
+        for (TensorValue* other : tensors)
+            if (answer->status == shape::Status::Ok && target.get() != setitem &&
+                overlaps_in_part(tensors.at(static_cast<std::size_t>(written)), other)) {
+                graph_->truncate(mark);
+                break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");
+            }
     for (int written : answer->written)
         if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
             graph_->truncate(mark);
@@ -212,18 +262,16 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
+    return emit(graph::NodeKind::Function, function, arguments, any_number(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
+    return emit(graph::NodeKind::Method, name, arguments, any_number(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = false;
+    takes_any_ = shape::AnyNumber::None;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
@@ -319,9 +367,9 @@ Trace Interpreter::take_trace() {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
-    // Two ints may well be one object.
+    // Two numbers may well be one object.
     for (Source* source : trace.inputs)
-        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
+        if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);

@@ -11,9 +11,17 @@ namespace stator {
 
 namespace {
 
-/// Whether raising at an instruction runs nothing of the program: what handles it there only tidies up, and so does
-/// what is around that.
-bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
+/// Whether `except` with what is named here lets GeneratorExit pass.
+bool lets_exit_pass(const FunctionValue& function, Borrowed<> name) {
+    PyObject* named = PyDict_GetItemWithError(function.globals, name);
+    if (named == nullptr) named = PyDict_GetItemWithError(function.builtins, name);
+    return named != nullptr && PyExceptionClass_Check(named) &&
+           !PyErr_GivenExceptionMatches(PyExc_GeneratorExit, named);
+}
+
+/// Whether raising GeneratorExit at an instruction runs nothing of the program: what handles it there only tidies up or
+/// asks for other exceptions, and so does what is around that.
+bool leaves_quietly(const FunctionValue& function, const bytecode::Code& code, bytecode::Index at) {
     using bytecode::Op;
     while (const bytecode::Handler* handler = code.handler_for(at)) {
         at = handler->target;
@@ -22,7 +30,15 @@ bool leaves_quietly(const bytecode::Code& code, bytecode::Index at) {
         for (; code[at].op != Op::Reraise; at = at.next()) {
             Op op = code[at].op;
             bool tidies = op == Op::Copy || op == Op::PopExcept || op == Op::LoadConst || op == Op::StoreFast ||
-                          op == Op::DeleteFast || op == Op::StoreDeref || op == Op::DeleteDeref;
+                          op == Op::DeleteFast || op == Op::StoreDeref || op == Op::DeleteDeref ||
+                          op == Op::PushExcInfo || op == Op::BuildTuple;
+            if (op == Op::LoadGlobal) tidies = lets_exit_pass(function, code.name(code[at].arg));
+            if (op == Op::CheckExcMatch) {
+                at = at.next();
+                if (code[at].op != Op::PopJumpIfFalse) return false;
+                at = bytecode::Index{code[at].target.value - 1};
+                continue;
+            }
             if (!tidies) return false;
         }
     }
@@ -36,16 +52,37 @@ void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
         if (!generator->started || generator->finished || generator->frame == nullptr) continue;
         if (plan.known(generator) >= 0) continue;
         auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
-        if (leaves_quietly(*frame.code, frame.at)) continue;
+        if (leaves_quietly(*frame.function, *frame.code, frame.at)) continue;
         throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
                                                   " is given up inside a try or with statement"};
     }
 }
 
+graph::Node* Interpreter::as_output(graph::Node* node) {
+    auto row = rows_.find(node);
+    if (row == rows_.end()) return node;
+    if (row->second.with_grad != entry_modes_.grad)
+        throw Break{BreakKind::Rebuild, "a row of a tensor leaves the code that recorded no gradients", false};
+    graph::Node*& unbound = unbound_[row->second.base];
+    if (unbound == nullptr) {
+        unbound = graph_->add(graph::NodeKind::Method, interned("unbind"), {graph::Argument::of(row->second.base)});
+        unbound->location = node->location;
+        unbound->modules = node->modules;
+        unbound->result.kind = graph::Result::Kind::Tuple;
+    }
+    PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(row->second.index)));
+    graph::Node* part = graph_->add(graph::NodeKind::Function, node->target,
+                                    {graph::Argument::of(unbound), graph::Argument::of_constant(index)});
+    part->result = node->result;
+    part->location = node->location;
+    part->modules = node->modules;
+    return part;
+}
+
 void Interpreter::finish_plan(PlanBuilder plan) {
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
-        outputs->values.push_back(graph::Argument::of(static_cast<graph::Node*>(const_cast<void*>(node))));
+        outputs->values.push_back(graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)))));
     graph_->add(graph::NodeKind::Output, interned("output"),
                 {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();

@@ -80,8 +80,9 @@ class Interpreter final : public Tracer {
     Arena& graph_arena() override { return graph_->arena(); }
     const graph::Graph& graph() const override { return *graph_; }
     graph::Node* input(TensorValue* tensor) override;
-    graph::Argument integer_argument(ConstantValue* value) override;
+    graph::Argument number_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
+    void note_row(TensorValue* base, TensorValue* row, std::size_t index) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
@@ -143,8 +144,12 @@ class Interpreter final : public Tracer {
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
-    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
+    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(const TensorValue* tensor) const;
+    /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
+    static void expect_no_row(const TensorValue* tensor);
+    /// What a node gives to the world outside the graph.
+    graph::Node* as_output(graph::Node* node);
     static void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
@@ -159,9 +164,17 @@ class Interpreter final : public Tracer {
     /// A new input of the graph; its result is left to the caller.
     graph::Node* add_placeholder(Source* source);
 
-    // Ints that change between calls, in the graph: integers.cpp.
+    // Numbers that change between calls, in the graph: numbers.cpp.
     bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
-    graph::Node* integer_node(const Expression& expression);
+    shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
+    /// What an operation that takes any float does with it.
+    enum class FloatUse : std::uint8_t {
+        Computes,          // arithmetic and comparisons: nothing is too large
+        Converts,          // to the dtype of floats, which raises for what is too large
+        ConvertsToInteger  // each dtype has its own bounds, and NaN is beyond them
+    };
+    FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    graph::Node* number_node(const Expression& expression);
     /// The ints that say where in its storage the result of a node begins; null if that is known.
     const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
     /// Before an operation that may need to know where its arguments begin: realizes those ints.
@@ -202,9 +215,17 @@ class Interpreter final : public Tracer {
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
-    std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
+    struct Row {
+        graph::Node* base;
+        std::size_t index;
+        bool with_grad;
+    };
+    std::unordered_map<const graph::Node*, Row> rows_;
+    std::unordered_map<const graph::Node*, graph::Node*> unbound_;
+    std::unordered_map<const Expression*, graph::Node*> number_nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
+    FloatUse float_use_ = FloatUse::Computes;        // by it
     std::unordered_map<const Source*, int> module_calls_;
     bool registers_attributes_ = false;
     graph::Names attribute_names_;

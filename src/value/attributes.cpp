@@ -95,7 +95,7 @@ Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 
 /// As CPython's own messages name a class: without its module.
 std::string type_short_name(PyTypeObject* type) {
-    return std::string(utf8(Ref<>::steal(PyType_GetName(type)).get()));
+    return type->tp_name;  // a class of C code has its module in front
 }
 
 }  // namespace
@@ -167,6 +167,11 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     }
     PyTypeObject* kind = Py_TYPE(raw);
     if (kind->tp_descr_get == nullptr) return attribute;
+    static PyObject* const cached = PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper");
+    if (reinterpret_cast<PyObject*>(kind) == cached) {
+        if (self == nullptr) return attribute;
+        return tracer.make<MethodValue>(attribute, self);
+    }
     if (kind == &PyInstanceMethod_Type) {  // how pybind11 writes methods
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(tracer.constant(PyInstanceMethod_GET_FUNCTION(raw)), self);
@@ -181,8 +186,8 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (self == nullptr) return attribute;
         Value* getter = wrapped_by(tracer, raw, "fget");
         if (getter->object() == Py_None)
-            tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
-                                                   std::string(self->type()->tp_name) + "' object has no getter");
+            // The words depend on whether the property knows its name, which only it can tell.
+            tracer.break_graph(BreakKind::UnknownObject, "property '" + std::string(utf8(name)) + "' can't be set");
         return operations::call(tracer, getter, Arguments::of(self));
     }
     if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
@@ -213,36 +218,73 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     throw Raised{exception};
 }
 
-Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) class_attribute(tracer, type, interned("__getattribute__"));
-    if (type->tp_getattro != PyObject_GenericGetAttr) {
-        PyTypeObject* owner = nullptr;
-        cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
-        bool is_plain =
-            owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr);
-        if (!is_plain)
-            tracer.break_graph(BreakKind::CustomAttribute,
-                               "class " + type_name(type) + " has a __getattribute__ of its own");
-    }
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, name, &raw);
     if (raw != nullptr && is_data_descriptor(raw)) return bind_attribute(tracer, attribute, raw, self, type, name);
     if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
+    return nullptr;
+}
 
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-        PyObject* fallback = nullptr;
-        Value* function = class_attribute(tracer, type, interned("__getattr__"), &fallback);
-        if (fallback != nullptr) {
-            if (fallback == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
-            if (!PyFunction_Check(fallback))
-                tracer.break_graph(BreakKind::CustomAttribute,
-                                   "the __getattr__ of class " + type_name(type) + " is not a Python function");
-            return operations::call(tracer, function, Arguments::of(self, tracer.constant(name)));
-        }
+namespace {
+
+/// What the program's own `__getattribute__` answers, and where it raises AttributeError, its `__getattr__`.
+Task attribute_or_fallback(Tracer& tracer, Value* getter, Value* fallback, Value* self, PyObject* name) {
+    bool is_missing = false;
+    try {
+        co_return co_await operations::call(tracer, getter, Arguments::of(self, tracer.constant(name)));
+    } catch (const Raised& raised) {
+        if (!raised.is(PyExc_AttributeError)) throw;
+        is_missing = true;
     }
-    raise_no_attribute(tracer, self, name);
+    STATOR_CHECK(is_missing, "an answer is returned at once");
+    co_return co_await forwarded(operations::call(tracer, fallback, Arguments::of(self, tracer.constant(name))));
+}
+
+/// The `__getattr__` of a class; null if it has none.
+Value* fallback_of(Tracer& tracer, PyTypeObject* type, PyObject** raw) {
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return nullptr;
+    Value* function = class_attribute(tracer, type, interned("__getattr__"), raw);
+    if (*raw != nullptr && !PyFunction_Check(*raw))
+        tracer.break_graph(BreakKind::CustomAttribute,
+                           "the __getattr__ of class " + type_name(type) + " is not a Python function");
+    return *raw == nullptr ? nullptr : function;
+}
+
+/// Reads through the `__getattribute__` of a class that has one of its own; null if it is that of `object`.
+Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
+    PyTypeObject* type = self->type();
+    PyObject* raw = nullptr;
+    PyTypeObject* owner = nullptr;
+    Value* getter = nullptr;
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+        getter = class_attribute(tracer, type, interned("__getattribute__"), &raw);
+    if (type->tp_getattro == PyObject_GenericGetAttr) return nullptr;
+    cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
+    if (owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr))
+        return nullptr;
+    if (self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))
+        tracer.break_graph(BreakKind::CustomAttribute,
+                           "class " + type_name(type) + " has a __getattribute__ of its own");
+    Value* fallback = fallback_of(tracer, type, &raw);
+    if (fallback == nullptr) return operations::call(tracer, getter, Arguments::of(self, tracer.constant(name)));
+    return tracer.start(attribute_or_fallback(tracer, getter, fallback, self, name));
+}
+
+}  // namespace
+
+Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    Outcome answer = through_own_getter(tracer, self, name);
+    if (answer.is_pending() || answer.value() != nullptr) return answer;
+    answer = plain_get_attribute(tracer, self, name);
+    if (answer.is_pending() || answer.value() != nullptr) return answer;
+    PyObject* raw = nullptr;
+    Value* fallback = fallback_of(tracer, self->type(), &raw);
+    if (fallback == nullptr) raise_no_attribute(tracer, self, name);
+    if (raw == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
+    return operations::call(tracer, fallback, Arguments::of(self, tracer.constant(name)));
 }
 
 namespace {

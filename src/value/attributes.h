@@ -10,7 +10,10 @@ namespace stator {
 /// `found` receives the raw object.
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found = nullptr);
 
-/// Python's `object.__getattribute__` followed by `__getattr__`.
+/// Python's `object.__getattribute__`; null if there is no such attribute.
+Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+
+/// `self.name`: the `__getattribute__` of the class, or the plain one, followed by `__getattr__`.
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name);
 
 /// `object.__setattr__` and `object.__delattr__`: data descriptors of the class, then the instance. A value of None.

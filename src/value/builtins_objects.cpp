@@ -322,7 +322,13 @@ Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
 
 Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__getattribute__", arguments, {"self", "name"}, 2, 2);
-    return operations::get_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "getattr"));
+    Ref<> name = Ref<>::share(attribute_name(tracer, bound[1], "getattr"));
+    Value* self = bound[0];
+    tracer.realize(self);
+    if (self->kind != Kind::Object) return self->get_attribute(tracer, name.get());
+    Outcome answer = plain_get_attribute(tracer, self, name.get());
+    if (!answer.is_pending() && answer.value() == nullptr) raise_no_attribute(tracer, self, name.get());
+    return answer;
 }
 
 Outcome object_eq(Tracer& tracer, const Arguments& arguments) {

@@ -29,14 +29,6 @@ std::string quoted_type(Value* value) {
     return "'" + std::string(value->type()->tp_name) + "'";
 }
 
-bool raised_is(const Raised& raised, PyObject* exception_class) {
-    return PyType_IsSubtype(raised.exception->type(), reinterpret_cast<PyTypeObject*>(exception_class));
-}
-
-}  // namespace
-
-namespace {
-
 bool is_of_module_enum(PyObject* function) {
     PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
     return module != nullptr && PyUnicode_Check(module) && utf8(module) == "enum";
@@ -73,7 +65,7 @@ Task attribute_or(Tracer& tracer, Value* object, PyObject* name, Value* otherwis
     try {
         co_return co_await get_attribute(tracer, object, name);
     } catch (const Raised& raised) {
-        if (!raised_is(raised, PyExc_AttributeError)) throw;
+        if (!raised.is(PyExc_AttributeError)) throw;
     }
     co_return otherwise;
 }
@@ -294,7 +286,7 @@ Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     try {
         co_return co_await Continued{call(tracer, method, Arguments::of(iterator)), {Continuation::Kind::Next}};
     } catch (const Raised& raised) {
-        if (!raised_is(raised, PyExc_StopIteration)) throw;
+        if (!raised.is(PyExc_StopIteration)) throw;
     }
     co_return tracer.exhausted();
 }

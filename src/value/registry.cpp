@@ -17,6 +17,7 @@ void register_all(Handlers& handlers) {
     register_operators(handlers);
     register_getters(handlers);
     register_copying(handlers);
+    register_inspect(handlers);
     register_objects(handlers);
     register_torch(handlers);
     register_tensor_hooks(handlers);

@@ -1,6 +1,7 @@
 #include "value/tensor.h"
 
 #include "base/names.h"
+#include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
@@ -40,8 +41,14 @@ void TensorValue::realize(Tracer& tracer) {
     if (!is_plain_class(Py_TYPE(outside)))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
+    try {
+        meta = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
+    } catch (const PythonError&) {
+        // A view whose base was changed behind its back: PyTorch says so wherever it is used.
+        PyErr_Clear();
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is used of which PyTorch does not tell the metadata");
+    }
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
-    meta = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
     node = tracer.input(this);
 }
 
@@ -156,9 +163,9 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
         rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
-    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`, and where gradients are recorded it
-    // refuses to write to one of those views.
-    for (Value* row : rows) static_cast<TensorValue*>(row)->is_row = true;
+    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same for
+    // a row that leaves the graph or is written to.
+    for (std::size_t i = 0; i < rows.size(); ++i) tracer.note_row(this, static_cast<TensorValue*>(rows[i]), i);
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
 
@@ -201,7 +208,9 @@ int TensorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source == nullptr) return plan.output(node);
     // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
-    if (node != nullptr && node->kind != graph::NodeKind::Placeholder) plan.output(node);
+    bool is_as_it_came =
+        node == nullptr || node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute;
+    if (!is_as_it_came) plan.output(node);
     return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
 }
 

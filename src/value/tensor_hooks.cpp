@@ -181,6 +181,7 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     }
     if (tensor->source != nullptr || kWhen == When::Accumulated)
         refuse(tracer, "a hook is registered on an input that is no leaf");
+    if (tensor->is_row) refuse(tracer, "a hook is registered on a row that iterating gave");
     return tracer.start(hook_inside(tracer, tensor, hook));
 }
 

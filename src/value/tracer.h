@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "effect/plan.h"
 #include "guard/guard.h"
+#include "shape/numbers.h"
 #include "source/dynamic.h"
 #include "torch/global_state.h"
 #include "value/break.h"
@@ -27,6 +28,9 @@ struct TensorValue;
 /// A Python exception on its way through the traced program.
 struct Raised {
     Value* exception;
+    bool is(PyObject* exception_class) const {
+        return PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(exception_class)) != 0;
+    }
 };
 
 /// A change of something that came from outside, as the plan will make it on the real object once the graph has run.
@@ -107,12 +111,15 @@ class Tracer {
     virtual const graph::Graph& graph() const = 0;
     /// The placeholder of a tensor from outside.
     virtual graph::Node* input(TensorValue* tensor) = 0;
-    /// Whether the operation under construction gives the same kind of result for any int.
-    bool takes_any_integer() const { return takes_any_integer_; }
-    /// An int that changes between calls (see symbolic.h), as an argument of such an operation.
-    virtual graph::Argument integer_argument(ConstantValue* value) = 0;
+    // Whether the operation under construction gives the same kind of result for any number.
+    bool takes_any_int() const { return takes_any_ == shape::AnyNumber::IntOrFloat; }
+    bool takes_any_float() const { return takes_any_ != shape::AnyNumber::None; }
+    /// A number that changes between calls (see symbolic.h), as an argument of such an operation.
+    virtual graph::Argument number_argument(ConstantValue* value) = 0;
     /// `torch.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
+    /// A row of a tensor, of which the program thinks that `unbind` gave it.
+    virtual void note_row(TensorValue* base, TensorValue* row, std::size_t index) = 0;
     /// Called for each tensor that becomes an argument of the node under construction, in order.
     void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
     /// The modes of PyTorch as the program has set them so far.
@@ -176,7 +183,7 @@ class Tracer {
     void realize_now(Value* value);
 
     std::vector<TensorValue*> tensor_arguments_;
-    bool takes_any_integer_ = false;
+    shape::AnyNumber takes_any_ = shape::AnyNumber::None;
     /// Ints at these places are variables; null if there are none.
     const DynamicSources* dynamic_ = nullptr;
     std::vector<EnteredContext> contexts_;

@@ -30,7 +30,15 @@ def run_file(engine: str, folder: Path, file: str, words: str) -> dict[str, tupl
             results.touch()
             done = Path(place) / "done"
             done.write_text(json.dumps(sorted(outcomes)))
-            command = [sys.executable, str(HERE / "one_file.py"), engine, str(folder / file), str(results), str(done), words]
+            command = [
+                sys.executable,
+                str(HERE / "one_file.py"),
+                engine,
+                str(folder / file),
+                str(results),
+                str(done),
+                words,
+            ]
             process = subprocess.Popen(
                 command, cwd=(folder / file).parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )

@@ -18,12 +18,12 @@ from typing import Any
 
 def point_torch_at_stator() -> None:
     """What tests compile with leads to Stator from here on; all else of torch._dynamo stays."""
+    import torch
+    import torch._dynamo
+
     import stator
     import stator._C
-    import torch._dynamo
     from stator.modules import CompiledModule
-
-    import torch
 
     def compile(
         model: Any = None,

@@ -1,9 +1,10 @@
 """`register_attributes`: parameters and buffers as attributes of the graph module instead of inputs."""
 
 import pytest
-import stator
 import torch
 from torch import nn
+
+import stator
 
 
 class Model(nn.Module):

@@ -17,7 +17,7 @@ from harness import Source, T, same
 from worlds import World
 
 # What is asked of breaks beyond the right result; these tests say how far it is met.
-BREAKS_ARE_RESUMED = False
+BREAKS_ARE_RESUMED = True
 
 resumed = pytest.mark.xfail(not BREAKS_ARE_RESUMED, reason="a break leaves its whole frame uncompiled", strict=False)
 captures = pytest.mark.skipif(not CAPTURES, reason="about capture alone")
@@ -31,6 +31,7 @@ class _Keep(logging.Handler):
         SEEN.append((record.getMessage(), record.funcName, record.lineno))
 _LOG = logging.Logger("program")
 _LOG.addHandler(_Keep())
+_LOG.isEnabledFor(logging.INFO)  # which the logger remembers
 _FILE = io.StringIO()
 @torch.compiler.disable
 def _disabled(t):
@@ -324,7 +325,7 @@ def f(x):
 def f(x):
     t = x + 1
     return sum((t * HOLE for k in range(2)), t)
-""", 5, 2),
+""", 3, 2),  # what `sum` adds up is added by C code
     "generator with send": ("""
 def g(t):
     k = yield t * 2
@@ -686,7 +687,6 @@ def test_every_operation_is_in_a_graph(place, trigger):
 
 
 @captures
-@resumed
 @pytest.mark.parametrize(
     "loop", ["for k in range(COUNT):", "for k in list(range(COUNT)):", "while (k := k + 1) < COUNT:"]
 )

@@ -88,7 +88,9 @@ def test_module_of_the_program():
 
 def test_parameters_made_of_data():
     # Nothing can stand in for the data: it breaks, and is as uncompiled.
-    same(Built(FromData), lambda: [torch.ones(3) * 4, torch.zeros(3)], fullgraph=False, compare_dynamo=False, fresh=False)
+    same(
+        Built(FromData), lambda: [torch.ones(3) * 4, torch.zeros(3)], fullgraph=False, compare_dynamo=False, fresh=False
+    )
 
 
 def test_reads_the_state_that_it_loads():

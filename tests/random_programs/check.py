@@ -115,6 +115,7 @@ class World:
             "warnings": [
                 (str(one.message), one.lineno)
                 for one in warned
+                if not str(one.message).startswith("Stator has captured")  # the bound is for the user to know
                 if one.filename == self.program.filename and "Triggered internally" not in str(one.message)
             ],
             "global state": global_modes(),
@@ -135,6 +136,8 @@ def described(error: BaseException | None) -> Any:
     if isinstance(error, UnboundLocalError):
         # CPython 3.11 gives the line above once two instructions became one, which depends on how often they ran.
         lines[-1:] = [(name, None) for name, _ in lines[-1:]]
+    if isinstance(error, RecursionError):
+        return "RecursionError"  # how deep a stack gets is no promise, and where it ends follows from that
     return {
         "type": type(error).__name__,
         "text": ADDRESS.sub("0x", str(error)),
@@ -195,6 +198,10 @@ def check(text: str, backend: str = "eager", compiled: bool = True, summary: Sum
         for number, (change, arguments) in enumerate(one.steps, start=1):
             with room(one.program):
                 expected = one.call(change, arguments, number)
+                if "modified inplace" in str(expected.error):
+                    # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
+                    # a graph does not compute that.
+                    return
                 actual = other.call(change, arguments, number)
             summary.calls += 1
             summary.returned += expected.error is None

@@ -1,0 +1,31 @@
+#include "cpython/callers.h"
+
+#include "cpython/frame_layout.h"
+
+namespace stator::cpython {
+
+namespace {
+
+/// Some frames only mark where C code called the interpreter, and run no code of their own.
+const Frame* past_marks(const Frame* frame) {
+#if PY_VERSION_HEX >= 0x030C0000
+    while (frame != nullptr && frame->owner == FRAME_OWNED_BY_CSTACK) frame = frame->previous;
+#endif
+    return frame;
+}
+
+}  // namespace
+
+const Frame* running_frame() {
+    return past_marks(layout::current(PyThreadState_Get()));
+}
+
+const Frame* caller_of(const Frame* frame) {
+    return past_marks(frame->previous);
+}
+
+PyObject* function_name(const Frame* frame) {
+    return layout::code(frame)->co_name;
+}
+
+}  // namespace stator::cpython

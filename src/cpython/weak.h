@@ -1,0 +1,11 @@
+/// Weak references.
+#pragma once
+
+#include "base/ref.h"
+
+namespace stator::cpython {
+
+/// What a weak reference refers to, null if that is gone.
+Ref<> weak_target(PyObject* weak_reference);
+
+}  // namespace stator::cpython

@@ -1,0 +1,204 @@
+/// More ways to repeat, turn and cut: tile, repeat_interleave, diag, tensor_split, diff.
+#include <algorithm>
+
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+
+bool copy_of_sizes(Call& call, const TensorMeta& self, Dims sizes) {
+    return call.returns(call.fresh(std::move(sizes), self.dtype, self.device), call.records({&self}));
+}
+
+/// `tile(dims)`: as `repeat`, with ones in front of too few numbers.
+bool tile(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto times = call[1].integer_or_integers();
+    if (self == nullptr || !times) return false;
+    while (times->size() < self->dimensions()) times->insert(times->begin(), Dim(1));
+    std::size_t added = times->size() - self->dimensions();
+    for (std::size_t i = 0; i < times->size(); ++i) {
+        if ((*times)[i] < 0) return false;
+        if (i >= added) (*times)[i] *= self->sizes[i - added];
+    }
+    return copy_of_sizes(call, *self, std::move(*times));
+}
+
+/// `repeat_interleave(times, dim)` with one number; a tensor of numbers depends on what is in it.
+bool repeat_interleave(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !call[3].is_absent()) return false;
+    if (call[1].tensor() != nullptr) return call[1].tensor()->dtype == kLong && call.depends_on_contents();
+    auto times = call[1].integer();
+    if (!times || *times < 0) return false;
+    Dims sizes = self->sizes;
+    if (call[2].is_absent()) {
+        sizes = {element_count(self->sizes) * *times};
+    } else {
+        auto where = call[2].integer();
+        auto dimension = where ? wrap_dimension(*where, self->dimensions()) : std::nullopt;
+        if (!dimension) return false;
+        sizes[*dimension] *= *times;
+    }
+    if (element_count(self->sizes) == 0) return false;
+    return copy_of_sizes(call, *self, std::move(sizes));
+}
+
+/// `fliplr` and `flipud`: the variant is the dimension.
+bool flip_one(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || self->dimensions() <= static_cast<std::size_t>(call.variant())) return false;
+    return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device),
+                        call.records({self}));
+}
+
+/// `diag`: of a vector the matrix with it, of a matrix a copy of its diagonal.
+bool diag(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto offset = call[1].integer_or(0);
+    if (self == nullptr || !offset) return false;
+    if (self->dimensions() == 1) {
+        Dim size = self->sizes[0] + (*offset < 0 ? Dim(0) - *offset : *offset);
+        return copy_of_sizes(call, *self, {size, size});
+    }
+    if (self->dimensions() != 2) return false;
+    Dim rows = self->sizes[0], columns = self->sizes[1];
+    Dim length = *offset >= 0 ? std::min(rows, columns - *offset) : std::min(rows + *offset, columns);
+    return copy_of_sizes(call, *self, {std::max(length, Dim(0))});
+}
+
+/// `diag_embed(offset, dim1, dim2)`: the last dimension along the diagonal of two new ones.
+bool diag_embed(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto offset = call[1].integer_or(0), first = call[2].integer_or(-2), second = call[3].integer_or(-1);
+    if (self == nullptr || self->sizes.empty() || !offset || !first || !second) return false;
+    auto a = wrap_dimension(*first, self->dimensions() + 1), b = wrap_dimension(*second, self->dimensions() + 1);
+    if (!a || !b || *a == *b) return false;
+    Dim size = self->sizes.back() + (*offset < 0 ? Dim(0) - *offset : *offset);
+    Dims sizes(self->sizes.begin(), self->sizes.end() - 1);
+    for (std::size_t dimension : {std::min(*a, *b), std::max(*a, *b)})
+        sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dimension), size);
+    return copy_of_sizes(call, *self, std::move(sizes));
+}
+
+/// `tensor_split(sections or indices, dim)`.
+bool tensor_split(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[2].integer_or(0);
+    if (self == nullptr || self->sizes.empty() || !where) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension) return false;
+    Dim size = self->sizes[*dimension];
+    std::vector<Dim> cuts{Dim(0)};
+    if (auto sections = call[1].integer()) {
+        if (*sections <= 0) return false;
+        Dim least = size / *sections, larger = size % *sections;
+        for (Dim i = 0; i < *sections; i += 1) cuts.push_back(cuts.back() + least + (i < larger ? Dim(1) : Dim(0)));
+    } else {
+        auto indices = call[1].integers();
+        if (!indices) return false;
+        for (Dim index : *indices) {
+            if (index < 0 || index < cuts.back() || index > size) return false;
+            cuts.push_back(index);
+        }
+        cuts.push_back(size);
+    }
+    std::vector<TensorMeta> views;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+        Dims sizes = self->sizes;
+        sizes[*dimension] = cuts[i + 1] - cuts[i];
+        views.push_back(call.view_of(*self, std::move(sizes), self->strides,
+                                     self->storage_offset + cuts[i] * self->strides[*dimension]));
+    }
+    return call.returns_views(call[0], std::move(views), false);
+}
+
+/// `rot90(k, dims)`: a quarter turn swaps two dimensions of a flipped copy.
+bool rotate(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto times = call[1].integer_or(1);
+    auto dimensions = call[2].is_given() ? call[2].integers() : Dims{Dim(0), Dim(1)};
+    if (self == nullptr || !times || !dimensions || dimensions->size() != 2 || self->dimensions() < 2) return false;
+    auto a = wrap_dimension((*dimensions)[0], self->dimensions());
+    auto b = wrap_dimension((*dimensions)[1], self->dimensions());
+    if (!a || !b || *a == *b || element_count(self->sizes) == 0) return false;
+    // Of a full turn a contiguous copy is left.
+    if (*times % 4 == 0) return copy_of_sizes(call, *self, self->sizes);
+    Dims sizes = self->sizes, strides = preserved_strides(*self);
+    if (*times % 2 == 1) {
+        std::swap(sizes[*a], sizes[*b]);
+        std::swap(strides[*a], strides[*b]);
+    }
+    return call.returns(call.fresh(std::move(sizes), std::move(strides), self->dtype, self->device),
+                        call.records({self}));
+}
+
+/// `one_hot(tensor, num_classes)`; without a number it depends on what is in the tensor.
+bool one_hot(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto classes = call[1].integer_or(-1);
+    if (self == nullptr || self->dtype != kLong || !classes || element_count(self->sizes) == 0) return false;
+    if (*classes == -1) return call.depends_on_contents();
+    if (*classes < 1) return false;
+    Dims sizes = self->sizes;
+    sizes.push_back(*classes);
+    return call.returns(call.fresh(std::move(sizes), kLong, self->device));
+}
+
+/// `diff(n, dim)`: differences of neighbours, `n` times.
+bool diff(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto times = call[1].integer_or(1), where = call[2].integer_or(-1);
+    if (self == nullptr || self->sizes.empty() || !times || !where || *times < 0) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension) return false;
+    TensorMeta part = *self;
+    // What stands before and behind is joined first.
+    for (std::size_t slot : {3, 4}) {
+        if (call[slot].is_absent()) continue;
+        const TensorMeta* more = call[slot].tensor();
+        if (more == nullptr || more->dtype != self->dtype || more->device != self->device || more->requires_grad ||
+            more->dimensions() != self->dimensions() || is_like_channels_last(self->sizes, self->strides))
+            return false;
+        for (std::size_t i = 0; i < self->dimensions(); ++i)
+            if (i != *dimension && more->sizes[i] != self->sizes[i]) return false;
+        if (*times == 0) continue;
+        part.sizes[*dimension] += more->sizes[*dimension];
+        part.strides = contiguous_strides(part.sizes);
+    }
+    if (*times == 0) {
+        if (element_count(self->sizes) == 0) return false;
+        return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device),
+                            call.records({self}));
+    }
+    if (*times >= part.sizes[*dimension]) return false;
+    for (Dim i = 0; i < *times; i += 1) {
+        part.sizes[*dimension] -= 1;
+        const TensorMeta* sides[] = {&part, &part};
+        part.strides = elementwise_strides(sides, part.sizes);
+    }
+    return call.returns(call.fresh(part.sizes, part.strides, self->dtype, self->device), call.records({self}));
+}
+
+}  // namespace
+
+void add_arrangement_rules(Registry& registry) {
+    registry.add_neutral("torch.tile Tensor.tile", "self dims...", tile);
+    registry.add_neutral("torch.repeat_interleave Tensor.repeat_interleave", "self repeats dim? * output_size?",
+                         repeat_interleave);
+    registry.add_neutral("torch.flipud Tensor.flipud", "self", flip_one, 0);
+    registry.add_neutral("torch.fliplr Tensor.fliplr", "self", flip_one, 1);
+    registry.add_neutral("torch.diag Tensor.diag", "self diagonal?", diag);
+    registry.add_neutral("torch.diag_embed Tensor.diag_embed", "self offset? dim1? dim2?", diag_embed);
+    registry.add_neutral("torch.tensor_split Tensor.tensor_split", "self indices_or_sections dim?", tensor_split);
+    registry.add_neutral("torch.rot90 Tensor.rot90", "self k? dims?", rotate);
+    registry.add_neutral("F.one_hot", "self num_classes?", one_hot);
+    registry.add_neutral("torch.diff Tensor.diff", "self n? dim? prepend? append?", diff);
+}
+
+}  // namespace stator::shape

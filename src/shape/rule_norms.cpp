@@ -1,0 +1,111 @@
+/// Norms of vectors, and what is made of them: normalizing, cosine similarity.
+#include "shape/reduction.h"
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+using namespace torch_room::dtype;
+using torch_room::is_complex;
+using torch_room::is_integral;
+
+/// A norm over the dimensions named, or over all.
+bool vector_norm_of(Call& call, const Operand& dimensions, const Operand& keep, const Operand& dtype) {
+    const TensorMeta* self = call[0].tensor();
+    if (is_integral(self->dtype) || self->dtype == kComplexHalf) return false;
+    // An empty maximum is refused.
+    if (element_count(self->sizes) == 0) return false;
+    Dtype type = self->dtype;
+    if (!dtype.is_absent()) {
+        auto requested = dtype.dtype();
+        if (!requested || !torch_room::is_ordinary(*requested) || is_integral(*requested) ||
+            is_complex(*requested) != is_complex(self->dtype) || *requested == kComplexHalf ||
+            torch_room::promote(self->dtype, *requested) != *requested)
+            return false;
+        type = *requested;
+    }
+    auto sizes = reduced_sizes(*self, dimensions, keep);
+    if (!sizes) return false;
+    return call.returns(call.fresh(std::move(*sizes), torch_room::to_real(type), self->device), call.records({self}));
+}
+
+/// `torch.linalg.vector_norm(x, ord, dim, keepdim, dtype=)`.
+bool vector_norm(Call& call) {
+    if (call[0].tensor() == nullptr || (call[1].is_given() && !call[1].real())) return false;
+    return vector_norm_of(call, call[2], call[3], call[4]);
+}
+
+/// `torch.norm(x, p, dim, keepdim, out, dtype)`: the Frobenius norm is the second norm of one or two dimensions.
+bool norm(Call& call) {
+    if (call[0].tensor() == nullptr) return false;
+    const Operand &order = call[1], &dimensions = call[2];
+    if (order.is_given() && !order.is_none() && !order.real()) {
+        if (order.string() != "fro") return false;
+        if (auto several = dimensions.integers(); several && several->size() > 2) return false;
+    }
+    return vector_norm_of(call, dimensions, call[3], call[4]);
+}
+
+/// `torch.linalg.norm(x, ord, dim, keepdim, dtype=)`, where it is a norm of vectors.
+bool linalg_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    const Operand &order = call[1], &dimensions = call[2];
+    if (!order.is_absent()) {
+        if (!order.real()) return false;
+        auto named = dimensions.is_absent() ? std::nullopt : dimensions.integer_or_integers();
+        if (dimensions.is_absent() ? self->dimensions() != 1 : !named || named->size() != 1) return false;
+    }
+    return vector_norm_of(call, dimensions, call[3], call[4]);
+}
+
+/// `F.normalize(x, p, dim, eps)`: division by the norm, seen in the shape of the tensor.
+bool normalize(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !torch_room::is_floating(self->dtype) || element_count(self->sizes) == 0) return false;
+    if ((call[1].is_given() && !call[1].real()) || (call[3].is_given() && !call[3].real())) return false;
+    auto where = call[2].integer_or(1);
+    if (!where || !call[4].is_absent()) return false;
+    auto dimension = wrap_dimension(*where, self->dimensions());
+    if (!dimension || self->sizes.empty()) return false;
+    TensorMeta norms = *self;
+    norms.sizes[*dimension] = 1;
+    norms.strides = contiguous_strides(norms.sizes);
+    norms.strides = expanded_strides(norms, self->sizes);
+    norms.sizes = self->sizes;
+    const TensorMeta* inputs[] = {self, &norms};
+    Dims strides = elementwise_strides(inputs, self->sizes);
+    return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device), call.records({self}));
+}
+
+bool cosine_similarity(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (left == nullptr || right == nullptr || left->dtype != right->dtype || left->device != right->device ||
+        !torch_room::is_floating(left->dtype))
+        return false;
+    auto where = call[2].integer_or(1);
+    if (!where || (call[3].is_given() && !call[3].real())) return false;
+    auto sizes = broadcast(left->sizes, right->sizes);
+    if (!sizes || sizes->empty() || element_count(*sizes) == 0) return false;
+    auto dimension = wrap_dimension(*where, sizes->size());
+    if (!dimension) return false;
+    sizes->erase(sizes->begin() + static_cast<std::ptrdiff_t>(*dimension));
+    return call.returns(call.fresh(std::move(*sizes), left->dtype, left->device), call.records({left, right}));
+}
+
+}  // namespace
+
+void add_norm_rules(Registry& registry) {
+    registry.add_neutral_on_cpu("linalg.vector_norm", "self ord? dim? keepdim? * dtype?", vector_norm);
+    registry.add_neutral_on_cpu("linalg.norm", "self ord? dim? keepdim? * dtype?", linalg_norm);
+    // As a method it has no place for `out`.
+    registry.add_neutral_on_cpu("Tensor.norm", "self p? dim? keepdim? dtype?", norm);
+    registry.add_neutral_on_cpu("torch.norm", "self p? dim? keepdim? * dtype?", norm);
+    registry.add_neutral_on_cpu("F.normalize", "self p? dim? eps? out?", normalize);
+    registry.add_neutral_on_cpu("F.cosine_similarity torch.cosine_similarity", "x1 x2 dim? eps?", cosine_similarity);
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,115 @@
+/// Images made larger or smaller: `F.interpolate`, and shuffling pixels between channels and places.
+#include <cmath>
+
+#include "shape/registry.h"
+#include "shape/strides.h"
+#include "torch/dtypes.h"
+
+namespace stator::shape {
+
+namespace {
+
+/// One number for each spatial dimension.
+std::optional<std::vector<double>> factors_of(const Operand& operand, std::size_t spatial) {
+    if (auto one = operand.real()) return std::vector<double>(spatial, *one);
+    if (!operand.is_sequence()) return std::nullopt;
+    std::vector<double> factors;
+    for (const Operand& item : operand.items()) {
+        auto factor = item.real();
+        if (!factor) return std::nullopt;
+        factors.push_back(*factor);
+    }
+    return factors.size() == spatial ? std::optional(factors) : std::nullopt;
+}
+
+bool is_mode_for(std::string_view mode, std::size_t spatial) {
+    if (mode == "nearest" || mode == "nearest-exact" || mode == "area") return true;
+    if (mode == "linear") return spatial == 1;
+    if (mode == "bilinear" || mode == "bicubic") return spatial == 2;
+    return mode == "trilinear" && spatial == 3;
+}
+
+/// The wanted sizes of the spatial dimensions, given or as factors.
+std::optional<Dims> wanted_sizes(const TensorMeta& self, const Operand& size, const Operand& factor) {
+    std::size_t spatial = self.dimensions() - 2;
+    if (size.is_absent() == factor.is_absent()) return std::nullopt;
+    if (!size.is_absent()) {
+        auto one = size.integer();
+        auto sizes = one ? std::optional(Dims(spatial, *one)) : size.integers();
+        return sizes && sizes->size() == spatial ? sizes : std::nullopt;
+    }
+    auto factors = factors_of(factor, spatial);
+    if (!factors) return std::nullopt;
+    Dims sizes;
+    for (std::size_t i = 0; i < spatial; ++i) {
+        double wanted = static_cast<double>(self.sizes[i + 2].value()) * (*factors)[i];
+        if (!(wanted >= 1 && wanted < 1e9)) return std::nullopt;
+        sizes.push_back(Dim(static_cast<std::int64_t>(wanted)));
+    }
+    return sizes;
+}
+
+/// `F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)`.
+bool interpolate(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || !torch_room::is_floating(self->dtype) || self->dimensions() < 3 || self->dimensions() > 5)
+        return false;
+    std::size_t spatial = self->dimensions() - 2;
+    auto mode = call[3].is_given() ? call[3].string() : "nearest";
+    if (!mode || !is_mode_for(*mode, spatial) || element_count(self->sizes) == 0 || !is_on_cpu(*self)) return false;
+    bool between = *mode != "nearest" && *mode != "nearest-exact" && *mode != "area";
+    if (!call[4].is_absent() && (!between || !call[4].boolean())) return false;
+    if (!call[5].is_absent() && (!call[5].boolean() || (*call[5].boolean() && !call[1].is_absent()))) return false;
+    auto smooth = call[6].boolean_or(false);
+    if (!smooth || (*smooth && *mode != "bilinear" && *mode != "bicubic")) return false;
+    // Computed by adaptive pooling, which autocast treats differently by the number of dimensions.
+    if (*mode == "area" && call.state().autocast) return false;
+    auto wanted = wanted_sizes(*self, call[1], call[2]);
+    if (!wanted) return false;
+    Dims sizes{self->sizes[0], self->sizes[1]};
+    for (Dim size : *wanted) {
+        if (size < 1) return false;
+        sizes.push_back(size);
+    }
+    bool follows = spatial == 2 || (spatial == 3 && *mode != "area");
+    Dims strides = follows ? suggested_strides(*self, sizes) : contiguous_strides(sizes);
+    return call.returns(call.fresh(std::move(sizes), std::move(strides), self->dtype, self->device),
+                        call.records({self}));
+}
+
+/// `pixel_shuffle` and `pixel_unshuffle`: what leaves the channels comes to the places, and back.
+bool shuffle_pixels(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto factor = call[1].integer();
+    if (self == nullptr || !factor || *factor <= 0 || self->dimensions() < 3 || !is_on_cpu(*self)) return false;
+    Dims sizes = self->sizes;
+    Dim &width = sizes[sizes.size() - 1], &height = sizes[sizes.size() - 2], &channels = sizes[sizes.size() - 3];
+    bool back = call.variant() != 0;
+    if (back) {
+        if (height % *factor != 0 || width % *factor != 0) return false;
+        channels = channels * *factor * *factor;
+        height = height / *factor;
+        width = width / *factor;
+    } else {
+        if (channels % (*factor * *factor) != 0) return false;
+        channels = channels / (*factor * *factor);
+        height = height * *factor;
+        width = width * *factor;
+    }
+    if (element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) ||
+        !is_contiguous(self->sizes, self->strides))
+        return false;
+    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
+}
+
+}  // namespace
+
+void add_resampling_rules(Registry& registry) {
+    registry.add_neutral_on_cpu("F.interpolate",
+                                "self size? scale_factor? mode? align_corners? recompute_scale_factor? antialias?",
+                                interpolate);
+    registry.add_neutral("F.pixel_shuffle torch.pixel_shuffle", "self upscale_factor", shuffle_pixels, 0);
+    registry.add_neutral("F.pixel_unshuffle torch.pixel_unshuffle", "self downscale_factor", shuffle_pixels, 1);
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,122 @@
+#include "torch/autograd.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "base/python_error.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+NodeObserver told;
+at::CallbackHandle observation = at::INVALID_CALLBACK_HANDLE;
+
+std::unique_ptr<at::ObserverContext> before_node(const at::RecordFunction&) {
+    told.before();
+    return nullptr;
+}
+
+void after_node(const at::RecordFunction&, at::ObserverContext*) {
+    told.after();
+}
+
+constexpr std::uint64_t kGathersGradient = UINT64_MAX;
+
+/// For each node that gathers a gradient, the birth of the one that gives the last part of it: nodes run in the
+/// opposite order of their numbers. Found once for each backward pass in which somebody asks.
+class Givers {
+  public:
+    Birth operator[](const torch::autograd::Node* gathering) {
+        if (int running = running_backward(); running != backward_) find(running);
+        auto found = givers_.find(gathering);
+        return found == givers_.end() ? Birth{0, kGathersGradient} : found->second;
+    }
+
+  private:
+    void find(int backward) {
+        givers_.clear();
+        backward_ = backward;
+        const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
+        const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
+        if (nodes == nullptr) return;
+        for (torch::autograd::Node* node : *nodes) {
+            // Where only some gradients are asked for, not all nodes run.
+            if (chosen != nullptr && !chosen->empty()) {
+                auto found = chosen->find(node);
+                if (found == chosen->end() || !found->second.needed_) continue;
+            }
+            for (const torch::autograd::Edge& edge : node->next_edges()) {
+                if (!edge.is_valid() || edge.function->sequence_nr() != kGathersGradient) continue;
+                auto [place, is_new] = givers_.try_emplace(edge.function.get());
+                if (is_new || node->sequence_nr() < place->second.number)
+                    place->second = {node->thread_id(), node->sequence_nr()};
+            }
+        }
+    }
+
+    int backward_ = -1;
+    std::unordered_map<const torch::autograd::Node*, Birth> givers_;
+};
+
+}  // namespace
+
+RunningNode running_node() {
+    auto node = torch::autograd::get_current_node();
+    if (!node) return {};
+    if (node->sequence_nr() != kGathersGradient) return {node.get(), {node->thread_id(), node->sequence_nr()}};
+    thread_local Givers givers;
+    return {node.get(), givers[node.get()]};
+}
+
+int running_backward() {
+    return torch::autograd::get_current_graph_task_id();
+}
+
+std::uint64_t this_thread() {
+    return at::RecordFunction::currentThreadId();
+}
+
+std::uint64_t next_birth_number() {
+    return at::sequence_number::peek();
+}
+
+void observe_nodes(NodeObserver observer) {
+    told = observer;
+    observation = at::addGlobalCallback(
+        at::RecordFunctionCallback(before_node, after_node).scopes({at::RecordScope::BACKWARD_FUNCTION}));
+}
+
+void stop_observing_nodes() {
+    at::removeCallback(std::exchange(observation, at::INVALID_CALLBACK_HANDLE));
+}
+
+void at_end_of_backward(std::function<void()> work) {
+    torch::autograd::Engine::get_default_engine().queue_callback([work = std::move(work)] {
+        pybind11::gil_scoped_acquire lock;
+        try {
+            work();
+        } catch (const PythonError&) {
+            python_error error;
+            error.persist();
+            throw error;
+        }
+    });
+}
+
+void raise_at_end_of_backward() {
+    // Shared, because the engine copies the callback without the lock.
+    auto error = std::make_shared<python_error>();
+    error->persist();
+    torch::autograd::Engine::get_default_engine().queue_callback([error] { throw python_error(*error); });
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,52 @@
+/// Where autograd stands in this thread: the node of a backward pass that runs, the numbers that new nodes get, and
+/// being told of every node that runs. Nothing here touches a graph, and only the last function needs the interpreter's
+/// lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace stator::torch_room {
+
+/// Every thread numbers the nodes that it makes, in order. Together the two tell when and where a node was made.
+struct Birth {
+    std::uint64_t thread = 0;
+    std::uint64_t number = 0;
+};
+
+/// The node that the backward pass in this thread evaluates, its hooks included. `identity` is null if none. A node
+/// that only gathers the gradient of a leaf has no birth of its own: it stands for the node that gives the last part of
+/// that gradient, right after which it runs.
+struct RunningNode {
+    const void* identity = nullptr;
+    Birth birth;
+};
+RunningNode running_node();
+
+/// The backward pass that runs in this thread, -1 if none. Never used for two.
+int running_backward();
+
+/// As in `Birth`.
+std::uint64_t this_thread();
+/// What the next node that this thread makes will get.
+std::uint64_t next_birth_number();
+
+/// Called in whatever thread runs a node, while it is the running one, without the interpreter's lock. They must not
+/// throw.
+struct NodeObserver {
+    void (*before)();
+    void (*after)();
+};
+/// There is one observer at most: it is told of every node from here to `stop_observing_nodes`. That costs some half a
+/// microsecond for each node.
+void observe_nodes(NodeObserver observer);
+void stop_observing_nodes();
+
+/// Calls `work` with the interpreter's lock when the backward pass that runs in this thread has ended well, in one of
+/// its threads. What it throws as `PythonError`, the pass raises. To be called while a node runs.
+void at_end_of_backward(std::function<void()> work);
+/// Lets the backward pass that runs in this thread end with the Python exception that is set, and clears it. The pass
+/// goes on until then: an observer can't stop it.
+void raise_at_end_of_backward();
+
+}  // namespace stator::torch_room

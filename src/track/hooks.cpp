@@ -1,0 +1,202 @@
+#include "track/hooks.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/boundary.h"
+#include "base/names.h"
+#include "track/engine.h"
+
+namespace stator::track {
+
+namespace {
+
+struct Active {
+    std::shared_ptr<Tracker> tracker;
+    std::shared_ptr<Tracking> tracking;
+    bool calls_back = false;
+};
+
+/// Changed with both locks, read with either. Never let go of: it would go after the interpreter did.
+auto& all_active = *new std::vector<Active>;
+
+/// Those that follow what this thread does now, in the order in which they were entered.
+std::vector<std::shared_ptr<Tracker>> followers() {
+    torch_room::RunningNode node = torch_room::running_node();
+    std::uint64_t thread = torch_room::this_thread();
+    auto is_owned = [&](const Active& each) { return each.tracking->owner == thread; };
+    bool has_own = std::any_of(all_active.begin(), all_active.end(), is_owned);
+
+    std::vector<std::shared_ptr<Tracker>> followers;
+    std::lock_guard lock(gate);
+    for (const Active& each : all_active)
+        if (is_owned(each) || (node.identity != nullptr ? each.tracking->knows(node.birth) : !has_own))
+            followers.push_back(each.tracker);
+    return followers;
+}
+
+/// Tells every follower, also after one of them raised; the first error is the one that counts.
+template <class Tell>
+PyObject* tell_followers(Tell tell) {
+    return at_boundary([&] {
+        if (all_active.size() == 1 && all_active[0].tracking->owner == torch_room::this_thread()) {
+            std::shared_ptr<Tracker> only = all_active[0].tracker;
+            tell(*only);
+            return Ref<>::share(Py_None);
+        }
+        TakenError first;
+        for (const std::shared_ptr<Tracker>& each : followers()) {
+            try {
+                tell(*each);
+            } catch (const PythonError&) {
+                TakenError error = TakenError::take();
+                if (!first) first = std::move(error);
+            }
+        }
+        if (first) {
+            std::move(first).restore();
+            throw PythonError();
+        }
+        return Ref<>::share(Py_None);
+    });
+}
+
+PyObject* module_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+    if (count == 0) Py_RETURN_NONE;
+    return tell_followers([&](Tracker& tracker) { tracker.begin(arguments[0]); });
+}
+
+PyObject* module_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+    if (count == 0) Py_RETURN_NONE;
+    return tell_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
+}
+
+void before_node() {
+    struct Told {
+        std::shared_ptr<Tracker> tracker;
+        Tracking::NodeRun run;
+    };
+    std::vector<Told> with_callbacks;
+    {
+        std::lock_guard lock(gate);
+        for (const Active& each : all_active) {
+            Tracking::NodeRun run = each.tracking->before_node();
+            if (each.calls_back) with_callbacks.push_back({each.tracker, run});
+        }
+    }
+    if (with_callbacks.empty()) return;
+    PyGILState_STATE lock = PyGILState_Ensure();
+    for (Told& told : with_callbacks) {
+        try {
+            told.tracker->move_backward(torch_room::running_backward(), told.run);
+        } catch (const PythonError&) {
+            torch_room::raise_at_end_of_backward();
+        }
+    }
+    with_callbacks.clear();
+    PyGILState_Release(lock);
+}
+
+void after_node() {
+    std::lock_guard lock(gate);
+    for (const Active& each : all_active) each.tracking->after_node();
+}
+
+/// Nodes are observed while somebody needs to know of them.
+int observations = 0;
+
+void begin_observation() {
+    if (observations++ == 0) torch_room::observe_nodes({before_node, after_node});
+}
+
+void end_observation() {
+    if (--observations == 0) torch_room::stop_observing_nodes();
+}
+
+void before_backward(bool create_graph) {
+    // Only then do nodes make nodes.
+    if (create_graph) begin_observation();
+    std::lock_guard lock(gate);
+    for (const Active& each : all_active) each.tracking->before_backward();
+}
+
+void after_backward(bool create_graph) {
+    if (create_graph) end_observation();
+    std::lock_guard lock(gate);
+    for (const Active& each : all_active) each.tracking->after_backward();
+}
+
+/// PyTorch's dictionaries of hooks that it calls for every module.
+struct HookTables {
+    Ref<> before, after, after_errors_too;
+};
+
+HookTables hook_tables() {
+    Ref<> module = checked(PyImport_ImportModule("torch.nn.modules.module"));
+    auto get = [&](const char* name) { return checked(PyObject_GetAttrString(module.get(), name)); };
+    return {get("_global_forward_pre_hooks"), get("_global_forward_hooks"), get("_global_forward_hooks_always_called")};
+}
+
+/// The same objects under the same key each time, so that code compiled with the hooks in place is found again.
+PyObject* key() {
+    return interned("stator.ModuleTracker");
+}
+
+Ref<> hook(PyMethodDef* definition) {
+    return checked(PyCFunction_NewEx(definition, nullptr, interned("stator")));
+}
+
+PyMethodDef kModuleBegins = {"module_begins",
+                             reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_begins)), METH_FASTCALL,
+                             "Tells trackers that the call of a module begins."};
+PyMethodDef kModuleEnds = {"module_ends", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_ends)),
+                           METH_FASTCALL, "Tells trackers that the call of a module has ended, also by an exception."};
+
+void install() {
+    static PyObject* begins = hook(&kModuleBegins).release();
+    static PyObject* ends = hook(&kModuleEnds).release();
+    HookTables tables = hook_tables();
+    watch_backwards({before_backward, after_backward});
+    checked(PyObject_SetItem(tables.before.get(), key(), begins));
+    checked(PyObject_SetItem(tables.after.get(), key(), ends));
+    checked(PyObject_SetItem(tables.after_errors_too.get(), key(), Py_True));
+}
+
+void uninstall() {
+    stop_watching_backwards();
+    ErrorAside aside;
+    try {
+        HookTables tables = hook_tables();
+        for (const Ref<>& table : {tables.before, tables.after, tables.after_errors_too})
+            if (PyObject_DelItem(table.get(), key()) < 0) PyErr_Clear();  // somebody has cleared the table
+    } catch (const PythonError&) {
+        PyErr_Clear();
+    }
+}
+
+}  // namespace
+
+void activate(std::shared_ptr<Tracker> tracker, std::shared_ptr<Tracking> tracking) {
+    if (all_active.empty()) install();
+    bool calls_back = tracker->calls_back();
+    if (calls_back) begin_observation();
+    std::lock_guard lock(gate);
+    all_active.push_back({std::move(tracker), std::move(tracking), calls_back});
+}
+
+void deactivate(const Tracking* tracking) {
+    Active gone;  // let go of without the lock
+    {
+        std::lock_guard lock(gate);
+        auto found = std::find_if(all_active.begin(), all_active.end(),
+                                  [&](const Active& each) { return each.tracking.get() == tracking; });
+        if (found == all_active.end()) return;
+        gone = std::move(*found);
+        all_active.erase(found);
+    }
+    if (gone.calls_back) end_observation();
+    if (all_active.empty()) uninstall();
+}
+
+}  // namespace stator::track

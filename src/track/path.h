@@ -1,0 +1,83 @@
+/// Where a program is among its modules: `Global`, in it `Net`, in it `Net.encoder`. The same calls lead to the same
+/// place, so that a place is one pointer, and what it is called is found out when somebody asks.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "track/names.h"
+
+namespace stator::track {
+
+/// A module call inside of other ones. What is const here may be read without the interpreter's lock.
+class Path {
+  public:
+    const Path* parent() const { return parent_; }
+    std::size_t depth() const { return depth_; }
+    /// Null for `Global`, and after the module is gone.
+    Ref<> module() const { return module_ ? module_->module() : nullptr; }
+    /// `Net.encoder`.
+    Borrowed<> name() const;
+    /// A new set of the names of all calls around, `Global` and this one among them.
+    Ref<> names() const;
+
+    Path(const Path&) = delete;
+    Path& operator=(const Path&) = delete;
+    Path() = default;
+
+  private:
+    friend class Paths;
+
+    const Path* parent_ = nullptr;
+    std::size_t depth_ = 0;
+    Known module_;
+    const Path* named_below_ = nullptr;  // the name is that one's and `suffix_`; null if `suffix_` is the name
+    Ref<> suffix_;
+    mutable Ref<> name_, names_;  // once asked for
+
+    struct Step {
+        PyObject* address;  // of the module, which may be gone
+        Known module;
+        Path* to;
+    };
+    std::vector<Step> steps_;
+    std::size_t last_step_ = 0;  // programs tend to take the one after it next
+    std::size_t sweep_at_ = 64;
+    struct Rarely {
+        std::vector<Path*> unused;                   // of modules that are gone
+        std::vector<const PyTypeObject*> strangers;  // classes of which a module was called that is registered nowhere
+    };
+    std::unique_ptr<Rarely> rarely_;
+    Rarely& rarely();
+};
+
+/// All places of one tracked program. Needs the interpreter's lock.
+class Paths {
+  public:
+    explicit Paths(Names& names);
+
+    const Path* outside() const { return &all_.front(); }
+    /// The call of `module` at `from`. A wrapper that has no name leads nowhere else.
+    const Path* enter(const Path* from, Borrowed<> module);
+    /// The same for a call made by a backward pass, as when activations are computed again: that is no call by the
+    /// module whose gradient asked for it, but belongs to the nearest call around that has `module` registered.
+    const Path* enter_again(const Path* from, Borrowed<> module);
+
+  private:
+    struct Naming {
+        const Path* below = nullptr;
+        Ref<> suffix;
+    };
+    static Path* known_step(Path* from, Borrowed<> module);
+    Naming name_at(Path* from, const Known& module);
+    Naming name_around(const Path* from, const Known& module) const;
+    Path* unused_with(Path* from, const Naming& naming);
+    void sweep(Path* from);
+
+    Names& names_;
+    std::deque<Path> all_;
+};
+
+}  // namespace stator::track

@@ -1,0 +1,106 @@
+"""More models of the libraries: by library, name and what makes the model with its inputs."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from bench.models import VOCABULARY, Made, from_transformers, image, tokens
+
+import torch
+
+LAYERS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+TEXT = {"vocab_size": VOCABULARY, **LAYERS}
+DECODER = {**TEXT, "num_key_value_heads": 2, "max_position_embeddings": 64}
+ENCODER_DECODER = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+}  # fmt: skip
+
+
+def text(model: str, config: str, **choices: Any) -> Callable[[], Made]:
+    return lambda: from_transformers(model, config, lambda: (torch.randint(2, VOCABULARY, (2, 8)),), **choices)
+
+
+def vision(model: str, config: str, **choices: Any) -> Callable[[], Made]:
+    return lambda: from_transformers(model, config, lambda: (image(32),), **choices)
+
+
+def t5() -> Made:
+    # The inputs of the decoder come sixth.
+    return from_transformers(
+        "T5Model", "T5Config", lambda: (tokens(), None, tokens()), vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64,
+        num_layers=2, num_heads=4, decoder_start_token_id=0,
+    )  # fmt: skip
+
+
+def clip() -> Made:
+    text_config = {**TEXT, "max_position_embeddings": 32, "eos_token_id": 63, "bos_token_id": 1, "pad_token_id": 0}
+    vision_config = {**LAYERS, "image_size": 32, "patch_size": 8}
+    return from_transformers(
+        "CLIPModel", "CLIPConfig", lambda: (tokens(), image(32)), text_config=text_config,
+        vision_config=vision_config, projection_dim=16,
+    )  # fmt: skip
+
+
+def whisper_encoder() -> Made:
+    model, inputs = from_transformers(
+        "WhisperModel", "WhisperConfig", lambda: (torch.randn(2, 8, 40),), **ENCODER_DECODER, vocab_size=VOCABULARY,
+        max_source_positions=20, max_target_positions=32, num_mel_bins=8, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
+    return model.get_encoder(), inputs
+
+
+def unet() -> Made:
+    model = importlib.import_module("diffusers").UNet2DModel(
+        sample_size=16, layers_per_block=1, block_out_channels=(32, 32), norm_num_groups=8,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )  # fmt: skip
+    return model, (torch.randn(2, 3, 16, 16), 5)
+
+
+def graph_network(kind: str) -> Callable[[], Made]:
+    def make() -> Made:
+        edges = torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 3]])
+        model = getattr(importlib.import_module("torch_geometric.nn"), kind)(8, 16, 2, 4)
+        return model, (torch.randn(6, 8), edges)
+
+    return make
+
+
+# library -> name -> what makes it
+WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
+    "transformers": {
+        "DistilBERT": text("DistilBertModel", "DistilBertConfig", vocab_size=VOCABULARY, dim=32, n_layers=2, n_heads=4,
+                           hidden_dim=64, max_position_embeddings=32),
+        "RoBERTa": text("RobertaModel", "RobertaConfig", **TEXT, max_position_embeddings=64),
+        "Mistral": text("MistralForCausalLM", "MistralConfig", **DECODER, sliding_window=4),
+        "Qwen2": text("Qwen2ForCausalLM", "Qwen2Config", **DECODER),
+        "Gemma": text("GemmaForCausalLM", "GemmaConfig", **DECODER, head_dim=8),
+        "Gemma2": text("Gemma2ForCausalLM", "Gemma2Config", **DECODER, head_dim=8),
+        "Phi": text("PhiForCausalLM", "PhiConfig", **DECODER),
+        "OPT": text("OPTForCausalLM", "OPTConfig", vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2,
+                    num_attention_heads=4, ffn_dim=64, max_position_embeddings=64, word_embed_proj_dim=32),
+        "ALBERT": text("AlbertModel", "AlbertConfig", **TEXT, embedding_size=16),
+        "ELECTRA": text("ElectraModel", "ElectraConfig", **TEXT, embedding_size=16),
+        "CLIP": clip,
+        "Whisper's encoder": whisper_encoder,
+        "Swin": vision("SwinModel", "SwinConfig", image_size=32, patch_size=4, embed_dim=16, depths=[2, 2],
+                       num_heads=[2, 4], window_size=4),
+        "ConvNext": vision("ConvNextModel", "ConvNextConfig", hidden_sizes=[8, 16], depths=[1, 1], num_stages=2),
+    },
+    "diffusers": {"UNet2DModel": unet},
+    "torch_geometric": {"GraphSAGE": graph_network("GraphSAGE")},
+}  # fmt: skip
+
+# In training these draw a number for each layer and ask whether to skip it: a tensor decides, so the graph breaks.
+RANDOM_LAYERS = {"OPT", "Whisper's encoder"}
+
+# Right in pieces: for each, how many breaks there are at most, and why.
+BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {
+    "torch_geometric": {
+        # Self-loops are removed by a mask: the shape of the result depends on the contents of a tensor.
+        "GCN": (graph_network("GCN"), 4),
+        "GAT": (graph_network("GAT"), 4),
+    },
+}

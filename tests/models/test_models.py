@@ -1,0 +1,68 @@
+"""Models that others wrote: captured whole, right in eval and training, and node for node what torch._dynamo captures."""
+
+import pytest
+from bench.models import BY_LIBRARY, installed
+from comparing import same_model
+from engine import captured_by_dynamo, captured_graphs, describe, graph_difference
+from more_models import BROKEN, RANDOM_LAYERS, WHOLE
+
+import torch
+
+
+def cases(by_library: dict) -> list:
+    """One case for each model, skipped where its library is not installed."""
+    return [
+        pytest.param(
+            make, id=name, marks=() if installed(library) else pytest.mark.skip(reason=f"{library} is not installed")
+        )
+        for library, models in by_library.items()
+        for name, make in models.items()
+    ]
+
+
+@pytest.mark.parametrize("make", [*cases(BY_LIBRARY), *cases(WHOLE)])
+def test_eval(make) -> None:
+    assert len(same_model(make, training=False, backend="eager").captures) == 1
+
+
+def whole_in_training() -> list:
+    return [case for case in [*cases(BY_LIBRARY), *cases(WHOLE)] if case.id not in RANDOM_LAYERS]
+
+
+@pytest.mark.parametrize("make", whole_in_training())
+def test_training(make) -> None:
+    assert len(same_model(make, training=True, backend="eager").captures) == 1
+
+
+@pytest.mark.parametrize("make", cases(BY_LIBRARY))
+def test_training_with_aot_eager(make) -> None:
+    assert len(same_model(make, training=True, backend="aot_eager").captures) == 1
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("make", cases(BY_LIBRARY))
+def test_graph_is_that_of_dynamo(make, training: bool) -> None:
+    """Placeholders, targets, order and outputs: there is no difference to explain, but for nodes that nobody uses."""
+
+    def nodes(capture) -> list:
+        torch.manual_seed(0)
+        model, inputs = make()
+        model.train(training)
+        graphs = capture(model, *inputs)
+        assert graphs is not None and len(graphs) == 1
+        return describe(graphs[0], live_only=True)
+
+    difference = graph_difference(nodes(captured_by_dynamo), nodes(captured_graphs))
+    assert difference is None, difference
+
+
+@pytest.mark.parametrize("make", cases(BROKEN))
+@pytest.mark.parametrize("training", [False, True])
+def test_in_pieces(make, training: bool) -> None:
+    make, most = make
+    assert len(same_model(make, training=training, backend="eager", fullgraph=False).breaks) <= most
+
+
+@pytest.mark.parametrize("make", [case for case in cases(WHOLE) if case.id in RANDOM_LAYERS])
+def test_training_with_random_layers(make) -> None:
+    same_model(make, training=True, backend="eager", fullgraph=False)

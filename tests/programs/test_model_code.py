@@ -1,0 +1,247 @@
+"""What the code of model libraries does: each program here is the core of something met in one of them."""
+
+import textwrap
+
+import pytest
+from harness import Source, T, same
+
+# name -> (program, changes after which the answer has to be right again)
+PROGRAMS = {
+    "attributes_renamed_by_getattribute": (
+        """
+        class Config:
+            names = {"n_layer": "layers"}
+
+            def __init__(self):
+                self.layers = 2
+                self.scale = 3
+
+            def __setattr__(self, key, value):
+                if key in super().__getattribute__("names"):
+                    key = super().__getattribute__("names")[key]
+                super().__setattr__(key, value)
+
+            def __getattribute__(self, key):
+                if key != "names" and key in super().__getattribute__("names"):
+                    key = super().__getattribute__("names")[key]
+                return super().__getattribute__(key)
+
+            @property
+            def doubled(self):
+                return self.n_layer * 2
+
+        CONFIG = Config()
+
+        def f(x):
+            found = getattr(CONFIG, "n_layer", None), getattr(CONFIG, "nothing", None), hasattr(CONFIG, "other")
+            return x * CONFIG.n_layer + CONFIG.doubled, CONFIG.scale, found
+        """,
+        ["CONFIG.layers = 5", "CONFIG.names = {'n_layer': 'scale'}", "CONFIG.nothing = 1", "del CONFIG.nothing",
+         "Config.__getattribute__ = lambda self, key: object.__getattribute__(self, key) if key != 'scale' else 7"],
+    ),
+    "getattribute_before_getattr": (
+        """
+        class Config:
+            def __getattribute__(self, key):
+                if key.startswith("no"):
+                    raise AttributeError(key)
+                return object.__getattribute__(self, key)
+
+            def __getattr__(self, key):
+                if key == "nobody":
+                    raise AttributeError("really " + key)
+                return len(key)
+
+        CONFIG = Config()
+        CONFIG.size, CONFIG.nothing = 4, 100
+
+        def f(x):
+            try:
+                CONFIG.nobody
+            except AttributeError as error:
+                said = str(error)
+            return x * CONFIG.size + CONFIG.nothing + CONFIG.missing, said
+        """,
+        ["CONFIG.size = 2", "CONFIG.missing = 2", "Config.__getattr__ = lambda self, key: 50"],
+    ),
+    "object_getattribute_knows_no_getattr": (
+        """
+        class Lazy:
+            def __getattr__(self, key):
+                return 1
+
+        LAZY = Lazy()
+
+        def f(x):
+            try:
+                return x + object.__getattribute__(LAZY, "size")
+            except AttributeError as error:
+                return x - LAZY.size, str(error)
+        """,
+        ["LAZY.size = 4"],
+    ),
+    "attribute_set_for_the_time_of_a_call": (
+        """
+        class Config:
+            def __getattribute__(self, key):
+                return super().__getattribute__(key)
+
+        CONFIG = Config()
+        CONFIG.is_causal = False
+
+        def inner(x):
+            return x * 2 if CONFIG.is_causal else x
+
+        def f(x, causal=True):
+            known = hasattr(CONFIG, "is_causal")
+            if known:
+                before = CONFIG.is_causal
+            CONFIG.is_causal = causal
+            try:
+                return inner(x)
+            finally:
+                if known:
+                    CONFIG.is_causal = before
+                else:
+                    del CONFIG.is_causal
+        """,
+        ["del CONFIG.is_causal", "CONFIG.is_causal = 5"],
+    ),
+    "signature_counts_parameters": (
+        """
+        import inspect
+
+        class Layer:
+            def chunk(self, t, by=2):
+                return t * by
+
+            def run(self, function, *tensors):
+                count = len(inspect.signature(function).parameters)
+                if count != len(tensors):
+                    raise ValueError(f"expects {count}")
+                return function(*tensors)
+
+        LAYER = Layer()
+
+        def g(t, *, shift=1): ...
+
+        def f(x):
+            known = list(inspect.signature(g).parameters), inspect.signature(g).parameters["shift"].default
+            return LAYER.run(LAYER.chunk, x, 3), known
+        """,
+        ["g.__kwdefaults__['shift'] = 2", "g.__kwdefaults__ = {'shift': 4}", "g.__defaults__ = (2,)", "g = lambda shift, other: 0", "LAYER.chunk = lambda t, b: t + b",
+         "g.__signature__ = inspect.signature(f)"],
+    ),
+    "signature_of_what_is_wrapped": (
+        """
+        import functools, inspect
+
+        def plain(t, by=1, **rest):
+            return t * by
+
+        def wrapped(function):
+            @functools.wraps(function)
+            def wrapper(*args, **kwargs):
+                known = inspect.signature(function).parameters
+                return function(*args, **{key: value for key, value in kwargs.items() if key in known})
+            return wrapper
+
+        scaled = wrapped(wrapped(plain))
+
+        def f(x):
+            return scaled(x, by=2, unknown=3), list(inspect.signature(scaled).parameters)
+        """,
+        ["scaled = wrapped(lambda t, unknown=1: t * unknown)"],
+    ),
+    "sequence_given_up_on_the_way": (
+        """
+        from collections.abc import Sequence
+
+        class Layers(Sequence):
+            def __init__(self, *items):
+                self.items = items
+            def __len__(self):
+                return len(self.items)
+            def __getitem__(self, index):
+                return self.items[index]
+
+        LAYERS = Layers(1, 2, 3)
+
+        def f(x):
+            first = next(iter(LAYERS))
+            for layer in LAYERS:
+                x = x * layer
+                if layer == 2:
+                    break
+            return x + first, any(layer > 1 for layer in LAYERS)
+        """,
+        ["LAYERS.items = (2, 5, 7)"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    text, changes = PROGRAMS[name]
+    fullgraph = name != "signature_counts_parameters"
+    same(Source(textwrap.dedent(text)), T(3), compare_dynamo=False, mutate=changes, fullgraph=fullgraph, stateful=True)
+
+
+# Given up while GeneratorExit would be caught by the program: it has to see that.
+CAUGHT = {
+    "named": "except GeneratorExit:\n            SEEN.append('exit')\n            raise",
+    "one_of_two": "except (IndexError, GeneratorExit):\n            SEEN.append('exit')\n            raise",
+    "base": "except BaseException:\n            SEEN.append('exit')\n            raise",
+    "bare": "except:\n            SEEN.append('exit')\n            raise",
+    "finally": "finally:\n            SEEN.append('exit')",
+    "others": "except (IndexError, KeyError):\n            SEEN.append('other')",
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", CAUGHT)
+def test_a_generator_that_is_given_up(name: str) -> None:
+    same(
+        Source(f"""
+SEEN = []
+
+def items():
+    while True:
+        try:
+            yield 2
+        {CAUGHT[name]}
+
+def f(x):
+    for item in items():
+        x = x * item
+        break
+    return x + 1, len(SEEN)
+"""),
+        T(3),
+        compare_dynamo=False,
+        fullgraph=name == "others",
+        stateful=True,
+    )
+
+
+@pytest.mark.core
+def test_a_method_with_a_cache() -> None:
+    """A warning that is given once is given once."""
+    text = """
+import functools
+
+class Logger:
+    @functools.lru_cache(None)
+    def warn_once(self, text):
+        print(text)
+
+LOGGER = Logger()
+
+def f(x):
+    y = x + 1
+    if LOGGER is not None:
+        LOGGER.warn_once("careful")
+    return y * 2
+"""
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=False, mutate=["Logger.warn_once.cache_clear()"])
