@@ -177,6 +177,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     for (Source* source : trace.inputs) inputs.push_back(source->object);
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
+        report.plan_text = print(entry->plan);
         report.guards = entry->guards.print();
         watch.lap();  // printing is no part of a capture
     }
