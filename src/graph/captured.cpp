@@ -114,7 +114,8 @@ Ref<> Captured::module_stack(const Node& node) {
             Ref<> name = checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
             std::string key = std::to_string(reinterpret_cast<std::uintptr_t>((*path)->module));
             if ((*path)->earlier_calls > 0) key += "@" + std::to_string((*path)->earlier_calls);
-            known = checked(Py_BuildValue("s(OO)", key.c_str(), name.get(), reinterpret_cast<PyObject*>((*path)->type)));
+            known =
+                checked(Py_BuildValue("s(OO)", key.c_str(), name.get(), reinterpret_cast<PyObject*>((*path)->type)));
         }
         checked(PyDict_SetItem(stack.get(), PyTuple_GET_ITEM(known.get(), 0), PyTuple_GET_ITEM(known.get(), 1)));
     }

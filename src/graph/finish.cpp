@@ -39,8 +39,8 @@ void Graph::ensure_names() const {
         name_after_variables(i);
         if (nodes[i]->target == nullptr) {
             std::string target = identifier(*nodes[i]->path);
-            nodes[i]->target =
-                arena_.keep(checked(PyUnicode_FromStringAndSize(target.data(), static_cast<Py_ssize_t>(target.size()))));
+            nodes[i]->target = arena_.keep(
+                checked(PyUnicode_FromStringAndSize(target.data(), static_cast<Py_ssize_t>(target.size()))));
         }
         auto [found, is_new] = names_of_targets.try_emplace(nodes[i]->target);
         if (is_new) found->second = name_of_target(nodes[i]->target);

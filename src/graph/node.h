@@ -141,8 +141,8 @@ class Graph {
 
     /// Forgets every node from `size` on, and the variables that named nodes since then.
     void truncate(std::size_t size);
-    /// Puts placeholders first, and removes nodes that nobody uses and that have no effect, placeholders included. To be
-    /// called once, after the output node was added.
+    /// Puts placeholders first, and removes nodes that nobody uses and that have no effect, placeholders included. To
+    /// be called once, after the output node was added.
     void finish();
     bool is_finished() const { return is_finished_; }
     /// Gives every node of a finished graph its name, on the first call. The names in a deep model are as long as its

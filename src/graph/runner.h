@@ -72,7 +72,7 @@ class Runner {
     std::vector<Ref<>> kept_;
     std::vector<PyObject*> constants_;  // in kept_
     std::vector<Placeholder> placeholders_;
-    std::shared_ptr<Arena> texts_;  // of the placeholders' paths
+    std::shared_ptr<Arena> texts_;              // of the placeholders' paths
     std::vector<std::uint32_t> place_of_node_;  // while building: input number or register, by node index
     std::uint32_t registers_ = 0;
     std::uint32_t longest_call_ = 0;

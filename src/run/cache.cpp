@@ -131,8 +131,7 @@ bool EntryCache::compiles_like(const EntryCache& other) const {
     return is_same == 1;
 }
 
-std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at,
-                                                        bool is_main) const {
+std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main) const {
     PyObject* instance = instance_of(frame);
     if (instance == nullptr) return nullptr;
     PyCodeObject* code = cpython::code_of(frame);

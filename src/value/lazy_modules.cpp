@@ -18,7 +18,8 @@ namespace {
 thread_local bool has_initialised = false;
 
 [[noreturn]] void refuse(Tracer& tracer) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "a lazy module is called with arguments that can't be stood in for");
+    tracer.break_graph(BreakKind::UnsupportedTensor,
+                       "a lazy module is called with arguments that can't be stood in for");
 }
 
 /// An argument of the module's first call, with fake tensors.

@@ -2,7 +2,8 @@
 /// them where both are known, and by identity where the class leaves it at that.
 #pragma once
 
-#include <deque>
+#include <iterator>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,47 @@ class Table {
         bool live = true;
     };
 
+    /// Entries whose addresses are stable. Most tables of a trace stay empty, and an empty one has no memory of its
+    /// own.
+    class Entries {
+      public:
+        template <class Owner, class Item>
+        struct Iterator {
+            using value_type = Entry;
+            using difference_type = std::ptrdiff_t;
+            using iterator_category = std::forward_iterator_tag;
+            Owner* owner = nullptr;
+            std::size_t position = 0;
+            Item& operator*() const { return (*owner)[position]; }
+            Item* operator->() const { return &(*owner)[position]; }
+            Iterator& operator++() {
+                ++position;
+                return *this;
+            }
+            Iterator operator++(int) { return {owner, position++}; }
+            friend bool operator==(const Iterator&, const Iterator&) = default;
+        };
+
+        std::size_t size() const { return size_; }
+        Entry& operator[](std::size_t i) { return blocks_[i / kBlock][i % kBlock]; }
+        const Entry& operator[](std::size_t i) const { return blocks_[i / kBlock][i % kBlock]; }
+        Entry& back() { return (*this)[size_ - 1]; }
+        void push_back(const Entry& entry) {
+            if (size_ == blocks_.size() * kBlock) blocks_.push_back(std::make_unique<Entry[]>(kBlock));
+            (*this)[size_++] = entry;
+        }
+        void pop_back() { --size_; }
+        auto begin() { return Iterator<Entries, Entry>{this, 0}; }
+        auto end() { return Iterator<Entries, Entry>{this, size_}; }
+        auto begin() const { return Iterator<const Entries, const Entry>{this, 0}; }
+        auto end() const { return Iterator<const Entries, const Entry>{this, size_}; }
+
+      private:
+        static constexpr std::size_t kBlock = 4;
+        std::vector<std::unique_ptr<Entry[]>> blocks_;
+        std::size_t size_ = 0;
+    };
+
     /// Null if absent. Breaks if a key's `__eq__` or `__hash__` is the program's own and would have to run.
     Entry* find(Tracer& tracer, Value* key);
     /// Sets or replaces; keeps the place of an existing key. Undoable.
@@ -33,14 +75,14 @@ class Table {
     /// Live entries in order.
     std::vector<Entry*> entries();
     /// With the dead ones: a position in it stays what it is while entries are added and erased.
-    const std::deque<Entry>& all() const { return entries_; }
+    const Entries& all() const { return entries_; }
     Entry* at(std::size_t position) { return &entries_[position]; }
 
   private:
     Entry* find(Tracer& tracer, Value* key, Py_hash_t hash);
     void append(Value* key, Value* value, Py_hash_t hash);
 
-    std::deque<Entry> entries_;  // addresses are stable
+    Entries entries_;
     /// Positions by hash, kept from the moment the table is too long to be searched one by one.
     std::unordered_multimap<Py_hash_t, std::size_t> index_;
     bool indexed_ = false;

@@ -1,7 +1,7 @@
-/// A hook on an input is registered by the plan once the graph has run: the engine asks for it in the backward pass, not
-/// before. A hook on a result inside the graph is registered by a node, because a backend may take the graph apart. Such
-/// a backend traces the hook when it compiles, so the hook must change nothing: it is traced here first, for what it
-/// does and for guards on what it reads.
+/// A hook on an input is registered by the plan once the graph has run: the engine asks for it in the backward pass,
+/// not before. A hook on a result inside the graph is registered by a node, because a backend may take the graph apart.
+/// Such a backend traces the hook when it compiles, so the hook must change nothing: it is traced here first, for what
+/// it does and for guards on what it reads.
 #include "value/tensor_hooks.h"
 
 #include "base/names.h"
