@@ -234,6 +234,18 @@ Outcome size_class(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(make_size(tracer, arguments.positional[0]));
 }
 
+/// `torch.ops.library.name(...)`, with or without `.overload`.
+Outcome registered_operation(Tracer& tracer, const Arguments& arguments) {
+    Value* operation = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    if (operation == nullptr || operation->object() == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction, "a registered operation is called in an unusual way");
+    if (operation->source != nullptr)
+        tracer.guard({GuardKind::Identity, operation->source, operation->object()});
+    Arguments given = arguments;
+    given.positional.erase(given.positional.begin());
+    return tracer.emit_function(operation->object(), given);
+}
+
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
@@ -246,6 +258,9 @@ Outcome changes_random_state(Tracer& tracer, const Arguments&) {
 
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
+    for (const char* name : {"OpOverload", "OpOverloadPacket"})
+        if (Ref<> type = find("torch._ops", name); type)
+            handlers.add_method(reinterpret_cast<PyTypeObject*>(type.get()), "__call__", registered_operation);
     handlers.add("torch", "is_grad_enabled", is_grad_enabled);
     handlers.add("torch._C", "_set_grad_enabled", set_grad_enabled);
     handlers.add("torch", "is_inference_mode_enabled", is_inference_mode_enabled);
