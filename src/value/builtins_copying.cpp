@@ -79,8 +79,7 @@ bool is_copied_plainly(Tracer& tracer, PyTypeObject* type) {
 Task deep_copy_object(Tracer& tracer, Value* value, Copies& copies) {
     if (!is_copied_plainly(tracer, value->type())) co_return nullptr;
     for (const char* name : {"__deepcopy__", "__getnewargs_ex__", "__getnewargs__"})
-        if (co_await operations::get_attribute_or(tracer, value, interned(name), nullptr) != nullptr)
-            co_return nullptr;
+        if (co_await operations::get_attribute_or(tracer, value, interned(name), nullptr) != nullptr) co_return nullptr;
     for (const char* name : {"__reduce_ex__", "__getstate__"}) {
         auto* method = cast<MethodValue>(co_await operations::get_attribute(tracer, value, interned(name)));
         PyObject* plain = cpython::lookup_in_mro(&PyBaseObject_Type, interned(name), nullptr);
@@ -168,7 +167,8 @@ Task deep_copy_from(Tracer& tracer, Value* value) {
 
 Outcome copy_deepcopy(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "deepcopy", arguments, {"x", "memo", "_nil"}, 1);
-    if (bound[1] != nullptr) tracer.break_graph(BreakKind::UnknownObject, "copy.deepcopy is given what is copied already");
+    if (bound[1] != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "copy.deepcopy is given what is copied already");
     return tracer.start(deep_copy_from(tracer, bound[0]));
 }
 

@@ -4,9 +4,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from bench.models import VOCABULARY, Made, from_transformers, image, tokens
-
 import torch
+
+from bench.models import VOCABULARY, Made, from_transformers, image, tokens
 
 LAYERS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 TEXT = {"vocab_size": VOCABULARY, **LAYERS}

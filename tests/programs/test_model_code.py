@@ -3,7 +3,7 @@
 import textwrap
 
 import pytest
-from harness import Source, T, same
+from harness import Built, Source, T, same
 
 # name -> (program, changes after which the answer has to be right again)
 PROGRAMS = {
@@ -324,23 +324,79 @@ def f(x):
     )
 
 
-@pytest.mark.core
-def test_a_method_with_a_cache() -> None:
-    """A warning that is given once is given once."""
-    text = """
+CACHES = """
 import functools
+
+FLAG = 3
 
 class Logger:
     @functools.lru_cache(None)
     def warn_once(self, text):
         print(text)
 
+    @functools.lru_cache
+    def scaled(self, by):
+        return by * FLAG
+
+@functools.lru_cache(maxsize=2)
+def is_at_least(version, other=(1, 2)):
+    return version >= str(FLAG) and other > (1,)
+
+@functools.cache
+def table():
+    return [1, 2]
+
+@functools.lru_cache(typed=True)
+def by_type(value):
+    return type(value).__name__
+
+@functools.cache
+def of_tensor(t):
+    return 5
+
 LOGGER = Logger()
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_warning_that_is_given_once(warm: bool) -> None:
+    text = CACHES + ("LOGGER.warn_once('careful')\n" if warm else "")
+    text += "def f(x):\n    y = x + 1\n    LOGGER.warn_once('careful')\n    return y * 2"
+    changes = ["Logger.warn_once.cache_clear()", "LOGGER = Logger()"]
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=warm, stateful=not warm)
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=False, mutate=changes)
+
+
+# What is remembered stays as it was when it was asked first, until the cache is told to forget.
+REMEMBERED = {
+    "method": ("LOGGER.scaled(2)", ["FLAG = 7", "Logger.scaled.cache_clear()", "LOGGER.scaled(5)"]),
+    "few": ("is_at_least('4') + is_at_least('2', (1, 5))", ["FLAG = 1", "[is_at_least(str(n)) for n in range(9)]"]),
+    "typed": ("len(by_type(1)) + len(by_type(True))", []),
+    "list": ("len(table()) + (table() is table())", ["table().append(3)", "table.cache_clear()"]),
+    "tensor": ("of_tensor(x)", []),
+    "keyword": ("is_at_least(version='3')", ["FLAG = 9"]),
+}  # fmt: skip
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("name", REMEMBERED)
+def test_answers_that_are_remembered(name: str, warm: bool) -> None:
+    asked, changes = REMEMBERED[name]
+    text = CACHES + (f"x = torch.ones(3)\n{asked}\n" if warm else "") + f"def f(x):\n    return x * ({asked})"
+    whole = name in ("method", "few")
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=whole, mutate=changes, stateful=not whole)
+
+
+@pytest.mark.core
+def test_a_scripted_function() -> None:
+    text = """
+@torch.jit.script
+def scale(t: torch.Tensor, by: int) -> torch.Tensor:
+    return t * by + 1
 
 def f(x):
-    y = x + 1
-    if LOGGER is not None:
-        LOGGER.warn_once("careful")
-    return y * 2
+    return scale(x, 3) - scale(x, by=2)
 """
-    same(Source(text), T(3), compare_dynamo=False, fullgraph=False, mutate=["Logger.warn_once.cache_clear()"])
+    same(Built(lambda: Source(text).namespace()["f"]), T(3), compare_dynamo=False)
