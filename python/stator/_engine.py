@@ -9,8 +9,9 @@
     `self` as a function does.
     `backend(graph_module, example_inputs)` is called once for each graph and returns a callable over the graph's
     inputs. It does its own context handling (see backends.py). What it raises (`BackendCompilerFailed`) is raised to
-    the caller of the compiled function. Entries captured for one backend object are never used for another one.
-    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None).
+    the caller of the compiled function. Entries captured for one instance of a class serve another one as well, where
+    both were compiled with equal backends and options.
+    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None), `registers_attributes` (bool).
 
 `module_call_for(cls)`
     The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`.

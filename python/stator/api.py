@@ -12,6 +12,7 @@ from torch import nn
 
 from stator import backends, modules
 from stator._engine import engine
+from stator.settings import config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +55,9 @@ def compile(
     backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
     fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph.
     dynamic: whether sizes are symbols; None decides by what is seen.
-    options, mode: for the backend, as with `torch.compile`.
+    options, mode: for the backend, as with `torch.compile`. One option is Stator's own: with
+        `"register_attributes": True`, parameters and buffers become attributes of the graph module, under readable
+        names, instead of inputs of the graph (see `stator.config.register_attributes`).
     """
     arguments: dict[str, Any] = {
         "backend": backend,
@@ -67,8 +70,10 @@ def compile(
         return functools.partial(compile, **arguments)
     if isinstance(fn, (staticmethod, classmethod)):
         return type(fn)(compile(fn.__func__, **arguments))
-    resolved = backends.resolve(backend, dynamic=dynamic, options=options, mode=mode)
-    engine_options = {"fullgraph": fullgraph, "dynamic": dynamic}
+    options = dict(options or {})
+    registers_attributes = options.pop("register_attributes", config.register_attributes)
+    resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode)
+    engine_options = {"fullgraph": fullgraph, "dynamic": dynamic, "registers_attributes": registers_attributes}
 
     def compile_call(function: Callable[..., Any]) -> Any:
         compiled = engine().Compiled(function, resolved, engine_options)

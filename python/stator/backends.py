@@ -23,7 +23,15 @@ CompilerFunction: TypeAlias = "Callable[..., Callable[..., Any]]"
 class Backend:
     """The backend as the engine calls it, once for each graph."""
 
-    def __init__(self, name: str, compiler: CompilerFunction, arguments: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        compiler: CompilerFunction,
+        arguments: dict[str, Any] | None = None,
+        *,
+        floats_are_constants: bool = False,
+    ) -> None:
+        self.floats_are_constants = floats_are_constants
         self.name = name
         self.compiler = compiler
         self.arguments = arguments or {}
@@ -34,15 +42,31 @@ class Backend:
             return graph_module
         from stator import errors, fake
 
+        if self.floats_are_constants and (constants := fake.becoming_floats(graph_module)):
+            graph_module.__dict__["_stator_burned_in"] = constants
+            return graph_module
+        compiled: Any = graph_module
         try:
             with fake.tracing_context(graph_module), _as_if_compiling(), _undisturbed():
-                with fake.integers_as_symbols(graph_module, example_inputs) as examples:
+                with fake.numbers_as_symbols(graph_module, example_inputs) as examples:
                     compiled = self.compiler(graph_module, examples, **self.arguments)
             if not callable(compiled):
                 raise TypeError(f"the backend returned {compiled!r}, which can't be called")
         except Exception as cause:
             errors.raise_backend_failed(self.name, graph_module, cause)
         return compiled
+
+    def __eq__(self, other: object) -> bool:
+        """What two equal backends make of a graph is interchangeable."""
+        if not isinstance(other, Backend):
+            return NotImplemented
+        same = self.compiler is other.compiler or (
+            self.name == other.name == "inductor" and self.compiler == other.compiler
+        )
+        return same and self.arguments == other.arguments
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"<stator backend {self.name!r}>"
@@ -84,7 +108,7 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
         return _EAGER
     if name == "inductor":
         # The class that turns mode and options into inductor's configuration, and checks them.
-        return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic))
+        return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic), floats_are_constants=True)
     from torch._dynamo.backends import registry
     from torch._dynamo.exc import InvalidBackend
 
@@ -93,7 +117,8 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
     except InvalidBackend:
         known = ", ".join(list_backends(exclude_tags=None))
         raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
-    return Backend(name, compiler, _arguments(options, mode))
+    # Those that PyTorch brings go through aot_autograd, which burns floats in or fails on them.
+    return Backend(name, compiler, _arguments(options, mode), floats_are_constants=True)
 
 
 def _arguments(options: dict[str, Any] | None, mode: str | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ look at it. So neither the tracing context nor a node's `example_value` makes on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -15,7 +16,7 @@ from torch._guards import TracingContext, tracing
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx import GraphModule
+    from torch.fx import GraphModule, Node
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 
@@ -109,13 +110,14 @@ def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
 
 
 @contextmanager
-def integers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The inputs for a backend: an int that changes from call to call is a SymInt, so that it is not burned in.
+def numbers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The inputs for a backend: a number that changes from call to call is a symbol, so that it is not burned in.
 
-    The engine leaves the bounds of such ints in the module. On the way out it is told, by `_stator_burned_in`, which of
-    them the backend made assumptions about that go beyond those bounds.
+    The engine leaves the bounds of such ints in the module, and None for floats. On the way out it is told, by
+    `_stator_burned_in`, which of them the backend made assumptions about that go beyond those bounds. That is all of
+    them where the backend fails, which may be for want of something that symbols can't do.
     """
-    ranges: dict[int, tuple[int, int]] = graph_module.__dict__.pop("_stator_ranges", {})
+    ranges: dict[int, tuple[int, int] | None] = graph_module.__dict__.pop("_stator_ranges", {})
     if not ranges:
         yield example_inputs
         return
@@ -125,18 +127,41 @@ def integers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]
     for number, bounds in ranges.items():
         examples[number] = _symbol(shape_env, examples[number], f"input_{number}", bounds)
     symbols = {examples[number].node.expr: number for number in ranges}
-    yield examples
+    try:
+        yield examples
+    except Exception:
+        graph_module.__dict__["_stator_burned_in"] = list(ranges)
+        return
     assumed = {symbol for guard in shape_env.guards for symbol in guard.expr.free_symbols} | set(shape_env.replacements)
     if burned_in := sorted(number for symbol, number in symbols.items() if symbol in assumed):
         graph_module.__dict__["_stator_burned_in"] = burned_in
 
 
-def _symbol(shape_env: ShapeEnv, value: int, name: str, bounds: tuple[int, int]) -> Any:
+def becoming_floats(graph_module: GraphModule) -> list[int]:
+    """Which inputs are numbers that are floats, or of which the graph computes floats."""
+    ranges = graph_module.__dict__.get("_stator_ranges")
+    if not ranges:
+        return []
+    inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    return [number for number in ranges if _becomes_float(inputs[number])]
+
+
+def _becomes_float(node: Node) -> bool:
+    value = node.meta.get("example_value")
+    return isinstance(value, float) or (isinstance(value, int) and any(map(_becomes_float, node.users)))
+
+
+def _symbol(shape_env: ShapeEnv, value: float, name: str, bounds: tuple[int, int] | None) -> Any:
     from torch._dynamo.source import ConstantSource
     from torch.fx.experimental.symbolic_shapes import DimDynamic
     from torch.utils._sympy.value_ranges import ValueRanges
 
     source = ConstantSource(name)
+    if bounds is None:
+        # Sympy can't do with infinity and NaN; what is made of the example is guarded, so that any other will do.
+        example = value if math.isfinite(value) else 0.5
+        symbol = shape_env.create_unspecified_symbol(example, source, DimDynamic.DYNAMIC)
+        return shape_env.create_symfloatnode(symbol, hint=example, source=source)
     symbol = shape_env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
     shape_env.var_to_range[symbol] = ValueRanges(*bounds)
     return shape_env.create_symintnode(symbol, hint=value, source=source)

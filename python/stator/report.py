@@ -3,7 +3,7 @@
 The engine hands over plain dicts, one for each attempt at capturing a frame:
 
     {"code": "forward (model.py:12)",
-     "entries": [{"graph": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
+     "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
      "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]}}

@@ -13,6 +13,12 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "How many captures one place of one function (or of one module instance) may have before Stator warns and "
         "leaves further variants uncompiled.",
     ),
+    "register_attributes": (
+        False,
+        "Put parameters and buffers into the graph module as attributes instead of making them inputs of the graph. A "
+        "tensor that is reached by two paths is registered once; another tensor in its place is another capture. "
+        "Read by `stator.compile`.",
+    ),
     "raise_internal_errors": (
         False,
         "Raise an error inside Stator itself instead of leaving the frame uncompiled and reporting it. For "

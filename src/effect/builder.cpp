@@ -174,8 +174,7 @@ int PlanBuilder::arithmetic(const Expression& expression) {
         if (operand != nullptr) from.push_back(arithmetic(*operand));
     int to = reserve(&expression);
     if (expression.op == Expression::Op::Constant) {
-        Ref<> number = checked(PyLong_FromLongLong(expression.constant));
-        add_to(to, PlanOp::Constant, {}, number.get());
+        add_to(to, PlanOp::Constant, {}, expression.constant.object().get());
     } else {
         add_to(to, PlanOp::Arithmetic, std::move(from), nullptr, static_cast<int>(expression.op));
     }

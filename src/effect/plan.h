@@ -34,20 +34,20 @@ enum class PlanOp : std::uint8_t {
     Generator,  // to = generator of the function from[0] that did not start, to be filled or to be ended
     Frame,      // to = frame object of code `object` with globals from[0] that has got to offset `number`
     EnteredFrame,  // to = the object of the frame that the plan runs for; as `Frame` if it runs for none
-    Traceback,  // to = traceback entry: offset `number` in the frame object from[0], then the entry from[1] (-1: none)
-    Call,       // to = object(*from): constructors of builtin classes that have no side effects
-    CallNamed,  // to = object(*from, **last), the last of `from` being a dict: the same with keywords
-    Arithmetic,  // to = from[0] op from[1] of exact ints, where op is `number`, an Expression::Op
-    SetAttribute,  // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
-                   // from[1] (-1: delete)
-    SetItem,       // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
-    Append,        // from[0].append(from[1])
-    Add,           // from[0].add(from[1])
-    SetCell,       // cell from[0] = from[1] (-1: empty)
+    Traceback,   // to = traceback entry: offset `number` in the frame object from[0], then the entry from[1] (-1: none)
+    Call,        // to = object(*from): constructors of builtin classes that have no side effects
+    CallNamed,   // to = object(*from, **last), the last of `from` being a dict: the same with keywords
+    Arithmetic,  // to = from[0] op from[1] of exact numbers, where op is `number`, an Expression::Op
+    SetAttribute,   // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
+                    // from[1] (-1: delete)
+    SetItem,        // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
+    Append,         // from[0].append(from[1])
+    Add,            // from[0].add(from[1])
+    SetCell,        // cell from[0] = from[1] (-1: empty)
     FillGenerator,  // generator from[0] waits at the yield at offset `number` (-1: did not start), handling the
                     // exception from[1] (-1: none), with all its slots and then its stack in the rest (-1: nothing)
-    EndGenerator,  // generator from[0] has returned
-    Return,        // the frame returns from[0]
+    EndGenerator,   // generator from[0] has returned
+    Return,         // the frame returns from[0]
 };
 
 /// What a C function that stands between two frames does with the result of the upper one, see value/task.h.
@@ -138,7 +138,7 @@ class PlanBuilder {
     int output(const void* node);
     /// What a source leads to at the time of the guards.
     int fetch(Source* source);
-    /// The int that an expression comes to; the same expression twice is one object.
+    /// The number that an expression comes to; the same expression twice is one object.
     int arithmetic(const Expression& expression);
     /// The next frame that is open at the end; then nothing is returned.
     void add_frame(PlanFrame frame);

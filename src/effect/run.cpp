@@ -68,7 +68,7 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
     checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
 }
 
-/// Of exact ints, so that none of their operations runs anything of the program's.
+/// Of exact ints and floats, so that none of their operations runs anything of the program's.
 Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
     using Op = Expression::Op;
     switch (op) {
@@ -78,6 +78,8 @@ Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
             return checked(PyNumber_Subtract(left, right));
         case Op::Multiply:
             return checked(PyNumber_Multiply(left, right));
+        case Op::TrueDivide:
+            return checked(PyNumber_TrueDivide(left, right));
         case Op::FloorDivide:
             return checked(PyNumber_FloorDivide(left, right));
         case Op::Remainder:
@@ -98,8 +100,10 @@ Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
             return checked(PyNumber_Negative(left));
         case Op::Invert:
             return checked(PyNumber_Invert(left));
+        case Op::Absolute:
+            return checked(PyNumber_Absolute(left));
         default:
-            STATOR_CHECK(false, "a plan computes ints, it does not compare them");
+            STATOR_CHECK(false, "a plan computes numbers, it does not compare them");
     }
 }
 
@@ -144,7 +148,8 @@ class Executor {
         for (const PlanStep& step : plan_.steps) {
             if (step.op == PlanOp::Return) {
                 if (plan_.handled_exception != PlanFrame::kUnchanged)
-                    PyErr_SetHandledException(plan_.handled_exception < 0 ? Py_None : registers_[plan_.handled_exception]);
+                    PyErr_SetHandledException(plan_.handled_exception < 0 ? Py_None
+                                                                          : registers_[plan_.handled_exception]);
                 return registers_.take(step.from[0]);
             }
             if (step.to >= 0)

@@ -102,21 +102,27 @@ Ref<> Captured::make(const Node& node, Fact fact) {
     return Ref<>::share(Py_None);
 }
 
-/// Outermost first: `{path: (path, class)}`.
+/// Outermost first: `{key: (path, class)}`. The key is the module's id, with `@1` at its second call, and so on.
 Ref<> Captured::module_stack(const Node& node) {
     std::vector<const ModulePath*> paths;
     for (const ModulePath* path = node.modules; path != nullptr; path = path->outer) paths.push_back(path);
     Ref<> stack = checked(PyDict_New());
     for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
-        Ref<> name =
-            checked(PyUnicode_FromStringAndSize((*path)->path.data(), static_cast<Py_ssize_t>((*path)->path.size())));
-        Ref<> entry = checked(PyTuple_Pack(2, name.get(), reinterpret_cast<PyObject*>((*path)->type)));
-        checked(PyDict_SetItem(stack.get(), name.get(), entry.get()));
+        Ref<>& known = modules_[*path];
+        if (!known) {
+            std::string text = print(**path);
+            Ref<> name = checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+            std::string key = std::to_string(reinterpret_cast<std::uintptr_t>((*path)->module));
+            if ((*path)->earlier_calls > 0) key += "@" + std::to_string((*path)->earlier_calls);
+            known = checked(Py_BuildValue("s(OO)", key.c_str(), name.get(), reinterpret_cast<PyObject*>((*path)->type)));
+        }
+        checked(PyDict_SetItem(stack.get(), PyTuple_GET_ITEM(known.get(), 0), PyTuple_GET_ITEM(known.get(), 1)));
     }
     return stack;
 }
 
 Ref<> Captured::source_functions(const Node& node) {
+    graph_->ensure_names();
     const std::string& name = node.first_name.empty() ? node.name : node.first_name;
     bool in_layer = node.modules != nullptr && is_layer(node.modules->type);
     PyObject* what = in_layer ? reinterpret_cast<PyObject*>(node.modules->type) : node.target;
@@ -181,6 +187,7 @@ int Captured::traverse(visitproc visit, void* arg) const {
     Py_VISIT(maker_.context.get());
     for (const Ref<>& fact : facts_) Py_VISIT(fact.get());
     for (const auto& [location, text] : stack_traces_) Py_VISIT(text.get());
+    for (const auto& [path, entry] : modules_) Py_VISIT(entry.get());
     return graph_->arena().visit_kept([&](PyObject* object) { return visit(object, arg); });
 }
 

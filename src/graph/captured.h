@@ -56,6 +56,7 @@ class Captured {
     ExampleMaker maker_;
     std::vector<Ref<>> facts_;  // kFactCount for each node; empty until the first is asked for
     std::unordered_map<const Location*, Ref<>> stack_traces_;
+    std::unordered_map<const ModulePath*, Ref<>> modules_;  // key and entry of `nn_module_stack`
 };
 
 /// The Python object (`stator._C.Graph`) that owns a finished graph. Throws `PythonError`.

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/python_error.h"
 #include "graph/node.h"
 
 namespace stator::graph {
@@ -10,7 +11,7 @@ namespace stator::graph {
 void Graph::finish() {
     if (is_finished_) return;
     STATOR_CHECK(!nodes_.empty() && nodes_.back()->kind == NodeKind::Output, "a graph ends with its output");
-    give_names();
+    unnamed_ = nodes_;
     remove_unused();
     std::stable_partition(nodes_.begin(), nodes_.end(),
                           [](const Node* node) { return node->kind == NodeKind::Placeholder; });
@@ -20,7 +21,10 @@ void Graph::finish() {
 
 /// Every node gets a name, also those that go afterwards: torch._dynamo names a node when it makes it, and its users
 /// compare graphs by name.
-void Graph::give_names() {
+void Graph::ensure_names() const {
+    if (unnamed_.empty()) return;
+    const std::vector<Node*> nodes = std::move(unnamed_);
+    unnamed_.clear();
     std::unordered_map<PyObject*, std::string> names_of_targets;
     auto naming = namings_.begin();
     auto name_after_variables = [&](std::size_t size) {
@@ -31,13 +35,19 @@ void Graph::give_names() {
             node->name = names_.create(naming->variable);
         }
     };
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
         name_after_variables(i);
-        auto [found, is_new] = names_of_targets.try_emplace(nodes_[i]->target);
-        if (is_new) found->second = name_of_target(nodes_[i]->target);
-        nodes_[i]->name = names_.create(found->second);
+        if (nodes[i]->target == nullptr) {
+            std::string target = identifier(*nodes[i]->path);
+            nodes[i]->target =
+                arena_.keep(checked(PyUnicode_FromStringAndSize(target.data(), static_cast<Py_ssize_t>(target.size()))));
+        }
+        auto [found, is_new] = names_of_targets.try_emplace(nodes[i]->target);
+        if (is_new) found->second = name_of_target(nodes[i]->target);
+        nodes[i]->name = names_.create(found->second);
     }
-    name_after_variables(nodes_.size());
+    name_after_variables(nodes.size());
+    namings_ = {};
 }
 
 void Graph::remove_unused() {

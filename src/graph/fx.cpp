@@ -204,6 +204,7 @@ Ref<> make_fx_graph(Borrowed<> captured, Borrowed<> owning_module, FxRoute route
     Captured* owner = captured_of(captured);
     STATOR_CHECK(owner != nullptr, "a captured graph is needed");
     CollectorPaused paused;
+    owner->graph().ensure_names();
     Ref<> fx_graph = empty_fx_graph(owning_module);
     FxTables tables;
     if (route == FxRoute::Fastest && node_layout() && tables.read(fx_graph))

@@ -63,7 +63,7 @@ Node* Graph::add(NodeKind kind, Borrowed<> target, std::vector<Argument> argumen
     Node* node = arena_.make<Node>();
     node->kind = kind;
     node->index = static_cast<std::uint32_t>(nodes_.size());
-    node->target = arena_.keep(Ref<>::share(target));
+    if (target != nullptr) node->target = arena_.keep(Ref<>::share(target));
     node->arguments = std::move(arguments);
     node->keywords = std::move(keywords);
     node->has_effect = kind == NodeKind::Output;

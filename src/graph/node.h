@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/arena.h"
 #include "base/ref.h"
 #include "graph/names.h"
+#include "source/source.h"
 #include "torch/meta.h"
 
 namespace stator::graph {
@@ -70,19 +72,27 @@ struct Location {
 
 /// The modules around a node, innermost first.
 struct ModulePath {
-    std::string path;  // `L['self'].layers.0`
+    const PathText* path = nullptr;  // `L['self']._modules['layers']._modules['0']`
     PyTypeObject* type = nullptr;
     const ModulePath* outer = nullptr;
+    const void* module = nullptr;  // the address alone, which consumers take for a key
+    int earlier_calls = 0;         // of the same module, in this graph
 };
+
+/// As consumers of `nn_module_stack` read it: `L['self'].layers.0`.
+std::string print(const ModulePath& path);
 
 enum class NodeKind : std::uint8_t { Placeholder, Function, Method, Attribute, Output };
 
 struct Node {
     NodeKind kind;
     std::uint32_t index = 0;  // position in the graph
-    /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str.
+    /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str. Null for a
+    /// placeholder with a `path`, until the graph's names are wanted.
     PyObject* target = nullptr;
-    std::string name;        // unique in the graph; given when the graph is finished
+    /// Of a placeholder: what its target will be made of. Lives in `Graph::texts`.
+    const PathText* path = nullptr;
+    std::string name;        // unique in the graph; given when somebody asks for names
     std::string first_name;  // the name before the program's variable gave it another one; empty if none did
     std::vector<Argument> arguments;
     std::vector<KeywordArgument> keywords;
@@ -131,15 +141,22 @@ class Graph {
 
     /// Forgets every node from `size` on, and the variables that named nodes since then.
     void truncate(std::size_t size);
-    /// Puts placeholders first, gives every node its name, and removes nodes that nobody uses and that have no effect,
-    /// placeholders included. To be called once, after the output node was added.
+    /// Puts placeholders first, and removes nodes that nobody uses and that have no effect, placeholders included. To be
+    /// called once, after the output node was added.
     void finish();
     bool is_finished() const { return is_finished_; }
-    /// The names given so far.
-    const Names& names() const { return names_; }
+    /// Gives every node of a finished graph its name, on the first call. The names in a deep model are as long as its
+    /// paths, and most graphs run without anybody reading one.
+    void ensure_names() const;
+    const Names& names() const {
+        ensure_names();
+        return names_;
+    }
 
     Arena& arena() { return arena_; }
     const Arena& arena() const { return arena_; }
+    /// Where the pieces of paths live: shared with whoever may still ask for a name when the graph is gone.
+    const std::shared_ptr<Arena>& texts() const { return texts_; }
 
   private:
     /// A variable took a node's result when the graph had `size` nodes: names are handed out in the order of events.
@@ -149,13 +166,14 @@ class Graph {
         std::size_t size;
     };
 
-    void give_names();
     void remove_unused();
 
-    Arena arena_;
+    mutable Arena arena_;
+    std::shared_ptr<Arena> texts_ = std::make_shared<Arena>();
     std::vector<Node*> nodes_;
-    std::vector<Naming> namings_;
-    Names names_;
+    mutable std::vector<Naming> namings_;
+    mutable std::vector<Node*> unnamed_;  // of a finished graph, in the order they were made, removed ones included
+    mutable Names names_;
     bool is_finished_ = false;
 };
 

@@ -98,16 +98,38 @@ std::string print(const Node& node) {
         inputs += (inputs.empty() ? "" : ", ") + std::string(utf8(keyword.name)) + "=" + print(keyword.value);
     if (node.kind == NodeKind::Output) return "output " + inputs;
     std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
-    text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
+    if (node.target == nullptr)
+        text += identifier(*node.path);
+    else
+        text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
     if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
     std::string result = print(node.result);
     return result.empty() ? text : text + " -> " + result;
 }
 
 std::string print(const Graph& graph) {
+    graph.ensure_names();
     return joined(
                graph.nodes(), [](const Node* node) { return print(*node); }, "\n") +
            "\n";
+}
+
+std::string print(const ModulePath& path) {
+    // What a module holds is written as its attributes: `._modules['a']` is `.a`.
+    std::vector<const PathText*> pieces;
+    for (const PathText* at = path.path; at != nullptr; at = at->before) pieces.push_back(at);
+    std::string text;
+    for (std::size_t i = pieces.size(); i-- > 0;) {
+        const std::string& piece = pieces[i]->piece;
+        bool is_holder = piece == "._modules" && i > 0 && pieces[i - 1]->piece.starts_with("['");
+        if (!is_holder) {
+            text += piece;
+            continue;
+        }
+        const std::string& key = pieces[--i]->piece;  // `['a']`
+        text += "." + key.substr(2, key.size() - 4);
+    }
+    return text;
 }
 
 std::string print(const Result& result) {

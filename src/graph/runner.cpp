@@ -42,13 +42,21 @@ class Runner::Registers {
     std::size_t count_;
 };
 
-Runner::Runner(const Graph& graph) {
+std::string Runner::placeholder(std::size_t number) const {
+    const Placeholder& placeholder = placeholders_[number];
+    return placeholder.path != nullptr ? identifier(*placeholder.path) : std::string(utf8(placeholder.target.get()));
+}
+
+Runner::Runner(const Graph& graph) : texts_(graph.texts()) {
     STATOR_CHECK(graph.is_finished(), "only a finished graph can run");
     place_of_node_.resize(graph.size());
     for (const Node* node : graph.nodes()) {
         if (node->kind == NodeKind::Placeholder) {
             place_of_node_[node->index] = static_cast<std::uint32_t>(placeholders_.size());
-            placeholders_.push_back(Ref<>::share(node->target));
+            if (node->path != nullptr)
+                placeholders_.push_back({Ref<>(), node->path});
+            else
+                placeholders_.push_back({Ref<>::share(node->target), nullptr});
         } else if (node->kind == NodeKind::Output) {
             STATOR_CHECK(node->arguments.size() == 1, "an output node has one argument");
             output_ = operand(node->arguments[0]);

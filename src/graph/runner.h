@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/ref.h"
@@ -20,8 +22,8 @@ class Runner {
     Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module = nullptr) const;
 
     std::size_t input_count() const { return placeholders_.size(); }
-    /// The targets of the placeholders: `L_x_`.
-    std::span<const Ref<>> placeholders() const { return placeholders_; }
+    /// The target of a placeholder: `L_x_`.
+    std::string placeholder(std::size_t number) const;
     bool reads_attributes() const { return reads_attributes_; }
 
     int traverse(visitproc visit, void* arg) const;
@@ -50,6 +52,10 @@ class Runner {
         PyObject* keyword_names;                // in kept_, or null
     };
     class Registers;
+    struct Placeholder {
+        Ref<> target;          // where it has no path
+        const PathText* path;  // in texts_
+    };
 
     Operand operand(const Argument& argument);
     void add_step(const Node& node);
@@ -65,7 +71,8 @@ class Runner {
     std::vector<Container> containers_;
     std::vector<Ref<>> kept_;
     std::vector<PyObject*> constants_;  // in kept_
-    std::vector<Ref<>> placeholders_;
+    std::vector<Placeholder> placeholders_;
+    std::shared_ptr<Arena> texts_;  // of the placeholders' paths
     std::vector<std::uint32_t> place_of_node_;  // while building: input number or register, by node index
     std::uint32_t registers_ = 0;
     std::uint32_t longest_call_ = 0;

@@ -39,6 +39,10 @@ const Runner& ready(RunnerObject* self) {
     return *self->runner;
 }
 
+Ref<> text_of(const std::string& text) {
+    return checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
 Ref<> complain_about_count(const Runner& runner, std::size_t given) {
     PyErr_Format(PyExc_TypeError, "forward() takes %zu positional arguments but %zu were given", runner.input_count(),
                  given);
@@ -59,7 +63,7 @@ Ref<> call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t 
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
         PyObject* name = PyTuple_GET_ITEM(names, i);
         std::size_t place = 0;
-        while (place < inputs.size() && utf8(runner.placeholders()[place].get()) != utf8(name)) ++place;
+        while (place < inputs.size() && runner.placeholder(place) != utf8(name)) ++place;
         if (place == inputs.size())
             return complain_about_keyword("forward() got an unexpected keyword argument '%U'", name);
         if (inputs[place] != nullptr)
@@ -69,7 +73,7 @@ Ref<> call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t 
     for (std::size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i] == nullptr)
             return complain_about_keyword("forward() missing 1 required positional argument: '%U'",
-                                          runner.placeholders()[i].get());
+                                          text_of(runner.placeholder(i)).get());
     return runner.run(inputs, self->module);
 }
 
@@ -111,9 +115,10 @@ PyObject* name(PyObject*, void*) {
 }
 
 Ref<> tuple_of_placeholders(PyObject* self) {
-    std::span<const Ref<>> targets = ready(object_of(self)).placeholders();
-    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(targets.size())));
-    for (std::size_t i = 0; i < targets.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(targets[i].get()));
+    const Runner& runner = ready(object_of(self));
+    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(runner.input_count())));
+    for (std::size_t i = 0; i < runner.input_count(); ++i)
+        PyTuple_SET_ITEM(tuple.get(), i, text_of(runner.placeholder(i)).release());
     return tuple;
 }
 

@@ -11,20 +11,20 @@
 namespace stator {
 
 enum class GuardKind : std::uint8_t {
-    Type,       // the object's class is exactly `expected`
-    Identity,   // the object is `expected`
-    Constant,   // same class and equal value as `expected`, a constant
-    Function,   // a Python function with this code and these globals (`expected`: the function seen)
-    Length,     // a tuple, list, deque, dict or set of `number` items
-    Present,    // something is there: the key of a DictItem exists, a cell is not empty
-    HasNoKey,   // a dict without `expected`
-    Keys,       // a dict with exactly the keys of the tuple `expected`, in that order
-    Elements,   // a set with the elements of the frozenset `expected`, iterated in the order seen
-    Absent,     // nothing there: an empty cell or slot, or a class attribute that does not exist
-    Tensor,     // the metadata of the tensor `expected`
-    Same,       // the very object that `other` leads to
-    Different,  // not the object that `other` leads to
-    Expression,  // ints for which `expression` is true; `source` is one of theirs
+    Type,        // the object's class is exactly `expected`
+    Identity,    // the object is `expected`
+    Constant,    // same class and equal value as `expected`, a constant
+    Function,    // a Python function with this code and these globals (`expected`: the function seen)
+    Length,      // a tuple, list, deque, dict or set of `number` items
+    Present,     // something is there: the key of a DictItem exists, a cell is not empty
+    HasNoKey,    // a dict without `expected`
+    Keys,        // a dict with exactly the keys of the tuple `expected`, in that order
+    Elements,    // a set with the elements of the frozenset `expected`, iterated in the order seen
+    Absent,      // nothing there: an empty cell or slot, or a class attribute that does not exist
+    Tensor,      // the metadata of the tensor `expected`
+    Same,        // the very object that `other` leads to
+    Different,   // not the object that `other` leads to
+    Expression,  // numbers for which `expression` is true; `source` is one of theirs
 };
 
 struct Guard {

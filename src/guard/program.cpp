@@ -139,14 +139,7 @@ void GuardProgram::State::enter_changed(Step* first, Step* enter) {
 }
 
 bool GuardProgram::State::holds(std::span<const Term> expression) const {
-    auto result = evaluate(expression, [this](const Term& term) -> std::optional<std::int64_t> {
-        PyObject* object = registers[term.place];
-        if (object == nullptr || !PyLong_CheckExact(object)) return std::nullopt;
-        int overflow = 0;
-        long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-        return overflow == 0 ? std::optional<std::int64_t>(value) : std::nullopt;
-    });
-    return result == 1;
+    return evaluate(expression, [this](const Term& term) { return registers[term.place]; }) == Number::of_int(1);
 }
 
 template <bool kCounting>
@@ -419,7 +412,7 @@ std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
     return check(slots, function) ? "" : state_->explain_failure();
 }
 
-std::vector<std::string> GuardProgram::State::changed_integers(PyObject* const* slots, PyObject* function) {
+std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* slots, PyObject* function) {
     std::vector<std::string> places;
     drop_computed();
     if (running > 0) return places;
@@ -430,7 +423,8 @@ std::vector<std::string> GuardProgram::State::changed_integers(PyObject* const* 
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
         Step& step = steps[failed];
         PyObject* object = step.from < 0 ? nullptr : registers[step.from];
-        if (step.op != StepOp::Constant || !PyLong_CheckExact(step.object) || !PyLong_CheckExact(object)) break;
+        if (step.op != StepOp::Constant || !Py_IS_TYPE(object, Py_TYPE(step.object))) break;
+        if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object)) break;
         places.push_back(print_place(step.from));
         put_up_with.emplace_back(failed, step.object);
         held.push_back(Ref<>::share(object));
@@ -445,8 +439,8 @@ std::vector<std::string> GuardProgram::State::changed_integers(PyObject* const* 
     return places;
 }
 
-std::vector<std::string> GuardProgram::changed_integers(PyObject* const* slots, PyObject* function) {
-    return state_->changed_integers(slots, function);
+std::vector<std::string> GuardProgram::changed_numbers(PyObject* const* slots, PyObject* function) {
+    return state_->changed_numbers(slots, function);
 }
 
 std::size_t GuardProgram::size() const {

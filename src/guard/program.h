@@ -36,9 +36,9 @@ class GuardProgram {
     /// The failing guard in words, with what was expected and what was found; empty if none fails.
     std::string explain(PyObject* const* slots, PyObject* function);
 
-    /// The places (as by `path`) of ints that were guarded to have one value and have another one now, as far as a check
-    /// comes that minds nothing else about them.
-    std::vector<std::string> changed_integers(PyObject* const* slots, PyObject* function);
+    /// The places (as by `path`) of numbers that were guarded to have one value and have another one now, as far as a
+    /// check comes that minds nothing else about them.
+    std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
 
     std::size_t size() const;                // guards, without repetitions
     std::vector<std::string> print() const;  // one line a guard

@@ -15,11 +15,12 @@ struct Bound {
 };
 
 std::optional<Bound> bound_on(const Source* source, const Expression& condition) {
-    if (condition.right == nullptr || condition.right->op != Op::Constant) return std::nullopt;
+    if (condition.right == nullptr || condition.right->op != Op::Constant || condition.right->is_float)
+        return std::nullopt;
     const Expression* subject = condition.left;
-    std::optional<std::int64_t> number = condition.right->constant;
-    if (subject->op == Op::Add && subject->right->op == Op::Constant) {
-        number = apply(Op::Subtract, *number, subject->right->constant);
+    std::optional<std::int64_t> number = condition.right->constant.integer();
+    if (subject->op == Op::Add && subject->right->op == Op::Constant && !subject->is_float) {
+        number = apply(Op::Subtract, *number, subject->right->constant.integer());
         subject = subject->left;
     }
     if (!number || subject->op != Op::Source || subject->source != source) return std::nullopt;

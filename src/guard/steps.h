@@ -30,7 +30,7 @@ struct Fact {
     std::int32_t place;
     std::int32_t other = -1;
     std::int32_t tensor = -1;
-    std::int64_t number = 0;  // of an Expression: its index
+    std::int64_t number = 0;       // of an Expression: its index
     PyObject* expected = nullptr;  // borrowed from `kept`; null for tensors
 };
 
@@ -71,7 +71,7 @@ struct GuardProgram::State {
     bool execute_steps(Step* first, PyObject* const* slots, PyObject* function);
     bool check(PyObject* const* slots, PyObject* function);
     bool holds(std::span<const Term> expression) const;
-    std::vector<std::string> changed_integers(PyObject* const* slots, PyObject* function);
+    std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
     template <bool kCounting>
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);
     void drop_computed();

@@ -16,12 +16,12 @@ namespace {
 
 // In the order of the enumerations.
 constexpr std::array<std::string_view, 17> kAccessNames = {
-    "Slot",           "Function", "Pinned", "HandledException",        "Globals",       "Builtins", "ClosureCell",
-    "CellContents",   "Default",  "KeywordDefault", "Item",          "DictItem", "InstanceDict",
-    "ClassAttribute", "Member",   "MethodSelf",     "MethodFunction"};
+    "Slot",         "Function",       "Pinned",  "HandledException", "Globals",       "Builtins",
+    "ClosureCell",  "CellContents",   "Default", "KeywordDefault",   "Item",          "DictItem",
+    "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction"};
 static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::MethodFunction) + 1);
-constexpr std::array<std::string_view, 14> kGuardNames = {"Type",    "Identity", "Constant", "Function", "Length",
-                                                          "Present", "HasNoKey", "Keys",     "Elements", "Absent",
+constexpr std::array<std::string_view, 14> kGuardNames = {"Type",    "Identity", "Constant",  "Function",  "Length",
+                                                          "Present", "HasNoKey", "Keys",      "Elements",  "Absent",
                                                           "Tensor",  "Same",     "Different", "Expression"};
 static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Expression) + 1);
 
@@ -87,17 +87,20 @@ std::vector<Source*> make_sources(Provenance& provenance, PyObject* descriptions
     return sources;
 }
 
-/// An expression as nested tuples: ("source", index), (symbol, operand) or (symbol, left, right); ints are constants.
+/// An expression as nested tuples: ("source", index), (symbol, operand) or (symbol, left, right); numbers are
+/// constants.
 const Expression* make_expression(Arena& arena, const std::vector<Source*>& sources, PyObject* description) {
     auto* made = arena.make<Expression>();
-    if (PyLong_Check(description)) {
-        made->constant = PyLong_AsLongLong(description);
+    if (!PyTuple_Check(description)) {
+        made->constant = *Number::of(description);
+        made->is_float = made->constant.is_float();
         return made;
     }
     std::string_view word = utf8(PyTuple_GET_ITEM(description, 0));
     if (word == "source") {
         made->op = Expression::Op::Source;
         made->source = sources.at(PyLong_AsSize_t(PyTuple_GET_ITEM(description, 1)));
+        made->is_float = PyFloat_CheckExact(made->source->object);
         return made;
     }
     bool is_binary = PyTuple_GET_SIZE(description) == 3;
@@ -221,10 +224,10 @@ PyObject* list_of_text(const std::vector<std::string>& lines) {
     return list.release();
 }
 
-PyObject* program_changed_integers(PyObject* self, PyObject* args) {
+PyObject* program_changed_numbers(PyObject* self, PyObject* args) {
     return guarded([&] {
         Call call(args);
-        return list_of_text(program_of(self).changed_integers(call.slots.data(), call.function));
+        return list_of_text(program_of(self).changed_numbers(call.slots.data(), call.function));
     });
 }
 
@@ -290,7 +293,7 @@ Py_ssize_t program_size(PyObject* self) {
 PyMethodDef kMethods[] = {
     {"check", program_check, METH_VARARGS, "check(slots, function) -> bool"},
     {"explain", program_explain, METH_VARARGS, "explain(slots, function) -> str"},
-    {"changed_integers", program_changed_integers, METH_VARARGS, "changed_integers(slots, function) -> list[str]"},
+    {"changed_numbers", program_changed_numbers, METH_VARARGS, "changed_numbers(slots, function) -> list[str]"},
     {"count_steps", program_count_steps, METH_VARARGS, "count_steps(slots, function) -> int"},
     {"nanoseconds", program_nanoseconds, METH_VARARGS, "nanoseconds(slots, function, repeat) of a check"},
     {"print", program_print, METH_NOARGS, "one line a guard"},

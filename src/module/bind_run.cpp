@@ -71,9 +71,12 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     Ref<> self = Ref<>::steal(type->tp_alloc(type, 0));
     if (!self) return nullptr;
     auto* compiled = reinterpret_cast<CompiledObject*>(self.get());
-    PyObject* fullgraph = PyDict_GetItemString(options, "fullgraph");
+    auto is_on = [options](const char* name) {
+        PyObject* option = PyDict_GetItemString(options, name);
+        return option != nullptr && PyObject_IsTrue(option) == 1;
+    };
     compiled->cache =
-        new EntryCache({Ref<>::share(backend), fullgraph != nullptr && PyObject_IsTrue(fullgraph) == 1});
+        new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes")});
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));

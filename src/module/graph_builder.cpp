@@ -117,9 +117,9 @@ const graph::ModulePath* to_modules(graph::Graph& graph, PyObject* modules) {
     graph::ModulePath* path = nullptr;
     for (Py_ssize_t i = PyList_Size(modules); i-- > 0;) {
         PyObject* entry = PyList_GET_ITEM(modules, i);
-        std::string text(utf8(PyTuple_GetItem(entry, 0)));
-        path = graph.arena().make<graph::ModulePath>(text, reinterpret_cast<PyTypeObject*>(PyTuple_GetItem(entry, 1)),
-                                                     path);
+        auto* text = graph.texts()->make<PathText>(nullptr, std::string(utf8(PyTuple_GetItem(entry, 0))));
+        auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GetItem(entry, 1));
+        path = graph.arena().make<graph::ModulePath>(text, type, path, type);
     }
     return path;
 }

@@ -1,6 +1,7 @@
 #include "run/cache.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -25,6 +26,23 @@ long setting(const char* name, long otherwise) {
 }
 
 }  // namespace
+
+namespace {
+
+std::unordered_set<EntryCache*>& all_caches() {
+    static auto* const caches = new std::unordered_set<EntryCache*>();
+    return *caches;
+}
+
+}  // namespace
+
+EntryCache::EntryCache(CompileOptions options) : options_(std::move(options)) {
+    all_caches().insert(this);
+}
+
+EntryCache::~EntryCache() {
+    all_caches().erase(this);
+}
 
 PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_main) {
     try {
@@ -62,7 +80,8 @@ PyObject* instance_of(cpython::Frame* frame) {
     if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
     PyObject* first = cpython::slots(frame)[0];
     if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
-    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE))
+        return nullptr;
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
 }
 
@@ -97,12 +116,49 @@ void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     for (const auto& entry : point.entries) {
         if (cpython::code_of(frame) != entry->code.get()) continue;
-        for (std::string& place : entry->guards.changed_integers(cpython::slots(frame), function))
+        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function))
             dynamic_[cpython::code_of(frame)].changing.insert(std::move(place));
     }
 }
 
+bool EntryCache::compiles_like(const EntryCache& other) const {
+    if (options_.fullgraph != other.options_.fullgraph ||
+        options_.registers_attributes != other.options_.registers_attributes)
+        return false;
+    if (!options_.backend || !other.options_.backend) return false;
+    int is_same = PyObject_RichCompareBool(options_.backend.get(), other.options_.backend.get(), Py_EQ);
+    if (is_same < 0) PyErr_Clear();
+    return is_same == 1;
+}
+
+std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at,
+                                                        bool is_main) const {
+    PyObject* instance = instance_of(frame);
+    if (instance == nullptr) return nullptr;
+    PyCodeObject* code = cpython::code_of(frame);
+    std::vector<std::shared_ptr<Entry>> candidates;
+    for (const EntryCache* other : std::vector<EntryCache*>(all_caches().begin(), all_caches().end())) {
+        // Comparing backends may run anything, and be the end of a cache.
+        if (other == this || !all_caches().contains(const_cast<EntryCache*>(other))) continue;
+        auto inner = other->inner_.find({code, at});
+        const EntryPoint* point = is_main ? &other->start_ : inner == other->inner_.end() ? nullptr : &inner->second;
+        if (point == nullptr || point->entries.empty() || point->entries[0]->code.get() != code) continue;
+        std::vector<std::shared_ptr<Entry>> entries = point->entries;
+        if (compiles_like(*other)) candidates.insert(candidates.end(), entries.begin(), entries.end());
+    }
+    for (const std::shared_ptr<Entry>& entry : candidates) {
+        bool is_of_another = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) != instance;
+        if (entry->is_captured && is_of_another && entry->at == at && entry->matches(frame)) return entry;
+    }
+    return nullptr;
+}
+
 std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    if (std::shared_ptr<Entry> entry = captured_for_another(frame, at, is_main)) {
+        EntryPoint& point = point_at(frame, at, is_main);
+        point.entries.insert(point.entries.begin(), entry);
+        return entry;
+    }
     EntryPoint& point = point_at(frame, at, is_main);
     if (!options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
@@ -139,7 +195,8 @@ void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecod
         "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
         "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
         "stator.config.entry_bound.",
-        code->co_qualname, code->co_filename, line, point.entries.size(), point.entries.front()->explain(frame).c_str()));
+        code->co_qualname, code->co_filename, line, point.entries.size(),
+        point.entries.front()->explain(frame).c_str()));
     // At the program's line, but without a trace of it in the program's globals.
     if (message)
         PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
@@ -162,9 +219,13 @@ std::vector<std::shared_ptr<Entry>> EntryCache::entries() const {
 
 void EntryCache::visit(const std::function<void(PyObject*)>& visitor) const {
     if (options_.backend) visitor(options_.backend.get());
-    for (const auto& entry : start_.entries) entry->visit(visitor);
+    // What two caches share is nobody's alone: to the collector it is held from elsewhere.
+    auto visit_own = [&](const std::shared_ptr<Entry>& entry) {
+        if (entry.use_count() == 1) entry->visit(visitor);
+    };
+    for (const auto& entry : start_.entries) visit_own(entry);
     for (const auto& [place, point] : inner_)
-        for (const auto& entry : point.entries) entry->visit(visitor);
+        for (const auto& entry : point.entries) visit_own(entry);
 }
 
 }  // namespace stator

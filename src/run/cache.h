@@ -16,11 +16,15 @@ struct CaptureReport;
 struct CompileOptions {
     Ref<> backend;  // backend(graph_module, example_inputs) -> callable
     bool fullgraph = false;
+    bool registers_attributes = false;  // parameters and buffers become attributes of the graph module
 };
 
 class EntryCache {
   public:
-    explicit EntryCache(CompileOptions options) : options_(std::move(options)) {}
+    explicit EntryCache(CompileOptions options);
+    ~EntryCache();
+    EntryCache(const EntryCache&) = delete;
+    EntryCache& operator=(const EntryCache&) = delete;
 
     /// Answers for a frame at its start. Leaves it.
     PyObject* run(PyThreadState* thread, cpython::Frame* frame, bool is_main = true);
@@ -59,6 +63,10 @@ class EntryCache {
     std::shared_ptr<Entry> miss(cpython::Frame* frame, bytecode::Index at, bool is_main);
     /// A new entry for the frame; null where it runs uncompiled without being remembered. Throws PythonError.
     std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report);
+    /// An entry that was captured for another instance of the frame's class, compiled in the same way, and that fits
+    /// this one as well; null if there is none. Many layers of one kind then cost one capture.
+    std::shared_ptr<Entry> captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main) const;
+    bool compiles_like(const EntryCache& other) const;
     /// Whether there is room for one more; forgets the entries of instances that are gone.
     bool has_room(EntryPoint& point, cpython::Frame* frame);
     /// Learns from entries that do not fit which ints change.

@@ -7,10 +7,11 @@
 #include "base/text.h"
 #include "graph/captured.h"
 #include "run/cache.h"
-#include "run/integers.h"
+#include "run/numbers.h"
 #include "run/report.h"
 #include "torch/fake.h"
 #include "trace/interpreter.h"
+#include "value/lazy_modules.h"
 
 namespace stator {
 
@@ -61,13 +62,24 @@ struct GraphModule {
     std::size_t nodes;
 };
 
-GraphModule make_graph_module(std::unique_ptr<graph::Graph> graph) {
+Ref<> dict_of(const std::vector<Attribute>& attributes) {
+    Ref<> dict = checked(PyDict_New());
+    for (const Attribute& attribute : attributes)
+        checked(PyDict_SetItemString(dict.get(), attribute.name.c_str(), attribute.tensor.get()));
+    return dict;
+}
+
+GraphModule make_graph_module(std::unique_ptr<graph::Graph> graph, const std::vector<Attribute>& attributes) {
     static PyObject* graph_module_class = python_function("stator.graph_module", "GraphModule");
     static PyObject* mode_cell = python_function("stator.fake", "ModeCell");
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
     std::size_t nodes = graph->size();
     Ref<> captured = graph::make_captured(std::move(graph), {make_example, cell});
-    Ref<> module = checked(PyObject_CallMethodOneArg(graph_module_class, interned("from_captured"), captured.get()));
+    PyObject* arguments[] = {graph_module_class, captured.get(), nullptr};
+    Ref<> held = attributes.empty() ? Ref<>() : dict_of(attributes);
+    arguments[2] = held.get();
+    Ref<> module =
+        checked(PyObject_VectorcallMethod(interned("from_captured"), arguments, attributes.empty() ? 2 : 3, nullptr));
     Ref<> state = checked(PyObject_GetAttr(module.get(), interned("__dict__")));
     checked(PyDict_SetItem(state.get(), interned("_stator_fake_mode"), cell.get()));
     return {std::move(module), nodes};
@@ -77,10 +89,20 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<P
     Ref<> examples = checked(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i)
         PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), Py_NewRef(inputs[i]));
-    Ref<> compiled = checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
+    Ref<> compiled =
+        checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
     if (compiled.get() != module.get()) return compiled;
     // The graph itself: its forward runs without Python in between, as long as nobody hangs hooks on the module.
     return checked(PyObject_GetAttr(module, interned("forward")));
+}
+
+/// Whether inductor will fold a model's parameters into its code: then it wants them in the graph module.
+bool is_freezing() {
+    static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
+    PyObject* config = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+    if (config == nullptr) return false;
+    Ref<> freezing = checked(PyObject_GetAttr(config, interned("freezing")));
+    return freezing.get() == Py_True;
 }
 
 bool has_work(const graph::Graph& graph) {
@@ -116,10 +138,13 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
     Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
                             cpython::is_generator_frame(frame), &dynamic_[code]);
+    if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
+        interpreter.register_attributes();
     Interpreter::End end = interpreter.run();
     report.times.emplace_back("trace", watch.lap());
-    if (end == Interpreter::End::Failed ||
-        (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
+    // Each module is lazy once, so this ends.
+    if (took_initialised_module()) return capture(frame, at, report);
+    if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
     if (report.broken != nullptr && options_.fullgraph) {
         publish(report);
@@ -152,18 +177,19 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     for (Source* source : trace.inputs) inputs.push_back(source->object);
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
+        report.plan_text = print(entry->plan);
         report.guards = entry->guards.print();
         watch.lap();  // printing is no part of a capture
     }
     if (has_work(*trace.graph)) {
-        GraphModule module = make_graph_module(std::move(trace.graph));
+        GraphModule module = make_graph_module(std::move(trace.graph), trace.attributes);
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
-        describe_integers(module.module.get(), trace.inputs, trace.guards);
+        describe_numbers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
         entry->compiled = call_backend(options_, module.module.get(), inputs);
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
-            // Each time there are fewer ints that are variables, so this ends.
+            // Each time there are fewer numbers that are variables, so this ends.
             for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));
             return capture(frame, at, report);
         }

@@ -59,6 +59,7 @@ Ref<> as_dict(const CaptureReport& report) {
     if (report.is_captured) {
         Ref<> entry = checked(PyDict_New());
         set(entry.get(), "graph", text(report.graph_text));
+        set(entry.get(), "plan", text(report.plan_text));
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
         set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
         Ref<> times = checked(PyDict_New());

@@ -13,6 +13,7 @@ namespace stator {
 struct CaptureReport {
     Ref<PyCodeObject> code;
     std::string graph_text;
+    std::string plan_text;
     std::size_t nodes = 0;
     std::vector<std::string> guards;
     std::vector<std::pair<const char*, double>> times;  // seconds

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "shape/tensors.h"
 #include "shape/unrecorded.h"
+#include "torch/dtypes.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
@@ -31,7 +32,13 @@ struct GaveUp {
 class FakeCall {
   public:
     FakeCall(Borrowed<> mode, const Question& question) : mode_(mode), tensors_(question) {
-        for (const graph::Node* node : tensors_.nodes()) fakes_.push_back(make(*node->result.tensor));
+        for (const graph::Node* node : tensors_.nodes()) {
+            metas_.push_back(*node->result.tensor);
+            TensorMeta& meta = metas_.back();
+            // PyTorch would look for the number in it. It is a tensor like any other where it can't decide the dtype.
+            if (meta.is_wrapped_number && stands_beside_tensor_like(meta)) meta.is_wrapped_number = false;
+            fakes_.push_back(make(meta));
+        }
         for (const auto& argument : question.arguments) arguments_.push_back(object(argument));
         for (const auto& keyword : question.keywords) {
             arguments_.push_back(object(keyword.value));
@@ -55,9 +62,19 @@ class FakeCall {
     }
 
     const std::vector<Ref<>>& fakes() const { return fakes_; }
-    const TensorMeta& meta(std::size_t index) const { return *tensors_.nodes()[index]->result.tensor; }
+    const TensorMeta& meta(std::size_t index) const { return metas_[index]; }
 
   private:
+    bool stands_beside_tensor_like(const TensorMeta& number) const {
+        auto category = [](torch_room::Dtype type) {
+            return torch_room::is_complex(type) ? 3 : torch_room::is_floating(type) ? 2 : 1;
+        };
+        return std::ranges::any_of(tensors_.nodes(), [&](const graph::Node* node) {
+            const TensorMeta& other = *node->result.tensor;
+            return !other.sizes.empty() && category(other.dtype) >= category(number.dtype);
+        });
+    }
+
     Ref<> make(const TensorMeta& meta) { return torch_room::make_fake(mode_, meta); }
 
     Ref<> object(const Argument& argument) {
@@ -129,6 +146,7 @@ class FakeCall {
 
     Borrowed<> mode_;
     TensorArguments tensors_;
+    std::vector<TensorMeta> metas_;
     std::vector<Ref<>> fakes_;
     std::vector<Ref<>> arguments_;
     std::vector<PyObject*> names_;

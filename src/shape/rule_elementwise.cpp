@@ -82,11 +82,14 @@ bool binary_with_alpha(Call& call) {
     return binary(call);
 }
 
-/// Subtraction refuses `bool`, also where only one side is.
+/// Subtraction refuses `bool`, also where only one side is. FakeTensor does not mind a number on the other side.
 bool subtract(Call& call) {
     for (std::size_t i = 0; i < 2; ++i) {
         if (call[i].tensor() != nullptr && call[i].tensor()->dtype == kBool) return false;
-        if (call[i].number_type() == kBool) return false;
+        if (call[i].number_type() != kBool) continue;
+        call.answer().status = Status::Unsupported;
+        call.answer().reason = "a bool is subtracted, or subtracted from";
+        return true;
     }
     return binary_with_alpha(call);
 }

@@ -1,4 +1,4 @@
-/// Which ints from outside are taken for variables and not for constants.
+/// Which numbers from outside are taken for variables and not for constants.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace stator {
 /// Kept by the entries of one compiled callable, for all its traces. Places are named by `path`: they have to be found
 /// again in other traces.
 struct DynamicSources {
-    /// An entry was missed because the int there had another value.
+    /// An entry was missed because the number there had another value.
     std::unordered_set<std::string> changing;
     /// What was compiled holds for one value only.
     std::unordered_set<std::string> fixed;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "source/float_arithmetic.h"
 #include "source/source.h"
 
 namespace stator {
@@ -49,6 +50,7 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
     switch (op) {
         case Op::Source:
         case Op::Constant:
+        case Op::TrueDivide:
             break;
         case Op::Add:
             if (__builtin_add_overflow(left, right, &result)) return std::nullopt;
@@ -81,6 +83,8 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
             return result;
         case Op::Invert:
             return ~left;
+        case Op::Absolute:
+            return left < 0 ? apply(Op::Negative, left, 0) : left;
         case Op::Less:
             return left < right;
         case Op::LessEqual:
@@ -93,14 +97,26 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
             return left > right;
         case Op::GreaterEqual:
             return left >= right;
+        case Op::Same:
+            return left == right;
+        case Op::Not:
+            return left == 0;
         case Op::Fits:
             return 1;
     }
-    STATOR_CHECK(false, "this is no operation");
+    STATOR_CHECK(false, "this is no operation on ints");
+}
+
+std::optional<Number> apply(Op op, Number left, Number right) {
+    if (op == Op::Same) return Number::of_int(left == right);
+    if (op == Op::Fits) return Number::of_int(1);
+    if (op == Op::TrueDivide || left.is_float() || right.is_float()) return apply_to_floats(op, left, right);
+    auto result = apply(op, left.integer(), right.integer());
+    return result ? std::optional(Number::of_int(*result)) : std::nullopt;
 }
 
 bool takes_two(Op op) {
-    return op != Op::Negative && op != Op::Invert && op != Op::Fits;
+    return op != Op::Negative && op != Op::Invert && op != Op::Absolute && op != Op::Not && op != Op::Fits;
 }
 
 Op inverted(Op comparison) {
@@ -123,8 +139,8 @@ Op inverted(Op comparison) {
 }
 
 const char* symbol(Op op) {
-    constexpr const char* kSymbols[] = {"",  "",  "+", "-", "*", "//", "%",  "**", "<<", ">>", "&",
-                                        "|", "^", "-", "~", "<", "<=", "==", "!=", ">",  ">=", "fits"};
+    constexpr const char* kSymbols[] = {"",  "",  "+", "-",   "*", "/",  "//", "%",  "**", "<<", ">>", "&",   "|",
+                                        "^", "-", "~", "abs", "<", "<=", "==", "!=", ">",  ">=", "is", "not", "fits"};
     static_assert(std::size(kSymbols) == static_cast<std::size_t>(Op::Fits) + 1);
     return kSymbols[static_cast<std::size_t>(op)];
 }
@@ -134,7 +150,7 @@ namespace {
 void add_terms(std::vector<Term>& terms, const Expression& expression) {
     if (expression.left != nullptr) add_terms(terms, *expression.left);
     if (expression.right != nullptr) add_terms(terms, *expression.right);
-    terms.push_back({expression.op, -1, expression.constant, expression.source});
+    terms.push_back({expression.op, expression.is_float, -1, expression.constant, expression.source});
 }
 
 }  // namespace
@@ -163,9 +179,12 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
         if (term.op == Op::Source) {
             parts.push_back({print_source(term), false});
         } else if (term.op == Op::Constant) {
-            parts.push_back({std::to_string(term.constant), false});
+            parts.push_back({print(term.constant), false});
         } else if (term.op == Op::Fits) {
             parts.push_back({take(true) + " fits into 64 bits", true});
+        } else if (term.op == Op::Absolute || term.op == Op::Not) {
+            parts.push_back(
+                {std::string(symbol(term.op)) + (term.op == Op::Not ? " (" : "(") + take(false) + ")", false});
         } else if (!takes_two(term.op)) {
             parts.push_back({symbol(term.op) + take(true), true});
         } else {

@@ -1,5 +1,5 @@
-/// Arithmetic over ints that came from outside and change from call to call. An expression says how a value of the
-/// program follows from them: the guard program computes it in 64 bits, the plan and the graph as Python does.
+/// Arithmetic over ints and floats that came from outside and change from call to call. An expression says how a value
+/// of the program follows from them: the guard program computes it in 64 bits, the plan and the graph as Python does.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "source/number.h"
+
 namespace stator {
 
 struct Source;
 
 struct Expression {
     enum class Op : std::uint8_t {
-        Source,    // an int from outside
+        Source,    // a number from outside
         Constant,  // `constant`
         Add,
         Subtract,
         Multiply,
+        TrueDivide,   // a float, of ints too
         FloorDivide,  // as Python rounds: down
         Remainder,    // with the sign of the divisor, as in Python
-        Power,        // by a constant that is not negative
+        Power,        // of ints: by a constant that is not negative
         LeftShift,    // by a constant that is not negative
         RightShift,   // likewise
         And,
@@ -30,6 +33,7 @@ struct Expression {
         Xor,
         Negative,
         Invert,
+        Absolute,
         // What a guard can ask. In the order of Python's comparisons.
         Less,
         LessEqual,
@@ -37,12 +41,15 @@ struct Expression {
         NotEqual,
         Greater,
         GreaterEqual,
-        Fits,  // into 64 bits, and so does everything it is computed from
+        Same,  // bit by bit: for floats, where equal ones can be told from each other
+        Not,   // of a comparison: with a NaN all of them are false
+        Fits,  // into 64 bits, and so does everything it is computed from; nothing raises
     };
 
     Op op = Op::Constant;
     Source* source = nullptr;
-    std::int64_t constant = 0;
+    bool is_float = false;
+    Number constant;
     const Expression* left = nullptr;
     const Expression* right = nullptr;  // null where the operation takes one operand
     /// Of the whole tree. Nothing recurses into more than `kLargest`.
@@ -53,6 +60,8 @@ struct Expression {
 
 /// `left op right` in 64 bits; `right` is not looked at where the operation takes one. Empty where the result does not
 /// fit, or Python would raise.
+std::optional<Number> apply(Expression::Op op, Number left, Number right = {});
+/// The same of ints, where the result is one.
 std::optional<std::int64_t> apply(Expression::Op op, std::int64_t left, std::int64_t right);
 
 bool takes_two(Expression::Op op);
@@ -63,31 +72,36 @@ const char* symbol(Expression::Op op);
 /// One operation of an expression with its operands before it, for a machine with a stack.
 struct Term {
     Expression::Op op;
+    bool is_float = false;
     std::int32_t place = -1;  // of a source: its register
-    std::int64_t constant = 0;
+    Number constant;
     Source* source = nullptr;
 
     friend bool operator==(const Term& one, const Term& other) {
-        return one.op == other.op && one.place == other.place && one.constant == other.constant;
+        return one.op == other.op && one.is_float == other.is_float && one.place == other.place &&
+               one.constant == other.constant;
     }
 };
 
 std::vector<Term> terms_of(const Expression& expression);
 
-/// The result, with what `read` gives for sources; empty where that is empty or something does not fit.
+/// The result, with the objects that `read` gives for sources; empty where one is of another class, or something does
+/// not fit.
 template <class Read>
-std::optional<std::int64_t> evaluate(std::span<const Term> terms, const Read& read) {
-    std::int64_t stack[Expression::kLargest + 2];
+std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {
+    Number stack[Expression::kLargest + 2];
     std::size_t depth = 0;
     for (const Term& term : terms) {
-        std::optional<std::int64_t> value;
+        std::optional<Number> value;
         if (term.op == Expression::Op::Source) {
-            value = read(term);
+            PyObject* object = read(term);
+            value = object == nullptr ? std::nullopt : Number::of(object);
+            if (value && value->is_float() != term.is_float) return std::nullopt;
         } else if (term.op == Expression::Op::Constant) {
             value = term.constant;
         } else {
-            std::int64_t right = takes_two(term.op) ? stack[--depth] : 0;
-            std::int64_t left = stack[--depth];
+            Number right = takes_two(term.op) ? stack[--depth] : Number();
+            Number left = stack[--depth];
             value = apply(term.op, left, right);
         }
         if (!value) return std::nullopt;

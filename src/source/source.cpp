@@ -183,28 +183,56 @@ std::string path(const Source& source) {
     return text_of(source, Labels::Ignored);
 }
 
-std::string identifier(Source& source) {
-    std::vector<Source*> path;
-    std::string name, text;
+const PathText* path_text(Source& source, Arena& arena) {
+    // Down to what is known already, then up again: no recursion, a model may be deep.
+    std::vector<Source*> unknown;
+    const PathText* known = nullptr;
     for (Source* at = &source; at != nullptr; at = at->parent) {
-        if (!at->identifier.empty()) {
-            name = at->identifier;
+        if (at->text != nullptr) {
+            known = at->text;
             break;
         }
-        if (has_own_text(*at, text)) {
-            append_identifier(name, text);
-            break;
+        unknown.push_back(at);
+        std::string text;
+        if (has_own_text(*at, text)) break;
+        // An attribute prints with its object; the dict between them does not.
+        if (at->access == Access::DictItem && at->parent->access == Access::InstanceDict) at = at->parent;
+    }
+    for (std::size_t i = unknown.size(); i-- > 0;) {
+        std::string text;
+        Source& at = *unknown[i];
+        if (has_own_text(at, text)) {
+            known = arena.make<PathText>(nullptr, std::move(text));
+        } else {
+            append(text, at);
+            known = arena.make<PathText>(known, std::move(text));
         }
-        path.push_back(at);
+        at.text = known;
     }
-    for (std::size_t i = path.size(); i-- > 0;) {
-        if (joins_its_dict(path, i)) continue;
-        text.clear();
-        append(text, *path[i]);
-        append_identifier(name, text);
-        // Of an object with attributes, such as a module.
-        if (i > 0 && path[i - 1]->access == Access::InstanceDict) path[i]->identifier = name;
-    }
+    return known;
+}
+
+namespace {
+
+std::vector<const PathText*> pieces_of(const PathText& text) {
+    std::vector<const PathText*> pieces;
+    for (const PathText* at = &text; at != nullptr; at = at->before) pieces.push_back(at);
+    return pieces;
+}
+
+}  // namespace
+
+std::string print(const PathText& text) {
+    std::string whole;
+    std::vector<const PathText*> pieces = pieces_of(text);
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) whole += (*piece)->piece;
+    return whole;
+}
+
+std::string identifier(const PathText& text) {
+    std::string name;
+    std::vector<const PathText*> pieces = pieces_of(text);
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) append_identifier(name, (*piece)->piece);
     return name;
 }
 

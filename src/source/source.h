@@ -35,6 +35,12 @@ enum class Access : std::uint8_t {
     MethodFunction,  // of a bound method
 };
 
+/// How a source prints, in pieces: what hangs deep in a model shares the beginning of its path. May outlive the source.
+struct PathText {
+    const PathText* before = nullptr;
+    std::string piece;
+};
+
 struct Source {
     Access access;
     std::int32_t number = 0;
@@ -45,7 +51,7 @@ struct Source {
     Value* value = nullptr;      // the value made of it, once one was
     bool varies = false;         // a number there is likely to be another one next time
     std::vector<Source*> children;
-    std::string identifier;      // see `identifier`; kept where other names begin with it
+    const PathText* text = nullptr;  // see `path_text`
     std::int32_t register_number = -1;  // given when the guard program is built
 };
 
@@ -97,7 +103,10 @@ std::string print(const Source& source);
 /// The same whatever labels were given: what it is in another trace too.
 std::string path(const Source& source);
 
-/// The same as an identifier, which names the placeholder: `L_self_layers_0_`.
-std::string identifier(Source& source);
+/// What `print` gives, in pieces made in `arena`, which is the same for all sources of a trace. Costs what is new.
+const PathText* path_text(Source& source, Arena& arena);
+std::string print(const PathText& text);
+/// As an identifier, which names the placeholder: `L_self_layers_0_`.
+std::string identifier(const PathText& text);
 
 }  // namespace stator

@@ -78,6 +78,18 @@ Role role_of_function(PyObject* function) {
     return Role::InGraph;
 }
 
+/// `torch.ops.aten.add`, with or without the name of an overload.
+bool is_operator(PyObject* callable) {
+    static const auto* const classes = [] {
+        Ref<> module = checked(PyImport_ImportModule("torch._ops"));
+        auto* made = new std::unordered_set<PyObject*>();
+        for (const char* name : {"OpOverload", "OpOverloadPacket"})
+            made->insert(checked(PyObject_GetAttrString(module.get(), name)).release());
+        return made;
+    }();
+    return classes->contains(reinterpret_cast<PyObject*>(Py_TYPE(callable)));
+}
+
 /// One of torch._dynamo's sets of ids: what the user said with `allow_in_graph` and `disallow_in_graph`. As long as
 /// torch._dynamo is not imported, nobody has said anything.
 class UserSet {
@@ -116,7 +128,10 @@ Role role_of(PyObject* callable) {
         if (disallowed.has(callable)) return Role::Disallowed;
         return role == Role::None && allowed.has(callable) ? Role::InGraph : role;
     }
-    if (!PyCFunction_Check(callable) || !c_operations().contains(callable)) return Role::None;
+    // An object that can be called, such as torch's own operations of a compiled backward pass.
+    if (!PyCFunction_Check(callable))
+        return is_operator(callable) || allowed.has(callable) ? Role::InGraph : Role::None;
+    if (!c_operations().contains(callable)) return Role::None;
     return disallowed.has(callable) ? Role::Disallowed : Role::InGraph;
 }
 

@@ -72,6 +72,13 @@ TensorMeta read_meta(Borrowed<> object) {
     });
 }
 
+bool is_view_of_leaf(Borrowed<> object) {
+    return translating_errors([&] {
+        const at::Tensor& tensor = THPVariable_Unpack(object);
+        return tensor.is_view() && tensor._base().requires_grad() && tensor._base().is_leaf();
+    });
+}
+
 const void* storage_identity(Borrowed<> object) {
     const c10::TensorImpl& impl = *implementation(object);
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;

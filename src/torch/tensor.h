@@ -22,6 +22,8 @@ TensorMeta read_meta(Borrowed<> tensor);
 
 /// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
+/// A view of a leaf that requires a gradient: PyTorch refuses to write to it.
+bool is_view_of_leaf(Borrowed<> tensor);
 
 /// What a graph input has to be again for an entry to be used again.
 struct TensorCheck {

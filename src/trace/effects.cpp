@@ -52,7 +52,8 @@ std::vector<const Value*> keys_of(const Effect& effect) {
 }  // namespace
 
 void Interpreter::record(Effect effect) {
-    STATOR_DCHECK(effect.from[0]->source != nullptr, "what was made in the trace is rebuilt as it is in the end");
+    STATOR_DCHECK(effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context,
+                  "what was made in the trace is rebuilt as it is in the end");
     if (!std::ranges::all_of(keys_of(effect), is_quiet_key))
         break_graph(BreakKind::OutsideMutation,
                     print(*effect.from[0]->source) +
@@ -69,6 +70,10 @@ void Interpreter::will_mutate(Value* value) {
 
 void Interpreter::replay_effects(PlanBuilder& plan) {
     for (const Effect& effect : effects_) {
+        if (effect.result != nullptr) {
+            effect.result->rebuild(plan);
+            continue;
+        }
         std::vector<std::int32_t> from;
         from.reserve(effect.from.size());
         for (Value* value : effect.from) from.push_back(value == nullptr ? -1 : value->rebuild(plan));
@@ -80,6 +85,7 @@ void Interpreter::add_distinct(std::vector<Source*>& sources) const {
     std::unordered_set<PyTypeObject*> changed;
     for (const Effect& effect : effects_) {
         const Source* source = effect.from[0]->source;
+        if (source == nullptr) continue;
         changed.insert(effect.from[0]->type());
         if (source->access == Access::InstanceDict) changed.insert(Py_TYPE(source->parent->object));
     }

@@ -3,7 +3,9 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/infer.h"
-#include "shape/integers.h"
+#include "shape/numbers.h"
+#include "torch/known.h"
+#include "torch/tensor.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -50,6 +52,24 @@ const graph::Location* Interpreter::current_location() {
     return outer;
 }
 
+const graph::ModulePath* Interpreter::current_modules() const {
+    for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame)
+        if (!(*frame)->is_task) return static_cast<BytecodeFrame*>(*frame)->modules;
+    return nullptr;
+}
+
+const graph::ModulePath* Interpreter::modules_for(FunctionValue* function, const Arguments& arguments) {
+    const graph::ModulePath* around = current_modules();
+    if (function->outside == nullptr || function->outside != torch_room::known().module_call) return around;
+    Value* module = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    if (module == nullptr || module->source == nullptr) return around;
+    int earlier = module_calls_[module->source]++;
+    on_undo([this, source = module->source] { --module_calls_[source]; });
+    PyTypeObject* type = graph_->arena().keep(Ref<PyTypeObject>::share(module->type()));
+    return graph_->arena().make<graph::ModulePath>(path_text(*module->source, *graph_->texts()), type, around,
+                                                   module->object(), earlier);
+}
+
 std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& arguments,
                                                        std::vector<graph::KeywordArgument>* keywords) {
     tensor_arguments_.clear();
@@ -94,6 +114,7 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
                                                 {graph::Argument::of(node), graph::Argument::of_constant(index)});
                 item->result = part;
                 item->location = node->location;
+                item->modules = node->modules;
                 items.push_back(value_of(item, part));
             }
             if (result.kind == graph::Result::Kind::List) return make_list(*this, std::move(items));
@@ -102,6 +123,31 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
     }
     return none();
 }
+
+namespace {
+
+const TensorValue* base_of(const TensorValue* tensor) {
+    while (tensor->view_of != nullptr) tensor = tensor->view_of;
+    return tensor;
+}
+
+/// Whether two tensors lie in the same storage, in places that are neither the same nor apart. PyTorch refuses some of
+/// that, in the middle of the graph.
+bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
+    if (one == other || base_of(one) != base_of(other)) return false;
+    const torch_room::TensorMeta &left = *one->meta, &right = *other->meta;
+    if (left.storage_offset == right.storage_offset && left.sizes == right.sizes && left.strides == right.strides)
+        return false;
+    auto end = [](const torch_room::TensorMeta& meta) {
+        std::int64_t last = meta.storage_offset.value();
+        for (std::size_t i = 0; i < meta.sizes.size(); ++i)
+            last += (meta.sizes[i].value() - 1) * meta.strides[i].value();
+        return last + 1;
+    };
+    return left.storage_offset.value() < end(right) && right.storage_offset.value() < end(left);
+}
+
+}  // namespace
 
 void Interpreter::note_row(TensorValue* base, TensorValue* row, std::size_t index) {
     row->is_row = true;
@@ -121,6 +167,7 @@ bool Interpreter::is_protected(const TensorValue* tensor) const {
     expect_no_row(tensor);
     if (!modes_.grad) return false;
     for (; tensor != nullptr; tensor = tensor->view_of) {
+        if (tensor->outside != nullptr && torch_room::is_view_of_leaf(tensor->outside)) return true;
         if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
     }
     return false;
@@ -138,9 +185,10 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
 }
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
-                         bool takes_any_integer) {
+                         shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = takes_any_integer;
+    takes_any_ = takes_any;
+    if (takes_any != shape::AnyNumber::None) float_use_ = float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
     // Tensors are numbered by first appearance.
@@ -164,8 +212,17 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         PyErr_Clear();
         // Without data PyTorch may reject arguments in other words than with: the real operation has to say it.
         break_graph(BreakKind::OperationFails, "an operation raises " + type_name(Py_TYPE(error.exception().get())) +
-                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
+                                                   ": " + std::string(text ? utf8(text.get()) : "?"));
     }
+    // An assignment to items writes to a part of the tensor only: mostly to where the value was just computed.
+    static PyObject* const setitem = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "setitem");
+    for (int written : answer->written)
+        for (TensorValue* other : tensors)
+            if (answer->status == shape::Status::Ok && target.get() != setitem &&
+                overlaps_in_part(tensors.at(static_cast<std::size_t>(written)), other)) {
+                graph_->truncate(mark);
+                break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");
+            }
     for (int written : answer->written)
         if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
             graph_->truncate(mark);
@@ -181,6 +238,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     node->result = answer->result;
     node->has_effect = answer->has_effect();
     node->location = current_location();
+    node->modules = current_modules();
     note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
@@ -204,22 +262,21 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
 }
 
 Value* Interpreter::emit_function(Borrowed<> function, const Arguments& arguments) {
-    return emit(graph::NodeKind::Function, function, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Function, function));
+    return emit(graph::NodeKind::Function, function, arguments, any_number(graph::NodeKind::Function, function));
 }
 
 Value* Interpreter::emit_method(Borrowed<> name, const Arguments& arguments) {
-    return emit(graph::NodeKind::Method, name, arguments,
-                has_variables() && shape::takes_any_integer(graph::NodeKind::Method, name));
+    return emit(graph::NodeKind::Method, name, arguments, any_number(graph::NodeKind::Method, name));
 }
 
 graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
-    takes_any_integer_ = false;
+    takes_any_ = shape::AnyNumber::None;
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
     node->location = current_location();
+    node->modules = current_modules();
     return node;
 }
 
@@ -237,9 +294,9 @@ void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
 }
 
 graph::Node* Interpreter::add_placeholder(Source* source) {
-    std::string name = identifier(*source);
-    Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
-    graph::Node* node = graph_->add(graph::NodeKind::Placeholder, target.get(), {});
+    graph::Node* node = graph_->add(graph::NodeKind::Placeholder, nullptr, {});
+    node->path = path_text(*source, *graph_->texts());
+    node->modules = current_modules();
     inputs_.push_back(source);
     input_nodes_.push_back(node);
     on_undo([this] {
@@ -249,8 +306,53 @@ graph::Node* Interpreter::add_placeholder(Source* source) {
     return node;
 }
 
+namespace {
+
+bool is_module(const Source& source) {
+    return PyObject_TypeCheck(source.object, torch_room::known().module_class);
+}
+
+/// What `meta["tensor_dict"]` of a module's own tensor says: its memory stays where it is, most likely.
+PyObject* meta_of_static() {
+    static PyObject* const meta =
+        checked(Py_BuildValue("{s{ss}}", "tensor_dict", "_dynamo_static_input_type", "unguarded")).release();
+    return meta;
+}
+
+/// An attribute of a module that was not registered.
+bool is_plain_attribute(const Source& source) {
+    return source.access == Access::DictItem && source.parent->access == Access::InstanceDict &&
+           is_module(*source.parent->parent);
+}
+
+bool is_held_by_module(const Source& source) {
+    if (source.access != Access::DictItem || source.parent->access != Access::DictItem) return false;
+    const Source& holder = *source.parent;
+    bool has_name = holder.key == interned("_parameters") || holder.key == interned("_buffers");
+    return has_name && holder.parent->access == Access::InstanceDict;
+}
+
+}  // namespace
+
+graph::Node* Interpreter::add_attribute(TensorValue* tensor) {
+    // The graph has the tensor itself: another one there is another graph.
+    guard({GuardKind::Identity, tensor->source, tensor->outside});
+    std::string wanted = identifier(*path_text(*tensor->source, *graph_->texts()));
+    while (!wanted.empty() && wanted.back() == '_') wanted.pop_back();
+    std::string name = attribute_names_.create(wanted);
+    Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+    graph::Node* node = graph_->add(graph::NodeKind::Attribute, target.get(), {});
+    node->location = current_location();
+    node->modules = current_modules();
+    attributes_.push_back({name, Ref<>::share(tensor->outside)});
+    on_undo([this] { attributes_.pop_back(); });
+    return node;
+}
+
 graph::Node* Interpreter::input(TensorValue* tensor) {
-    graph::Node* node = add_placeholder(tensor->source);
+    bool is_attribute = registers_attributes_ && is_held_by_module(*tensor->source);
+    graph::Node* node = is_attribute ? add_attribute(tensor) : add_placeholder(tensor->source);
+    if (is_held_by_module(*tensor->source) || is_plain_attribute(*tensor->source)) node->extra_meta = meta_of_static();
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
     return node;
@@ -265,14 +367,15 @@ Trace Interpreter::take_trace() {
         if (node->kind != graph::NodeKind::Placeholder) break;
         trace.inputs.push_back(sources.at(node));
     }
-    // Two ints may well be one object.
+    // Two numbers may well be one object.
     for (Source* source : trace.inputs)
-        if (!PyLong_CheckExact(source->object)) trace.distinct.push_back(source);
+        if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);
     trace.fetched = std::move(fetched_);
+    trace.attributes = std::move(attributes_);
     trace.instructions = instructions_;
     return trace;
 }

@@ -67,6 +67,7 @@ graph::Node* Interpreter::as_output(graph::Node* node) {
     if (unbound == nullptr) {
         unbound = graph_->add(graph::NodeKind::Method, interned("unbind"), {graph::Argument::of(row->second.base)});
         unbound->location = node->location;
+        unbound->modules = node->modules;
         unbound->result.kind = graph::Result::Kind::Tuple;
     }
     PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(row->second.index)));
@@ -74,6 +75,7 @@ graph::Node* Interpreter::as_output(graph::Node* node) {
                                     {graph::Argument::of(unbound), graph::Argument::of_constant(index)});
     part->result = node->result;
     part->location = node->location;
+    part->modules = node->modules;
     return part;
 }
 

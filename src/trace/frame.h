@@ -49,6 +49,7 @@ struct BytecodeFrame final : Activation, SuspendedFrame {
     Value* held = nullptr;         // a value that the waiting instruction computed already
     const graph::Location* location = nullptr;  // of the line last used for a node
     TracedFrame* traced = nullptr;  // once an exception went through it
+    const graph::ModulePath* modules = nullptr;  // that it runs inside of
 
     Value* top(std::size_t depth = 0) const { return stack[stack.size() - 1 - depth]; }
     Value* pop() {

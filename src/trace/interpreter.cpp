@@ -265,6 +265,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     frame->generator = nullptr;
     frame->location = nullptr;
     frame->traced = nullptr;
+    frame->modules = nullptr;
     return frame;
 }
 
@@ -299,6 +300,7 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
         break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
     BytecodeFrame* frame = new_frame(function);
     bind_arguments(*this, function, arguments, frame->slots);
+    frame->modules = modules_for(function, arguments);
     frames_.push_back(frame);
     return Outcome::pending();
 }
@@ -451,6 +453,7 @@ Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     });
     enter_generator(generator);
     frame->location = nullptr;  // it may be another caller than last time
+    frame->modules = current_modules();
     frame->push(sent);
     frames_.push_back(frame);
     return Outcome::pending();

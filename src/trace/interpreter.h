@@ -28,12 +28,19 @@ struct BreakReport {
     bool is_exit = false;
 };
 
+/// What a graph module holds under a name.
+struct Attribute {
+    std::string name;
+    Ref<> tensor;
+};
+
 /// What a finished trace leaves behind.
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
     std::vector<Source*> inputs;    // sources of the graph's placeholders, in order
     std::vector<Source*> distinct;  // what must not be one object: the inputs, and what was changed
+    std::vector<Attribute> attributes;
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
     std::size_t instructions = 0;
@@ -53,6 +60,8 @@ class Interpreter final : public Tracer {
         Failed,  // not at all: `report()` says why
     };
     End run();
+    /// Parameters and buffers become attributes of the graph module instead of inputs.
+    void register_attributes() { registers_attributes_ = true; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
 
@@ -69,8 +78,9 @@ class Interpreter final : public Tracer {
     graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) override;
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     Arena& graph_arena() override { return graph_->arena(); }
+    const graph::Graph& graph() const override { return *graph_; }
     graph::Node* input(TensorValue* tensor) override;
-    graph::Argument integer_argument(ConstantValue* value) override;
+    graph::Argument number_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     void note_row(TensorValue* base, TensorValue* row, std::size_t index) override;
     torch_room::Modes modes() const override { return modes_; }
@@ -134,7 +144,7 @@ class Interpreter final : public Tracer {
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
-    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, bool takes_any_integer);
+    Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(const TensorValue* tensor) const;
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
     static void expect_no_row(const TensorValue* tensor);
@@ -145,12 +155,26 @@ class Interpreter final : public Tracer {
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
+    /// The modules around the innermost frame; null if there are none.
+    const graph::ModulePath* current_modules() const;
+    /// The modules around a call that the innermost frame makes.
+    const graph::ModulePath* modules_for(FunctionValue* function, const Arguments& arguments);
+    /// The node of a tensor that the graph module will hold, instead of an input.
+    graph::Node* add_attribute(TensorValue* tensor);
     /// A new input of the graph; its result is left to the caller.
     graph::Node* add_placeholder(Source* source);
 
-    // Ints that change between calls, in the graph: integers.cpp.
+    // Numbers that change between calls, in the graph: numbers.cpp.
     bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
-    graph::Node* integer_node(const Expression& expression);
+    shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
+    /// What an operation that takes any float does with it.
+    enum class FloatUse : std::uint8_t {
+        Computes,          // arithmetic and comparisons: nothing is too large
+        Converts,          // to the dtype of floats, which raises for what is too large
+        ConvertsToInteger  // each dtype has its own bounds, and NaN is beyond them
+    };
+    FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    graph::Node* number_node(const Expression& expression);
     /// The ints that say where in its storage the result of a node begins; null if that is known.
     const std::vector<ConstantValue*>* movers_of(const graph::Node* node) const;
     /// Before an operation that may need to know where its arguments begin: realizes those ints.
@@ -198,9 +222,14 @@ class Interpreter final : public Tracer {
     };
     std::unordered_map<const graph::Node*, Row> rows_;
     std::unordered_map<const graph::Node*, graph::Node*> unbound_;
-    std::unordered_map<const Expression*, graph::Node*> integer_nodes_;
+    std::unordered_map<const Expression*, graph::Node*> number_nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
+    FloatUse float_use_ = FloatUse::Computes;        // by it
+    std::unordered_map<const Source*, int> module_calls_;
+    bool registers_attributes_ = false;
+    graph::Names attribute_names_;
+    std::vector<Attribute> attributes_;
     torch_room::Modes modes_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.

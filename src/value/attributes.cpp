@@ -95,7 +95,7 @@ Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 
 /// As CPython's own messages name a class: without its module.
 std::string type_short_name(PyTypeObject* type) {
-    return std::string(utf8(Ref<>::steal(PyType_GetName(type)).get()));
+    return type->tp_name;  // a class of C code has its module in front
 }
 
 }  // namespace
@@ -186,8 +186,8 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (self == nullptr) return attribute;
         Value* getter = wrapped_by(tracer, raw, "fget");
         if (getter->object() == Py_None)
-            tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
-                                                   std::string(self->type()->tp_name) + "' object has no getter");
+            // The words depend on whether the property knows its name, which only it can tell.
+            tracer.break_graph(BreakKind::UnknownObject, "property '" + std::string(utf8(name)) + "' can't be set");
         return operations::call(tracer, getter, Arguments::of(self));
     }
     if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
@@ -306,6 +306,17 @@ Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
     co_return tracer.none();
 }
 
+/// The words depend on whether the property knows its name, which only it can tell: asked with None, it refuses too.
+[[noreturn]] void raise_no_setter(Tracer& tracer, PyObject* property, PyTypeObject* type, bool is_set) {
+    Py_TYPE(property)->tp_descr_set(property, Py_None, is_set ? Py_None : nullptr);
+    TakenError error = TakenError::take();
+    STATOR_CHECK(bool(error), "a property without a setter was set");
+    std::string text(utf8(checked(PyObject_Str(error.exception())).get()));
+    std::string own = "'" + std::string(utf8(checked(PyType_GetQualName(type)).get())) + "'";
+    if (std::size_t at = text.find("'NoneType'"); at != std::string::npos) text.replace(at, 10, own);
+    tracer.raise(PyExc_AttributeError, text);
+}
+
 /// A data descriptor of the class that takes over setting or deleting; pending or done, or null if there is none.
 Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* value) {
     PyTypeObject* type = self->type();
@@ -318,10 +329,7 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
     if (Py_TYPE(raw) == &PyMemberDescr_Type) return nullptr;  // a slot: kept with the instance's own attributes
     if (PyObject_TypeCheck(raw, &PyProperty_Type)) {
         Value* function = wrapped_by(tracer, raw, value != nullptr ? "fset" : "fdel");
-        if (function->object() == Py_None)
-            tracer.raise(PyExc_AttributeError, "property '" + std::string(utf8(name)) + "' of '" +
-                                                   std::string(utf8(PyType_GetName(type))) + "' object has no " +
-                                                   (value != nullptr ? "setter" : "deleter"));
+        if (function->object() == Py_None) raise_no_setter(tracer, raw, type, value != nullptr);
         Arguments arguments = Arguments::of(self);
         if (value != nullptr) arguments.positional.push_back(value);
         return tracer.start(call_for_nothing(tracer, function, std::move(arguments)));

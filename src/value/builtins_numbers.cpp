@@ -126,15 +126,26 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
                      "");
 }
 
+/// The only argument, if it is a number that changes from call to call; else null. Its class is guarded.
+Value* variable_among(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1 || arguments.positional.size() != 1 || !symbolic::is(arguments.positional[0]))
+        return nullptr;
+    symbolic::realize_class(tracer, arguments.positional[0]);
+    return arguments.positional[0];
+}
+
 Outcome make_int(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() == 1 && arguments.positional.size() == 1 && symbolic::is(arguments.positional[0])) {
-        symbolic::realize_class(tracer, arguments.positional[0]);
-        return arguments.positional[0];
-    }
+    Value* variable = variable_among(tracer, arguments);
+    if (variable != nullptr && variable->type() == &PyLong_Type) return variable;
     return convert(tracer, &PyLong_Type, {"__int__", "__index__", "__trunc__"}, arguments);
 }
 
 Outcome make_float(Tracer& tracer, const Arguments& arguments) {
+    if (Value* variable = variable_among(tracer, arguments)) {
+        if (variable->type() == &PyFloat_Type) return variable;
+        if (Value* divided = symbolic::binary(tracer, BinaryOperator::TrueDivide, variable, tracer.integer(1)))
+            return divided;
+    }
     return convert(tracer, &PyFloat_Type, {"__float__", "__index__"}, arguments);
 }
 

@@ -237,17 +237,6 @@ Outcome size_class(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(make_size(tracer, arguments.positional[0]));
 }
 
-/// `torch.ops.library.name(...)`, with or without `.overload`.
-Outcome registered_operation(Tracer& tracer, const Arguments& arguments) {
-    Value* operation = arguments.positional.empty() ? nullptr : arguments.positional[0];
-    if (operation == nullptr || operation->object() == nullptr)
-        tracer.break_graph(BreakKind::UnknownFunction, "a registered operation is called in an unusual way");
-    if (operation->source != nullptr) tracer.guard({GuardKind::Identity, operation->source, operation->object()});
-    Arguments given = arguments;
-    given.positional.erase(given.positional.begin());
-    return tracer.emit_function(operation->object(), given);
-}
-
 /// A function that `torch.jit.script` made of a Python function: that one is traced, as torch._dynamo does.
 Task call_scripted(Tracer& tracer, Value* scripted, Arguments given) {
     Value* original = scripted->own_attribute(tracer, interned("_torchdynamo_inline"));
@@ -273,9 +262,6 @@ Outcome changes_random_state(Tracer& tracer, const Arguments&) {
 
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
-    for (const char* name : {"OpOverload", "OpOverloadPacket"})
-        if (Ref<> type = find("torch._ops", name); type)
-            handlers.add_method(reinterpret_cast<PyTypeObject*>(type.get()), "__call__", registered_operation);
     if (Ref<> scripted = find("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
         if (call)

@@ -35,8 +35,8 @@ PyObject* power(PyObject* base, PyObject* exponent) {
 }
 
 constexpr NumberFunction kNumberFunctions[] = {
-    PyNumber_Add,      PyNumber_And,    PyNumber_FloorDivide, PyNumber_Lshift,   PyNumber_MatrixMultiply,
-    PyNumber_Multiply, PyNumber_Remainder, PyNumber_Or,       power,             PyNumber_Rshift,
+    PyNumber_Add,      PyNumber_And,        PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
+    PyNumber_Multiply, PyNumber_Remainder,  PyNumber_Or,          power,           PyNumber_Rshift,
     PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor,
 };
 
@@ -90,8 +90,8 @@ Outcome ConstantValue::contains(Tracer& tracer, Value* item) {
     Ref<> constant = item->as_constant(tracer);
     if (!constant) {
         if (PyUnicode_Check(held))
-            tracer.raise(PyExc_TypeError, "'in <string>' requires string as left operand, not " +
-                                              std::string(item->type()->tp_name));
+            tracer.raise(PyExc_TypeError,
+                         "'in <string>' requires string as left operand, not " + std::string(item->type()->tp_name));
         return Value::contains(tracer, item);
     }
     int found = PySequence_Contains(held, constant.get());
@@ -157,7 +157,8 @@ Py_hash_t ConstantValue::hash(Tracer& tracer) {
 }
 
 graph::Argument ConstantValue::as_argument(Tracer& tracer) {
-    if (is_symbolic() && tracer.takes_any_integer()) return tracer.integer_argument(this);
+    bool is_any_as_good = is_symbolic() && (expression->is_float ? tracer.takes_any_float() : tracer.takes_any_int());
+    if (is_any_as_good) return tracer.number_argument(this);
     tracer.realize(this);
     return graph::Argument::of_constant(held);
 }

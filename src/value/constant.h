@@ -12,10 +12,10 @@ struct ConstantValue final : Value {
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
     PyObject* const held;  // kept alive by the trace
-    /// What it is in every call, of an int that changes between calls (see symbolic.h); null for others.
+    /// What it is in every call, of a number that changes between calls (see symbolic.h); null for others.
     const Expression* expression = nullptr;
 
-    /// Whether it may be another int in the next call: nothing has looked at it yet.
+    /// Whether it may be another number in the next call: nothing has looked at it yet.
     bool is_symbolic() const { return expression != nullptr && !realized; }
 
     void realize(Tracer& tracer) override;

@@ -410,7 +410,10 @@ int MethodValue::rebuild(PlanBuilder& plan) {
     }
     // C methods are bound by their descriptor: one of a class to the class, behind the instance that it does without.
     std::vector<std::int32_t> from{of, bound_to};
-    if (Py_IS_TYPE(descriptor, &PyClassMethodDescr_Type)) from.insert(from.begin() + 1, plan.constant(Py_None));
+    if (Py_IS_TYPE(descriptor, &PyClassMethodDescr_Type))
+        from.insert(from.begin() + 1, plan.constant(Py_None));
+    else  // methods that are told the class that defines them have to be bound with one
+        from.push_back(plan.constant(reinterpret_cast<PyObject*>(self->type())));
     plan.add_to(to, PlanOp::Call, std::move(from), method_of_class(Py_TYPE(descriptor), "__get__"));
     return to;
 }

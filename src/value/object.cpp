@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "torch/known.h"
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/dict.h"
@@ -221,6 +222,11 @@ bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
 
 Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     PyObject* raw = nullptr;
+    bool may_be_allowed = outside != nullptr && !PyType_IsSubtype(class_, torch_room::known().module_class);
+    if (may_be_allowed && torch_room::role_of(outside) == torch_room::Role::InGraph) {
+        tracer.guard({GuardKind::Identity, source, outside});
+        return tracer.emit_function(outside, arguments);
+    }
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));

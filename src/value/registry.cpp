@@ -21,6 +21,8 @@ void register_all(Handlers& handlers) {
     register_caches(handlers);
     register_objects(handlers);
     register_torch(handlers);
+    register_tensor_hooks(handlers);
+    register_lazy_modules(handlers);
 }
 
 }  // namespace stator

@@ -24,6 +24,8 @@ void register_caches(Handlers& handlers);
 
 void register_objects(Handlers& handlers);
 void register_torch(Handlers& handlers);
+void register_tensor_hooks(Handlers& handlers);
+void register_lazy_modules(Handlers& handlers);
 
 void register_all(Handlers& handlers);
 

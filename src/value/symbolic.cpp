@@ -1,6 +1,7 @@
 #include "value/symbolic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/python_error.h"
 #include "value/sequence.h"
@@ -13,48 +14,44 @@ namespace {
 
 using Op = Expression::Op;
 
-std::optional<std::int64_t> as_int64(PyObject* object) {
-    if (!PyLong_CheckExact(object)) return std::nullopt;
-    int overflow = 0;
-    long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
-    return overflow == 0 ? std::optional<std::int64_t>(number) : std::nullopt;
+Number seen(const ConstantValue* value) {
+    return *Number::of(value->held);
 }
 
-std::int64_t seen(const ConstantValue* value) {
-    return *as_int64(value->held);
-}
-
-const Expression* constant(Tracer& tracer, std::int64_t number) {
+const Expression* constant(Tracer& tracer, Number number) {
     auto* expression = tracer.arena().make<Expression>();
     expression->constant = number;
+    expression->is_float = number.is_float();
     return expression;
 }
 
 const Expression* joined(Tracer& tracer, Op op, const Expression* left, const Expression* right = nullptr) {
     auto* expression = tracer.arena().make<Expression>();
     expression->op = op;
+    // Comparisons are asked of guards only, which do not mind.
+    expression->is_float = op == Op::TrueDivide || left->is_float || (right != nullptr && right->is_float);
     expression->left = left;
     expression->right = right;
     expression->size = 1 + left->size + (right == nullptr ? 0 : right->size);
     return expression;
 }
 
-/// `(i + 1) + 1` is `i + 2`: counters are increased again and again.
+/// `(i + 1) + 1` is `i + 2`: counters are increased again and again. Of ints alone; floats are rounded at each step.
 const Expression* sum(Tracer& tracer, const Expression* left, const Expression* right) {
     if (left->op == Op::Constant) std::swap(left, right);
     if (left->op == Op::Add && left->right->op == Op::Constant && right->op == Op::Constant)
         if (auto total = apply(Op::Add, left->right->constant, right->constant)) {
-            if (*total == 0) return left->left;
+            if (total->integer() == 0) return left->left;
             return joined(tracer, Op::Add, left->left, constant(tracer, *total));
         }
     return joined(tracer, Op::Add, left, right);
 }
 
 const Expression* combined(Tracer& tracer, Op op, const Expression* left, const Expression* right) {
+    if (left->is_float || right->is_float) return joined(tracer, op, left, right);
     if (op == Op::Add) return sum(tracer, left, right);
     if (op == Op::Subtract && right->op == Op::Constant)
-        if (auto negated = apply(Op::Negative, right->constant, 0))
-            return sum(tracer, left, constant(tracer, *negated));
+        if (auto negated = apply(Op::Negative, right->constant)) return sum(tracer, left, constant(tracer, *negated));
     return joined(tracer, op, left, right);
 }
 
@@ -69,14 +66,23 @@ void guard(Tracer& tracer, const Expression* condition) {
     tracer.guard({.kind = GuardKind::Expression, .source = some_source(*condition), .expression = condition});
 }
 
-/// Guards that a comparison comes out as it does in this trace, and says how.
+/// Guards that a comparison comes out as it does in this trace.
+void guard_outcome(Tracer& tracer, bool holds, Op comparison, const Expression* left, const Expression* right) {
+    bool has_opposite = comparison == Op::Equal || comparison == Op::NotEqual || !(left->is_float || right->is_float);
+    if (!holds && has_opposite) comparison = inverted(comparison);
+    const Expression* condition = joined(tracer, comparison, left, right);
+    guard(tracer, holds || has_opposite ? condition : joined(tracer, Op::Not, condition));
+}
+
+/// The same of a value and an int that is known, and says how it comes out.
 bool decide(Tracer& tracer, Op comparison, const ConstantValue* left, std::int64_t right) {
-    bool holds = *apply(comparison, seen(left), right) == 1;
-    guard(tracer, joined(tracer, holds ? comparison : inverted(comparison), left->expression, constant(tracer, right)));
+    Number number = Number::of_int(right);
+    bool holds = *apply(comparison, seen(left), number) == Number::of_int(1);
+    guard_outcome(tracer, holds, comparison, left->expression, constant(tracer, number));
     return holds;
 }
 
-/// An operand: a symbolic int, or an int that is known. Null if it is something else.
+/// An operand: a symbolic number, or one that is known. Null if it is something else.
 struct Operand {
     ConstantValue* value = nullptr;
     const Expression* expression = nullptr;
@@ -90,7 +96,7 @@ Operand operand(Tracer& tracer, Value* value) {
         realize_class(tracer, held);
         return {held, held->expression, true};
     }
-    auto number = as_int64(held->held);
+    auto number = Number::of(held->held);
     if (!number) return {};
     tracer.realize(held);
     return {held, constant(tracer, *number), false};
@@ -118,25 +124,27 @@ std::optional<Op> expressed(BinaryOperator op) {
             return Op::RightShift;
         case BinaryOperator::Subtract:
             return Op::Subtract;
+        case BinaryOperator::TrueDivide:
+            return Op::TrueDivide;
         case BinaryOperator::Xor:
             return Op::Xor;
         case BinaryOperator::MatrixMultiply:
-        case BinaryOperator::TrueDivide:
             break;
     }
     return std::nullopt;
 }
 
-/// What such an operation must not meet in another call: where Python raises, or gives no int.
-bool is_safe(Tracer& tracer, Op op, const Operand& right) {
+/// What such an operation must not meet in another call: where Python raises, or gives a number of another class.
+bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
+    bool is_of_ints = !left.expression->is_float && !right.expression->is_float;
     switch (op) {
         case Op::Power:
         case Op::LeftShift:
         case Op::RightShift:
-            return !right.varies && seen(right.value) >= 0;
+            return !is_of_ints || (!right.varies && seen(right.value).integer() >= 0);
+        case Op::TrueDivide:
         case Op::FloorDivide:
         case Op::Remainder:
-            if (seen(right.value) == 0) return false;
             if (right.varies) decide(tracer, Op::NotEqual, right.value, 0);
             return true;
         default:
@@ -144,8 +152,14 @@ bool is_safe(Tracer& tracer, Op op, const Operand& right) {
     }
 }
 
-Value* result(Tracer& tracer, const Expression* expression, std::int64_t number) {
-    auto* value = static_cast<ConstantValue*>(tracer.fresh(checked(PyLong_FromLongLong(number))));
+/// Whether a float comes out for some operands only: an int may be too large to become one, a power may be anything.
+bool may_not_fit(Op op, const Operand& left, const Operand& right) {
+    auto is_variable_int = [](const Operand& operand) { return operand.varies && !operand.expression->is_float; };
+    return op == Op::Power || is_variable_int(left) || is_variable_int(right);
+}
+
+Value* result(Tracer& tracer, const Expression* expression, Number number) {
+    auto* value = static_cast<ConstantValue*>(tracer.fresh(number.object()));
     value->expression = expression;
     value->realized = false;
     return value;
@@ -154,9 +168,11 @@ Value* result(Tracer& tracer, const Expression* expression, std::int64_t number)
 }  // namespace
 
 void make_variable(Tracer& tracer, ConstantValue* value) {
-    if (!as_int64(value->held)) return;
+    auto number = Number::of(value->held);
+    if (!number) return;
     auto* expression = tracer.arena().make<Expression>();
     expression->op = Op::Source;
+    expression->is_float = number->is_float();
     expression->source = value->source;
     value->expression = expression;
 }
@@ -164,15 +180,25 @@ void make_variable(Tracer& tracer, ConstantValue* value) {
 void realize_class(Tracer& tracer, Value* value) {
     if (!is(value)) return tracer.realize(value);
     if (value->source != nullptr)
-        tracer.guard({GuardKind::Type, value->source, reinterpret_cast<PyObject*>(&PyLong_Type)});
+        tracer.guard({GuardKind::Type, value->source, reinterpret_cast<PyObject*>(value->type())});
 }
 
 void specialize(Tracer& tracer, ConstantValue* value) {
-    guard(tracer, joined(tracer, Op::Equal, value->expression, constant(tracer, seen(value))));
+    Op comparison = value->expression->is_float ? Op::Same : Op::Equal;
+    guard(tracer, joined(tracer, comparison, value->expression, constant(tracer, seen(value))));
 }
 
 void guard_fits(Tracer& tracer, ConstantValue* value) {
     guard(tracer, joined(tracer, Op::Fits, value->expression));
+}
+
+bool guard_moderate(Tracer& tracer, ConstantValue* value) {
+    constexpr double kLargestHalf = 65504;
+    if (value->expression->size >= Expression::kLargest || !(std::fabs(seen(value).real()) <= kLargestHalf))
+        return false;
+    const Expression* size = joined(tracer, Op::Absolute, value->expression);
+    guard(tracer, joined(tracer, Op::LessEqual, size, constant(tracer, Number::of_float(kLargestHalf))));
+    return true;
 }
 
 Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
@@ -183,18 +209,31 @@ Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (one.value == nullptr || other.value == nullptr) return nullptr;
     if (one.expression->size + other.expression->size >= Expression::kLargest) return nullptr;
     auto number = apply(*arithmetic, seen(one.value), seen(other.value));
-    if (!number || !is_safe(tracer, *arithmetic, other)) return nullptr;
-    return result(tracer, combined(tracer, *arithmetic, one.expression, other.expression), *number);
+    if (!number || !is_safe(tracer, *arithmetic, one, other)) return nullptr;
+    const Expression* expression = combined(tracer, *arithmetic, one.expression, other.expression);
+    if (expression->is_float && may_not_fit(*arithmetic, one, other))
+        guard(tracer, joined(tracer, Op::Fits, expression));
+    return result(tracer, expression, *number);
 }
+
+namespace {
+
+Value* of_one(Tracer& tracer, Op op, Value* value) {
+    Operand one = operand(tracer, value);
+    auto number = apply(op, seen(one.value));
+    if (!number || one.expression->size >= Expression::kLargest) return nullptr;
+    return result(tracer, joined(tracer, op, one.expression), *number);
+}
+
+}  // namespace
 
 Value* unary(Tracer& tracer, UnaryOperator op, Value* value) {
     if (!is(value)) return nullptr;
-    Operand one = operand(tracer, value);
-    if (op == UnaryOperator::Positive) return value;
-    Op arithmetic = op == UnaryOperator::Negative ? Op::Negative : Op::Invert;
-    auto number = apply(arithmetic, seen(one.value), 0);
-    if (!number || one.expression->size >= Expression::kLargest) return nullptr;
-    return result(tracer, joined(tracer, arithmetic, one.expression), *number);
+    if (op == UnaryOperator::Positive) {
+        realize_class(tracer, value);
+        return value;
+    }
+    return of_one(tracer, op == UnaryOperator::Negative ? Op::Negative : Op::Invert, value);
 }
 
 Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
@@ -203,8 +242,10 @@ Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (one.value == nullptr || other.value == nullptr) return nullptr;
     if (one.expression->size + other.expression->size >= Expression::kLargest) return nullptr;
     auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
-    bool holds = *apply(comparison, seen(one.value), seen(other.value)) == 1;
-    guard(tracer, joined(tracer, holds ? comparison : inverted(comparison), one.expression, other.expression));
+    auto outcome = apply(comparison, seen(one.value), seen(other.value));
+    if (!outcome) return nullptr;
+    bool holds = *outcome == Number::of_int(1);
+    guard_outcome(tracer, holds, comparison, one.expression, other.expression);
     return tracer.boolean(holds);
 }
 
@@ -214,9 +255,7 @@ Value* truth(Tracer& tracer, Value* value) {
 }
 
 Value* absolute(Tracer& tracer, Value* value) {
-    if (!is(value)) return nullptr;
-    bool is_negative = decide(tracer, Op::Less, operand(tracer, value).value, 0);
-    return is_negative ? unary(tracer, UnaryOperator::Negative, value) : value;
+    return is(value) ? of_one(tracer, Op::Absolute, value) : nullptr;
 }
 
 void realize_all(Tracer& tracer, Value* value) {
@@ -242,7 +281,7 @@ bool is_basic(const std::vector<Value*>& parts) {
 
 /// Guards that an int is within the bounds of a dimension. False if it is not now.
 bool guard_bounds(Tracer& tracer, const TensorValue* tensor, ConstantValue* index, std::size_t dimension) {
-    std::int64_t number = seen(index);
+    std::int64_t number = seen(index).integer();
     const auto& sizes = tensor->meta->sizes;
     std::int64_t size = dimension < sizes.size() && sizes[dimension].is_known() ? sizes[dimension].value() : 0;
     if (number >= size || number < -size) return false;

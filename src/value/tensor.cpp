@@ -17,6 +17,7 @@
 #include "value/symbolic.h"
 #include "value/tensor_attributes.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 
 namespace stator {
 
@@ -94,6 +95,23 @@ bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
     if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
     tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
+}
+
+bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() != interned("grad") || source == nullptr || value == nullptr) return false;
+    tracer.realize(this);
+    tracer.realize(value);
+    if (value->object() != Py_None) {
+        // What PyTorch refuses, it refuses in its own words.
+        auto* gradient = cast<TensorValue>(value);
+        if (gradient == nullptr || gradient == this || gradient->meta->sizes != meta->sizes ||
+            gradient->meta->dtype != meta->dtype || gradient->meta->device != meta->device ||
+            gradient->meta->layout != meta->layout)
+            return false;
+    }
+    set_undoably(tracer, set_gradient, value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
     return true;
 }
 
@@ -190,7 +208,9 @@ int TensorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source == nullptr) return plan.output(node);
     // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
-    if (node != nullptr && node->kind != graph::NodeKind::Placeholder) plan.output(node);
+    bool is_as_it_came =
+        node == nullptr || node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute;
+    if (!is_as_it_came) plan.output(node);
     return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
 }
 

@@ -16,6 +16,8 @@ struct TensorValue final : Value {
     TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
     bool is_one_of_several_views = false;  // of `unbind`, `split`, ...
     bool is_row = false;                   // of iterating over a tensor
+    Value* set_gradient = nullptr;         // what the program has put into `grad`
+    bool is_gradient = false;  // stands for a gradient that will come: how its memory is laid out is not known
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;
@@ -23,6 +25,7 @@ struct TensorValue final : Value {
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     bool delete_own_attribute(Tracer& tracer, Borrowed<> name) override;
+    bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     void set_item(Tracer& tracer, Value* key, Value* value) override;

@@ -54,6 +54,7 @@ PyObject* data_function() {
 
 /// The gradient that a tensor from outside has: another thing from outside, or None.
 Value* gradient(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->set_gradient != nullptr) return tensor->set_gradient;
     if (tensor->outside == nullptr || tensor->source == nullptr) {
         if (tensor->meta->is_leaf) return tracer.none();
         tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
@@ -118,6 +119,12 @@ TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
     return tensor;
 }
 
+/// Before a question about how the elements lie in memory.
+void needs_layout(Tracer& tracer, const TensorValue* tensor) {
+    if (tensor->is_gradient)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a hook asks how the memory of a gradient is laid out");
+}
+
 /// The dimension that an argument names, checked as PyTorch does.
 std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
     Ref<> constant = argument->as_constant(tracer);
@@ -141,6 +148,7 @@ Outcome method_size(Tracer& tracer, const Arguments& arguments) {
 
 Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
+    needs_layout(tracer, self);
     Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
     if (which != nullptr && which->object() != Py_None)
         return tracer.integer(self->meta->strides.at(dimension(tracer, *self->meta, which)).value());
@@ -173,6 +181,7 @@ Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
 
 /// Asked as an operation: where a part of a tensor begins may depend on ints that change between calls.
 Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
+    needs_layout(tracer, self_of(tracer, arguments));
     return tracer.emit_method(interned("storage_offset"), arguments);
 }
 
@@ -198,6 +207,7 @@ Value* element_size_of(Tracer& tracer, const TensorMeta& meta) {
 }
 
 Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
+    needs_layout(tracer, self_of(tracer, arguments));
     // The layout of memory formats is PyTorch's business: asked of it, through the inference of results.
     return tracer.emit_method(interned("is_contiguous"), arguments);
 }
@@ -257,8 +267,8 @@ void register_tensor_methods(Handlers& handlers) {
                              "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
         add(name, reads_data);
     add("backward", runs_backward);
-    for (const char* name : {"register_hook", "retain_grad", "register_post_accumulate_grad_hook", "share_memory_",
-                             "set_", "_make_subclass", "as_subclass", "_backward_hooks", "requires_grad_"})
+    for (const char* name :
+         {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks", "requires_grad_"})
         add(name, touches_autograd);
 }
 

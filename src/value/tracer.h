@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "effect/plan.h"
 #include "guard/guard.h"
+#include "shape/numbers.h"
 #include "source/dynamic.h"
 #include "torch/global_state.h"
 #include "value/break.h"
@@ -37,6 +38,8 @@ struct Effect {
     PlanOp op;                   // SetAttribute, SetItem, Append, Add, SetCell; or Call, whose result is dropped
     std::vector<Value*> from;    // what is changed comes first; null where something is deleted
     PyObject* object = nullptr;  // the name of an attribute, or what is called
+    /// Of a call whose result the program keeps: the value of it, which makes the call where it is rebuilt.
+    Value* result = nullptr;
 };
 
 class Tracer {
@@ -105,12 +108,14 @@ class Tracer {
     virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
     /// What nodes point to lives as long as the graph, which outlives the trace.
     virtual Arena& graph_arena() = 0;
+    virtual const graph::Graph& graph() const = 0;
     /// The placeholder of a tensor from outside.
     virtual graph::Node* input(TensorValue* tensor) = 0;
-    /// Whether the operation under construction gives the same kind of result for any int.
-    bool takes_any_integer() const { return takes_any_integer_; }
-    /// An int that changes between calls (see symbolic.h), as an argument of such an operation.
-    virtual graph::Argument integer_argument(ConstantValue* value) = 0;
+    // Whether the operation under construction gives the same kind of result for any number.
+    bool takes_any_int() const { return takes_any_ == shape::AnyNumber::IntOrFloat; }
+    bool takes_any_float() const { return takes_any_ != shape::AnyNumber::None; }
+    /// A number that changes between calls (see symbolic.h), as an argument of such an operation.
+    virtual graph::Argument number_argument(ConstantValue* value) = 0;
     /// `torch.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
     /// A row of a tensor, of which the program thinks that `unbind` gave it.
@@ -143,6 +148,7 @@ class Tracer {
     virtual void will_mutate(Value* value) = 0;
     /// Whether anything from outside has changed so far: until then, what is outside is what it was.
     bool has_recorded() const { return !effects_.empty(); }
+    std::size_t recorded() const { return effects_.size(); }
     /// The value of an outside object with an identity, if there is one already.
     Value* known(Borrowed<> object) const {
         auto found = by_identity_.find(object.get());
@@ -177,7 +183,7 @@ class Tracer {
     void realize_now(Value* value);
 
     std::vector<TensorValue*> tensor_arguments_;
-    bool takes_any_integer_ = false;
+    shape::AnyNumber takes_any_ = shape::AnyNumber::None;
     /// Ints at these places are variables; null if there are none.
     const DynamicSources* dynamic_ = nullptr;
     std::vector<EnteredContext> contexts_;

@@ -142,7 +142,8 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
     value->realized = false;
     source->value = value;
     on_undo([source] { source->value = nullptr; });
-    if (dynamic_ != nullptr && PyLong_CheckExact(object.get()) && dynamic_->contains(*source))
+    bool is_number = PyLong_CheckExact(object.get()) || PyFloat_CheckExact(object.get());
+    if (dynamic_ != nullptr && is_number && dynamic_->contains(*source))
         symbolic::make_variable(*this, static_cast<ConstantValue*>(value));
     if (has_identity(value)) {
         by_identity_.emplace(object.get(), value);

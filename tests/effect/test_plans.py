@@ -564,8 +564,9 @@ def test_generators_wait_where_they_are_told() -> None:
     assert next(waiting) == (1, 2, waiting)
     assert list(waiting) == []
     assert next(fresh) == 1
-    with pytest.raises(UnboundLocalError):
-        next(fresh)
+    if sys.version_info < (3, 12):  # from then on a parameter is never without a value
+        with pytest.raises(UnboundLocalError):
+            next(fresh)
     assert ended.gi_frame is None and list(ended) == []
 
 

@@ -83,9 +83,9 @@ def test_the_stack_trace_is_as_python_prints_it() -> None:
 
 def test_the_module_stack_is_outermost_first() -> None:
     meta, _, _ = example()
-    assert list(meta["nn_module_stack"].items()) == [
-        ("L['self']", ("L['self']", torch.nn.Sequential)),
-        ("L['self'].layers.0", ("L['self'].layers.0", torch.nn.Linear)),
+    assert list(meta["nn_module_stack"].values()) == [
+        ("L['self']", torch.nn.Sequential),
+        ("L['self'].layers.0", torch.nn.Linear),
     ]
     assert meta["source_fn_stack"] == [("add", torch.nn.Linear)]
 

@@ -1,6 +1,7 @@
-"""Guards that compute: ints that change from call to call, in 64 bits, with Python's own meaning of every operator."""
+"""Guards that compute: numbers that change from call to call, in 64 bits, with Python's own meaning of every operator."""
 
 import itertools
+import math
 import operator
 import random
 
@@ -130,7 +131,7 @@ def test_attributes_that_count():
     assert not program.check(box)
 
 
-def test_changed_integers_are_named():
+def test_changed_ints_are_named():
     box = Box()
     box.steps, box.name = 1000, "a"
     tree = SourceTree()
@@ -139,7 +140,7 @@ def test_changed_integers_are_named():
     attribute.attribute("steps").constant()
     attribute.attribute("name").constant()
     program = tree.program([number, other])
-    changed = lambda *slots: sorted(program.raw.changed_integers(list(slots), test_words))  # noqa: E731
+    changed = lambda *slots: sorted(program.raw.changed_numbers(list(slots), test_words))  # noqa: E731
     assert program.check(5, 6, box) and changed(5, 6, box) == []
     assert changed(7, 6, box) == ["L['n']"]
     assert changed(7, 8, box) == ["L['m']", "L['n']"]
@@ -154,3 +155,71 @@ def test_changed_integers_are_named():
     box.name = "b"
     assert changed(5, 9, box) == ["L['m']"]
     assert not program.check(5, 6, box)
+
+
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 0.1, 1e308, -1e308, 5e-324, 2.0**53, 2.0**63, 1e16, math.inf, -math.inf, math.nan]
+OF_FLOATS = {symbol: OPERATORS.get(symbol, operator.truediv) for symbol in ("+", "-", "*", "/", "//", "%", "**")}
+
+
+def is_same(number: float) -> tuple:
+    return ("is", ("source", 0), number)
+
+
+@pytest.mark.parametrize("symbol", OF_FLOATS)
+def test_operators_on_floats_are_those_of_python(symbol):
+    for a, b in itertools.product([*FLOATS, 3, -2, 0, 2**53 + 1], [*FLOATS, 2, -3, 0, -(2**62)]):
+        if isinstance(a, int) and isinstance(b, int):
+            continue
+        try:
+            expected = OF_FLOATS[symbol](a, b)
+        except (ZeroDivisionError, OverflowError):
+            expected = None
+        operation = (symbol, A, B)
+        if not isinstance(expected, float):
+            assert not of_two(("fits", operation), a, b).check(a, b), (a, symbol, b)
+            continue
+        assert of_two(("is", operation, expected), a, b).check(a, b) or math.isnan(expected), (a, symbol, b)
+        assert of_two(("fits", operation), a, b).check(a, b)
+        assert not of_two(("is", operation, -expected), a, b).check(a, b) or math.isnan(expected), (a, symbol, b)
+
+
+@pytest.mark.parametrize("symbol", COMPARISONS)
+def test_comparisons_of_floats(symbol):
+    numbers = [*FLOATS, 0, 1, -3, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]
+    for a, b in itertools.product(numbers, numbers):
+        holds = COMPARISONS[symbol](a, b)
+        is_mixed = isinstance(a, int) != isinstance(b, int)
+        # Ints that no float is equal to are not compared with floats; that is given up, which is never wrong.
+        known = not is_mixed or all(abs(one) <= 2**53 for one in (a, b) if isinstance(one, int))
+        assert of_two((symbol, A, B), a, b).check(a, b) == (holds and known), (a, symbol, b)
+        assert of_two(("not", (symbol, A, B)), a, b).check(a, b) == (not holds and known), (a, symbol, b)
+
+
+def test_ints_divided():
+    for a, b in itertools.product(EDGES, EDGES):
+        known = b != 0 and abs(a) <= 2**53 and abs(b) <= 2**53
+        assert of_two(("fits", ("/", A, B))).check(a, b) == known
+        assert not known or of_two(("is", ("/", A, B), a / b)).check(a, b)
+
+
+def test_a_float_is_told_from_an_int():
+    program = of_two((">", A, 0), 1.5)
+    assert program.check(2.5, 1) and not program.check(2, 1) and not program.check(True, 1) and not program.check(-0.0, 1)
+    assert of_two(is_same(0.0), 0.0).check(0.0, 1) and not of_two(is_same(0.0), 0.0).check(-0.0, 1)
+    assert of_two(is_same(math.nan), 0.0).check(math.nan, 1)
+    assert not of_two(("~", A), 1.5).check(1.5, 1) and not of_two(("fits", ("&", A, B)), 1.5).check(1.5, 1)
+
+
+def test_words_of_floats():
+    assert of_two(("not", ("<", ("/", A, 2), 0.5)), 1.5).print() == "not (L['a'] / 2 < 0.5)"
+    assert of_two(("is", ("abs", ("-", A)), -0.0), 1.5).print() == "abs(-L['a']) is -0.0"
+
+
+def test_changed_floats_are_named():
+    tree = SourceTree()
+    one, other = tree.slot(0, "a", 0.5).constant(), tree.slot(1, "b", 0.0).constant()
+    program = tree.program([one, other])
+    changed = lambda *slots: sorted(program.raw.changed_numbers(list(slots), test_words))  # noqa: E731
+    assert changed(0.5, 0.0) == []
+    assert changed(1.5, -0.0) == ["L['a']", "L['b']"]
+    assert changed(1, 0.0) == [] and changed(0.25, 0) == ["L['a']"]

@@ -687,7 +687,6 @@ def test_every_operation_is_in_a_graph(place, trigger):
 
 
 @captures
-@resumed
 @pytest.mark.parametrize(
     "loop", ["for k in range(COUNT):", "for k in list(range(COUNT)):", "while (k := k + 1) < COUNT:"]
 )

@@ -7,59 +7,9 @@ import itertools
 
 import pytest
 import torch
+from changing import run_both, same_values
 from engine import CAPTURES, Recorder, compile, reset
 from harness import T, same
-
-
-def run_both(source, ints, captures=2, backend=None, grads=False, extra=(), fullgraph=True, check=True):
-    """Runs the program `f` of the text both ways with each int, compares results, types and gradients; the recorder."""
-    reset()
-    worlds = []
-    for _ in range(2):
-        namespace = {"torch": torch}
-        exec(source, namespace)
-        worlds.append(namespace["f"])
-    recorder = Recorder(backend)
-    plain, compiled = worlds[0], compile(worlds[1], backend=recorder, fullgraph=fullgraph)
-    torch.manual_seed(0)
-    x = torch.randn(6, 5)
-    for number in ints:
-        numbers = number if isinstance(number, tuple) else (number,)
-        one, other = (x.clone().requires_grad_(grads) for _ in range(2))
-        expected = outcome(plain, one, *numbers, *extra)
-        actual = outcome(compiled, other, *numbers, *extra)
-        same_values(expected, actual, number)
-        if grads:
-            torch.testing.assert_close(one.grad, other.grad)
-    if CAPTURES and captures is not None and check:
-        assert recorder.count <= captures, f"{recorder.count} captures, at most {captures} expected"
-    reset()
-    return recorder
-
-
-def outcome(function, x, *rest):
-    try:
-        result = function(x, *rest)
-    except Exception as error:
-        return type(error), str(error)
-    tensors = [part for part in (result if isinstance(result, tuple) else (result,)) if isinstance(part, torch.Tensor)]
-    if x.requires_grad and tensors:
-        sum(tensor.sum() for tensor in tensors if tensor.requires_grad).backward()
-    return result
-
-
-def same_values(expected, actual, where):
-    assert type(expected) is type(actual), where
-    if isinstance(expected, torch.Tensor):
-        assert expected.dtype == actual.dtype and expected.shape == actual.shape and expected.stride() == actual.stride()
-        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
-    elif isinstance(expected, (tuple, list)):
-        assert len(expected) == len(actual)
-        for one, other in zip(expected, actual, strict=True):
-            same_values(one, other, where)
-    else:
-        assert expected == actual, where
-
 
 COUNT = range(2, 22)
 

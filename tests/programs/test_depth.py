@@ -157,7 +157,8 @@ def test_time_grows_with_depth_linearly():
         return best
 
     seconds(10)
-    assert seconds(200) < 8 * seconds(50)
+    # 4.3 on a quiet machine; a ratio that grows with the depth would be 16.
+    assert min(seconds(300) / seconds(75) for _ in range(3)) < 5.5
 
 
 @pytest.mark.skipif(not CAPTURES, reason="about capture alone")

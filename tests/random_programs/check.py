@@ -198,6 +198,8 @@ def check(text: str, backend: str = "eager", compiled: bool = True, summary: Sum
         for number, (change, arguments) in enumerate(one.steps, start=1):
             with room(one.program):
                 expected = one.call(change, arguments, number)
+                if isinstance(expected.error, RecursionError):
+                    return  # how deep a stack gets is no promise
                 if "modified inplace" in str(expected.error):
                     # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
                     # a graph does not compute that.

@@ -1,4 +1,4 @@
-#include "run/integers.h"
+#include "run/numbers.h"
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -6,15 +6,18 @@
 
 namespace stator {
 
-void describe_integers(Borrowed<> module, std::span<Source* const> inputs, std::span<const Guard> guards) {
+void describe_numbers(Borrowed<> module, std::span<Source* const> inputs, std::span<const Guard> guards) {
     Ref<> ranges;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (!PyLong_CheckExact(inputs[i]->object)) continue;
+        bool is_float = PyFloat_CheckExact(inputs[i]->object);
+        if (!is_float && !PyLong_CheckExact(inputs[i]->object)) continue;
         if (!ranges) ranges = checked(PyDict_New());
         Range range = range_of(inputs[i], guards);
         Ref<> number = checked(PyLong_FromSize_t(i));
         Ref<> bounds =
-            checked(Py_BuildValue("LL", static_cast<long long>(range.least), static_cast<long long>(range.most)));
+            is_float
+                ? Ref<>::share(Py_None)
+                : checked(Py_BuildValue("LL", static_cast<long long>(range.least), static_cast<long long>(range.most)));
         checked(PyDict_SetItem(ranges.get(), number.get(), bounds.get()));
     }
     if (!ranges) return;

@@ -1,9 +1,11 @@
-/// Ints that change from call to call (see value/symbolic.h) in the graph: placeholders, and nodes for arithmetic.
+/// Numbers that change from call to call (see value/symbolic.h) in the graph: placeholders, and nodes for arithmetic.
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/python_error.h"
-#include "shape/integers.h"
+#include "base/text.h"
+#include "shape/numbers.h"
+#include "torch/dtypes.h"
 #include "trace/interpreter.h"
 #include "value/symbolic.h"
 #include "value/tensor.h"
@@ -23,6 +25,8 @@ PyObject* function_of(Op op) {
             return operator_function(BinaryOperator::Subtract, false);
         case Op::Multiply:
             return operator_function(BinaryOperator::Multiply, false);
+        case Op::TrueDivide:
+            return operator_function(BinaryOperator::TrueDivide, false);
         case Op::FloorDivide:
             return operator_function(BinaryOperator::FloorDivide, false);
         case Op::Remainder:
@@ -43,24 +47,51 @@ PyObject* function_of(Op op) {
             return operator_function(UnaryOperator::Negative);
         case Op::Invert:
             return operator_function(UnaryOperator::Invert);
+        case Op::Absolute: {
+            static PyObject* absolute =
+                checked(PyObject_GetAttrString(checked(PyImport_ImportModule("_operator")).get(), "abs")).release();
+            return absolute;
+        }
         default:
-            STATOR_CHECK(false, "no int is computed here");
+            STATOR_CHECK(false, "no number is computed here");
     }
 }
 
 /// What the expression comes to in this trace.
 Ref<> seen(const Expression& expression) {
-    auto number = evaluate(terms_of(expression), [](const Term& term) -> std::optional<std::int64_t> {
-        return PyLong_AsLongLong(term.source->object);
-    });
-    STATOR_CHECK(number, "an int of the trace does not fit");
-    return checked(PyLong_FromLongLong(*number));
+    auto number = evaluate(terms_of(expression), [](const Term& term) { return term.source->object; });
+    STATOR_CHECK(number, "a number of the trace does not fit");
+    return number->object();
 }
 
 }  // namespace
 
-graph::Node* Interpreter::integer_node(const Expression& expression) {
-    if (auto found = integer_nodes_.find(&expression); found != integer_nodes_.end()) return found->second;
+shape::AnyNumber Interpreter::any_number(graph::NodeKind kind, Borrowed<> target) const {
+    return has_variables() ? shape::takes_any_number(kind, target) : shape::AnyNumber::None;
+}
+
+Interpreter::FloatUse Interpreter::float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+    if (kind == graph::NodeKind::Function && PyCFunction_Check(target.get())) {
+        auto* function = reinterpret_cast<PyCFunctionObject*>(target.get());
+        std::string_view name = function->m_ml->ml_name;
+        bool is_operator = function->m_module != nullptr && PyUnicode_Check(function->m_module) &&
+                           utf8(function->m_module) == "_operator";
+        if (is_operator && name != "setitem" && name != "pow" && name != "ipow") return FloatUse::Computes;
+    }
+    for (Value* value : arguments.positional) {
+        auto* tensor = cast<TensorValue>(value);
+        if (tensor == nullptr) continue;
+        realize(tensor);
+        auto dtype = tensor->meta->dtype;
+        if (dtype != torch_room::dtype::kBool && !torch_room::can_have_grad(dtype)) return FloatUse::ConvertsToInteger;
+    }
+    for (const Keyword& keyword : arguments.keywords)
+        if (keyword.value->kind == Kind::Tensor || utf8(keyword.name) == "dtype") return FloatUse::ConvertsToInteger;
+    return FloatUse::Converts;
+}
+
+graph::Node* Interpreter::number_node(const Expression& expression) {
+    if (auto found = number_nodes_.find(&expression); found != number_nodes_.end()) return found->second;
     graph::Node* node = nullptr;
     if (expression.op == Op::Source) {
         node = add_placeholder(expression.source);
@@ -71,30 +102,37 @@ graph::Node* Interpreter::integer_node(const Expression& expression) {
             if (operand->op == Op::Constant)
                 arguments.push_back(graph::Argument::of_constant(graph_->arena().keep(seen(*operand))));
             else
-                arguments.push_back(graph::Argument::of(integer_node(*operand)));
+                arguments.push_back(graph::Argument::of(number_node(*operand)));
         }
         node = graph_->add(graph::NodeKind::Function, function_of(expression.op), std::move(arguments));
         node->location = current_location();
+        node->modules = current_modules();
     }
     node->result.kind = graph::Result::Kind::Constant;
     node->result.constant = graph_->arena().keep(seen(expression));
-    integer_nodes_.emplace(&expression, node);
-    on_undo([this, key = &expression] { integer_nodes_.erase(key); });
+    number_nodes_.emplace(&expression, node);
+    on_undo([this, key = &expression] { number_nodes_.erase(key); });
     return node;
 }
 
-graph::Argument Interpreter::integer_argument(ConstantValue* value) {
+graph::Argument Interpreter::number_argument(ConstantValue* value) {
     symbolic::realize_class(*this, value);
-    symbolic::guard_fits(*this, value);
-    integer_arguments_.push_back(value);
-    return graph::Argument::of(integer_node(*value->expression));
+    if (!value->expression->is_float) {
+        symbolic::guard_fits(*this, value);
+        integer_arguments_.push_back(value);
+    } else if (float_use_ == FloatUse::ConvertsToInteger ||
+               (float_use_ == FloatUse::Converts && !symbolic::guard_moderate(*this, value))) {
+        realize(value);
+        return graph::Argument::of_constant(value->held);
+    }
+    return graph::Argument::of(number_node(*value->expression));
 }
 
 TensorValue* Interpreter::emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) {
     static PyObject* function =
         checked(PyObject_GetAttrString(checked(PyImport_ImportModule("torch")).get(), "select")).release();
     Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), index);
-    Value* part = emit(graph::NodeKind::Function, function, arguments, true);
+    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
     STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
     return static_cast<TensorValue*>(part);
 }

@@ -1,4 +1,4 @@
-/// Which operations mind the value of an int: for ints that change from call to call (see value/symbolic.h).
+/// Which operations mind the value of a number: for those that change from call to call (see value/symbolic.h).
 #pragma once
 
 #include "base/ref.h"
@@ -6,9 +6,12 @@
 
 namespace stator::shape {
 
-/// Whether the metadata of what comes out is the same for any int among the arguments: arithmetic and comparisons of a
-/// tensor with a number.
-bool takes_any_integer(graph::NodeKind kind, Borrowed<> target);
+/// The numbers among its arguments that an operation does not mind.
+enum class AnyNumber : std::uint8_t { None, Float, IntOrFloat };
+
+/// For which numbers the metadata of what comes out is the same for any other of its class: arithmetic and comparisons
+/// of a tensor with a number.
+AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target);
 
 /// Whether what comes out, or whether anything does, may depend on where in its storage a tensor begins.
 bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target);

@@ -1,4 +1,4 @@
-#include "shape/integers.h"
+#include "shape/numbers.h"
 
 #include <string_view>
 #include <unordered_set>
@@ -26,6 +26,11 @@ constexpr const char* kFunctions[] = {
 constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",       "div_",       "floor_divide_", "remainder_",
                                     "fmod_", "clamp_", "clamp_min_", "clamp_max_", "fill_",         "masked_fill_"};
 
+// The same where ints are something else: powers have their own ways for some, others are sizes.
+constexpr const char* kOperatorsOfFloats[] = {"pow", "ipow"};
+constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full"};
+constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
+
 /// What makes something of the offset itself, or needs it to be a multiple of something.
 constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_",  "as_strided_scatter",
                                              "view",           "view_as_complex", "view_as_real", "set_"};
@@ -46,6 +51,18 @@ struct Names {
         }
     }
 };
+
+const Names& names_of_floats() {
+    static const Names* made = [] {
+        auto* names = new Names;
+        names->add_from("_operator", kOperatorsOfFloats);
+        names->add_from("torch", kFunctionsOfFloats);
+        names->methods.insert(std::begin(kFunctionsOfFloats), std::end(kFunctionsOfFloats));
+        names->methods.insert(std::begin(kMethodsOfFloats), std::end(kMethodsOfFloats));
+        return names;
+    }();
+    return *made;
+}
 
 const Names& names() {
     static const Names* made = [] {
@@ -68,9 +85,13 @@ std::string_view name_of(graph::NodeKind kind, PyObject* target) {
 
 }  // namespace
 
-bool takes_any_integer(graph::NodeKind kind, Borrowed<> target) {
-    if (kind == graph::NodeKind::Method) return names().methods.contains(utf8(target));
-    return kind == graph::NodeKind::Function && names().functions.contains(target.get());
+AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target) {
+    auto is_among = [&](const Names& names) {
+        if (kind == graph::NodeKind::Method) return names.methods.contains(utf8(target));
+        return kind == graph::NodeKind::Function && names.functions.contains(target.get());
+    };
+    if (is_among(names())) return AnyNumber::IntOrFloat;
+    return is_among(names_of_floats()) ? AnyNumber::Float : AnyNumber::None;
 }
 
 bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target) {

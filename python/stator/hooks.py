@@ -1,0 +1,28 @@
+"""Hooks on tensors inside a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class RegisterHook:
+    """The target of a node that registers a hook on a result of the graph.
+
+    An object and no function with two arguments: generated code can name what it calls, but can't write a hook down.
+    """
+
+    def __init__(self, hook: Callable[[torch.Tensor], torch.Tensor | None]) -> None:
+        self.hook = hook
+        self.__name__ = self.__qualname__ = "register_hook"
+
+    def __call__(self, tensor: torch.Tensor) -> None:
+        tensor.register_hook(self.hook)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RegisterHook, (self.hook,)
+
+    def __repr__(self) -> str:
+        return f"register_hook({getattr(self.hook, '__qualname__', self.hook)!s})"

@@ -1,0 +1,199 @@
+/// A hook on an input is registered by the plan once the graph has run: the engine asks for it in the backward pass, not
+/// before. A hook on a result inside the graph is registered by a node, because a backend may take the graph apart. Such
+/// a backend traces the hook when it compiles, so the hook must change nothing: it is traced here first, for what it
+/// does and for guards on what it reads.
+#include "value/tensor_hooks.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "value/attributes.h"
+#include "value/constant.h"
+#include "value/dict.h"
+#include "value/function.h"
+#include "value/operations.h"
+#include "value/partial.h"
+#include "value/rebuilding.h"
+#include "value/sequence.h"
+#include "value/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+PyTypeObject* handle_class() {
+    static auto* const type =
+        reinterpret_cast<PyTypeObject*>(function_of_module("torch.utils.hooks", "RemovableHandle"));
+    return type;
+}
+
+/// What registering a hook gave the program.
+struct HandleValue final : Value {
+    HandleValue(TensorValue* tensor, Value* hook, PyObject* method)
+        : Value(Kind::Context), tensor(tensor), hook(hook), method(method) {}
+
+    TensorValue* tensor;
+    Value* hook;
+    PyObject* method;  // `register_hook` of tensors, or a sister of it; null where a node registers the hook
+
+    PyTypeObject* type() const override { return handle_class(); }
+    bool truth(Tracer&) override { return true; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    int rebuild(PlanBuilder& plan) override {
+        if (method == nullptr)
+            throw Break{BreakKind::Rebuild, "the handle of a hook on a result inside the graph is kept"};
+        return rebuild_by_call(plan, this, method, std::vector<Value*>{tensor, hook});
+    }
+    std::string print() const override { return "handle of a hook on " + tensor->print(); }
+};
+
+/// `handle.remove`.
+struct RemoveValue final : Value {
+    explicit RemoveValue(HandleValue* handle) : Value(Kind::Context), handle(handle) {}
+    HandleValue* handle;
+
+    PyTypeObject* type() const override { return &PyMethod_Type; }
+    Outcome call(Tracer& tracer, const Arguments& arguments) override {
+        static PyObject* const remove = method_of_class(handle_class(), "remove");
+        if (arguments.count() != 0) tracer.break_graph(BreakKind::UnknownObject, "a hook is removed with arguments");
+        tracer.record({PlanOp::Call, {handle}, remove});
+        return tracer.none();
+    }
+    std::string print() const override { return "remove of " + handle->print(); }
+};
+
+Outcome HandleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
+    if (name.get() == interned("remove") && method != nullptr) return tracer.make<RemoveValue>(this);
+    tracer.break_graph(BreakKind::UnknownObject, "the handle of a hook is looked into");
+}
+
+[[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, why);
+}
+
+Ref<> constant_in_hook(Tracer& tracer, Value* value) {
+    Ref<> constant = value->as_constant(tracer);
+    if (!constant) refuse(tracer, "a hook on a result inside the graph is bound to something that is no constant");
+    return constant;
+}
+
+Ref<> made_function(Tracer& tracer, FunctionValue* function) {
+    // What it encloses may change until the backward pass.
+    bool is_plain = function->closure.empty() && function->set_name == nullptr && function->set_qualname == nullptr &&
+                    function->attributes.empty() && function->own_dict == nullptr;
+    if (!is_plain) refuse(tracer, "a hook on a result inside the graph is a closure");
+    Ref<> made = checked(PyFunction_New(reinterpret_cast<PyObject*>(function->code), function->globals));
+    if (!function->defaults.empty()) {
+        Ref<> defaults = checked(PyTuple_New(static_cast<Py_ssize_t>(function->defaults.size())));
+        for (std::size_t i = 0; i < function->defaults.size(); ++i)
+            PyTuple_SET_ITEM(defaults.get(), i, constant_in_hook(tracer, function->defaults[i]).release());
+        checked(PyFunction_SetDefaults(made.get(), defaults.get()));
+    }
+    if (!function->keyword_defaults.empty()) {
+        Ref<> defaults = checked(PyDict_New());
+        for (const Keyword& keyword : function->keyword_defaults)
+            checked(PyDict_SetItem(defaults.get(), keyword.name, constant_in_hook(tracer, keyword.value).get()));
+        checked(PyFunction_SetKwDefaults(made.get(), defaults.get()));
+    }
+    return made;
+}
+
+/// The hook as an object that the graph can hold.
+Ref<> real_hook(Tracer& tracer, Value* hook) {
+    if (hook->source != nullptr && hook->object() != nullptr) {
+        tracer.guard({GuardKind::Identity, hook->source, hook->object()});
+        return Ref<>::share(hook->object());
+    }
+    if (auto* function = cast<FunctionValue>(hook); function != nullptr && function->outside == nullptr)
+        return made_function(tracer, function);
+    auto* partial = cast<ObjectValue>(hook);
+    if (partial == nullptr || partial->outside != nullptr || !is_partial_class(partial->class_) ||
+        partial->own_dict != nullptr || partial->attributes.size() != 3)
+        refuse(tracer, "a hook on a result inside the graph is a " + hook->print());
+    Value *function = nullptr, *arguments = nullptr, *keywords = nullptr;
+    for (auto& [name, value] : partial->attributes) {
+        if (name == interned("func")) function = value;
+        if (name == interned("args")) arguments = value;
+        if (name == interned("keywords")) keywords = value;
+    }
+    Ref<> bound = real_hook(tracer, function);
+    Ref<> given = constant_in_hook(tracer, arguments), named = constant_in_hook(tracer, keywords);
+    Ref<> all = checked(PyTuple_New(PyTuple_GET_SIZE(given.get()) + 1));
+    PyTuple_SET_ITEM(all.get(), 0, bound.release());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i)
+        PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(given.get(), i)));
+    return checked(PyObject_Call(reinterpret_cast<PyObject*>(partial->class_), all.get(), named.get()));
+}
+
+/// Traces the hook with a stand-in for the gradient, whose nodes nobody uses.
+Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
+    static PyObject* const stand_in = function_of_module("torch", "empty_like");
+    static PyObject* const registration = function_of_module("stator.hooks", "RegisterHook");
+    const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
+    const torch_room::Modes modes = tracer.modes();
+    torch_room::Modes in_backward = modes;
+    in_backward.grad = false;
+    tracer.set_modes(in_backward);
+    auto* gradient = static_cast<TensorValue*>(tracer.emit_function(stand_in, Arguments::of(tensor)));
+    gradient->is_gradient = true;
+    bool raises = false;
+    Value* result = nullptr;
+    try {
+        result = co_await operations::call(tracer, hook, Arguments::of(gradient));
+    } catch (const Raised&) {
+        raises = true;
+    }
+    if (raises) refuse(tracer, "a hook on a result inside the graph raises");
+    tracer.set_modes(modes);
+    bool has_effect = tracer.recorded() != effects;
+    for (std::size_t i = nodes; i < tracer.graph().size(); ++i) has_effect |= tracer.graph().at(i)->has_effect;
+    if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
+    if (result->kind != Kind::Tensor && result->object() != Py_None)
+        refuse(tracer, "a hook on a result inside the graph gives a " + result->print());
+    Ref<> real = real_hook(tracer, hook);
+    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(registration, real.get())));
+    tracer.emit_effect(registers, Arguments::of(tensor));
+    co_return tracer.make<HandleValue>(tensor, hook, nullptr);
+}
+
+enum class When { Gradient, Accumulated };
+
+template <When kWhen>
+Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const method =
+        method_of_class(torch_room::known().tensor_class,
+                        kWhen == When::Gradient ? "register_hook" : "register_post_accumulate_grad_hook");
+    auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
+    Value* hook = arguments.positional.size() == 2 ? arguments.positional[1] : arguments.keyword("hook");
+    if (tensor == nullptr || hook == nullptr || arguments.count() != 2) refuse(tracer, "a hook is registered");
+    tracer.realize(tensor);
+    tracer.realize(hook);
+    if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that needs no gradient");
+    // A leaf stays what it is, whatever the graph does; where another tensor got its value is not the same later on.
+    if (tensor->source != nullptr && tensor->meta->is_leaf &&
+        (tensor->node->kind == graph::NodeKind::Placeholder || tensor->node->kind == graph::NodeKind::Attribute)) {
+        auto* handle = tracer.make<HandleValue>(tensor, hook, method);
+        tracer.record({PlanOp::Call, {tensor, hook}, method, handle});
+        return handle;
+    }
+    if (tensor->source != nullptr || kWhen == When::Accumulated)
+        refuse(tracer, "a hook is registered on an input that is no leaf");
+    if (tensor->is_row) refuse(tracer, "a hook is registered on a row that iterating gave");
+    return tracer.start(hook_inside(tracer, tensor, hook));
+}
+
+}  // namespace
+
+void register_tensor_hooks(Handlers& handlers) {
+    auto add = [&](const char* name, Handler handler) {
+        Ref<> method = Ref<>::steal(method_of_class(torch_room::known().tensor_class, name));
+        handlers.add(method.get(), handler);
+    };
+    add("register_hook", method_register_hook<When::Gradient>);
+    add("register_post_accumulate_grad_hook", method_register_hook<When::Accumulated>);
+}
+
+}  // namespace stator

@@ -1,0 +1,172 @@
+"""Runs the tests of one file on one engine and writes an outcome for each: see __main__.py."""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import importlib
+import json
+import os
+import sys
+import traceback
+import unittest
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def point_torch_at_stator() -> None:
+    """What tests compile with leads to Stator from here on; all else of torch._dynamo stays."""
+    import torch
+    import torch._dynamo
+
+    import stator
+    import stator._C
+    from stator.modules import CompiledModule
+
+    def compile(
+        model: Any = None,
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        backend: Any = "inductor",
+        mode: str | None = None,
+        options: dict[str, Any] | None = None,
+        disable: bool = False,
+        **_: Any,
+    ) -> Any:
+        if disable:
+            return model if model is not None else lambda fn: fn
+        arguments = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
+        return stator.compile(model, **arguments)
+
+    def optimize(
+        backend: Any = "inductor",
+        *,
+        nopython: bool = False,
+        guard_fail_fn: Callable[[tuple[str]], None] | None = None,
+        dynamic: bool | None = None,
+        **_: Any,
+    ) -> Any:
+        if guard_fail_fn is not None:
+            stator._C.collect(lambda report: tell_reasons(report, guard_fail_fn))
+        return functools.partial(compile, backend=backend, fullgraph=nopython, dynamic=dynamic)
+
+    def optimize_assert(backend: Any, *, dynamic: bool | None = None, **_: Any) -> Any:
+        return functools.partial(compile, backend=backend, fullgraph=True, dynamic=dynamic)
+
+    def and_reset(reset: Callable[[], None]) -> Callable[[], None]:
+        def both() -> None:
+            reset()
+            stator.reset()
+            stator._C.collect(None)
+
+        return both
+
+    torch.compile = compile
+    torch._dynamo.optimize = optimize
+    torch._dynamo.optimize_assert = optimize_assert
+    torch._dynamo.OptimizedModule = CompiledModule
+    torch._dynamo.reset = and_reset(torch._dynamo.reset)
+
+
+def tell_reasons(report: dict[str, Any], guard_fail_fn: Callable[[tuple[str]], None]) -> None:
+    """What torch._dynamo tells of a guard that fails."""
+    for reason in report.get("recompiled", {}).get("reasons", ()):
+        guard_fail_fn((reason,))
+
+
+class Outcomes(unittest.TestResult):
+    """Writes what became of each test at once, so that nothing is lost when the process dies."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self.place = place
+
+    def write(self, test: unittest.TestCase, outcome: str, reason: str = "") -> None:
+        with self.place.open("a") as results:
+            print(json.dumps([name_of(test), outcome, reason]), file=results)
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        self.write(test, "started")
+        faulthandler.dump_traceback_later(int(os.environ["STATOR_SECONDS_FOR_A_TEST"]), exit=True)
+        self.is_reported = False
+
+    def stopTest(self, test: unittest.TestCase) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        if not self.is_reported:
+            self.write(test, "passed")
+        super().stopTest(test)
+
+    def report(self, test: unittest.TestCase, outcome: str, reason: str = "") -> None:
+        if not self.is_reported:
+            self.write(test, outcome, reason)
+        self.is_reported = True
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        self.report(test, "failed", reason_of(test, err))
+
+    addFailure = addError
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
+        if err is not None:
+            self.report(test, "failed", reason_of(test, err))
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        self.report(test, "skipped", reason)
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
+        self.report(test, "passed")
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        self.report(test, "failed", "expected to fail, and passes")
+
+
+def name_of(test: unittest.TestCase) -> str:
+    return ".".join(test.id().split(".")[-2:])
+
+
+def reason_of(test: unittest.TestCase, err: Any) -> str:
+    """The line of the test that failed, and with what."""
+    kind, value, trace = err
+    file = sys.modules[type(test).__module__].__file__
+    lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == file]
+    text = " ".join(str(value).split())
+    while value.__cause__ is not None:
+        value = value.__cause__
+        text = f"{text} <- {type(value).__name__}: {' '.join(str(value).split())}"
+    return f"line {lines[0] if lines else '?'}, {kind.__name__}: {text[:300]}"
+
+
+def all_tests(suite: unittest.TestSuite) -> list[unittest.TestCase]:
+    tests: list[unittest.TestCase] = []
+    for test in suite:
+        tests += all_tests(test) if isinstance(test, unittest.TestSuite) else [test]
+    return tests
+
+
+def main() -> None:
+    engine, file, results, done, words = sys.argv[1:]
+    warnings.simplefilter("ignore")
+    path = Path(file)
+    # Test files import each other relative to their package.
+    sys.path.insert(0, str(path.parent.parent))
+    sys.path.insert(0, str(path.parent))
+    if engine == "stator":
+        point_torch_at_stator()
+    module = importlib.import_module(path.stem)
+    skipped = set(json.loads(Path(done).read_text()))
+    wanted = words.split()
+    outcomes = Outcomes(Path(results))
+    for test in all_tests(unittest.defaultTestLoader.loadTestsFromModule(module)):
+        name = name_of(test)
+        if name not in skipped and (not wanted or any(word in name for word in wanted)):
+            test.run(outcomes)
+    # Threads of compilers would outlive the interpreter.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+main()
