@@ -150,7 +150,8 @@ class Comparison:
         elif isinstance(expected, weakref.ref):
             self.same(expected(), actual(), path + "()")
         elif isinstance(expected, functools._lru_cache_wrapper):
-            self.same(expected.cache_info(), actual.cache_info(), path + ".cache_info()")
+            # What it remembers, not how often it was asked: a graph that relies on an answer does not ask again.
+            self.same(expected.cache_info()[2:], actual.cache_info()[2:], path + ".cache_info()[2:]")
         elif isinstance(expected, (bytearray, memoryview)):
             self._require(bytes(expected) == bytes(actual), "bytes", expected, actual, path)
         elif isinstance(expected, collections.abc.Iterator) and "__reduce__" in type(expected).__dict__:

@@ -1,5 +1,5 @@
-/// The end of a trace: the plan of what is left to do after the graph, for a program that returned and for one that goes
-/// on in real frames.
+/// The end of a trace: the plan of what is left to do after the graph, for a program that returned and for one that
+/// goes on in real frames.
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -140,8 +140,7 @@ void Interpreter::rebuild_modes(PlanBuilder& plan, bool is_return) {
     torch_room::Modes left = modes_;
     left.grad = entry_modes_.grad;
     STATOR_CHECK(left == entry_modes_, "a mode that no context has changed");
-    for (const EnteredContext& context : open)
-        plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
+    for (const EnteredContext& context : open) plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
     if (reached.grad == entry_modes_.grad && open.empty()) return;
     plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, grad_switch());
 }

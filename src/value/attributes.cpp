@@ -253,6 +253,15 @@ Value* fallback_of(Tracer& tracer, PyTypeObject* type, PyObject** raw) {
     return *raw == nullptr ? nullptr : function;
 }
 
+/// `int | str`: an immutable object of C code, which answers for itself.
+Value* attribute_of_union(Tracer& tracer, Value* self, Borrowed<> name) {
+    if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, self->object()});
+    Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
+    if (!answer) tracer.raise_from_python();
+    PyObject* kept = tracer.keep(std::move(answer));
+    return tracer.outside(tracer.provenance().pinned(kept), kept);
+}
+
 /// Reads through the `__getattribute__` of a class that has one of its own; null if it is that of `object`.
 Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
@@ -265,6 +274,9 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
     if (owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr))
         return nullptr;
+    static PyObject* const union_class = PyObject_GetAttrString(PyImport_ImportModule("types"), "UnionType");
+    if (reinterpret_cast<PyObject*>(type) == union_class && self->object() != nullptr)
+        return attribute_of_union(tracer, self, name);
     if (self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))
         tracer.break_graph(BreakKind::CustomAttribute,
                            "class " + type_name(type) + " has a __getattribute__ of its own");

@@ -1,8 +1,12 @@
-/// `copy.copy` and `copy.deepcopy` of containers and constants.
+/// `copy.copy` and `copy.deepcopy` of containers, constants and, deeply, of plain objects.
 #include <unordered_map>
 
+#include "base/names.h"
+#include "cpython/objects.h"
+#include "value/attributes.h"
 #include "value/calling.h"
 #include "value/dict.h"
+#include "value/function.h"
 #include "value/raising.h"
 #include "value/registry.h"
 #include "value/sequence.h"
@@ -50,64 +54,122 @@ Outcome copy_copy(Tracer& tracer, const Arguments& arguments) {
 
 using Copies = std::unordered_map<Value*, Value*>;
 
-/// A deep copy of plain containers down to immutable values; null where something else is met.
-Value* deep_copy(Tracer& tracer, Value* value, Copies& copies) {
+Task deep_copy(Tracer& tracer, Value* value, Copies& copies);
+
+/// Whether instances are copied as `object` does it: a new one whose `__dict__` gets copies of all that is in it.
+bool is_copied_plainly(Tracer& tracer, PyTypeObject* type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+        if (base == &PyBaseObject_Type) continue;
+        if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+        if (PyDict_GetItemWithError(cpython::class_dict(base), interned("__slots__")) != nullptr) return false;
+    }
+    for (const char* name : {"__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__deepcopy__",
+                             "__getnewargs__", "__getnewargs_ex__"}) {
+        PyObject *found = nullptr, *plain = cpython::lookup_in_mro(&PyBaseObject_Type, interned(name), nullptr);
+        class_attribute(tracer, type, interned(name), &found);
+        if (found != plain) return false;
+    }
+    static PyObject* const reducers = PyObject_GetAttrString(PyImport_ImportModule("copyreg"), "dispatch_table");
+    return PyDict_Contains(reducers, reinterpret_cast<PyObject*>(type)) == 0 && type->tp_dictoffset != 0;
+}
+
+/// An instance of a class of the program. The names that `copy` asks the object for go through its `__getattribute__`
+/// and `__getattr__`, if it has those: what they answer must be what the class says.
+Task deep_copy_object(Tracer& tracer, Value* value, Copies& copies) {
+    if (!is_copied_plainly(tracer, value->type())) co_return nullptr;
+    for (const char* name : {"__deepcopy__", "__getnewargs_ex__", "__getnewargs__"})
+        if (co_await operations::get_attribute_or(tracer, value, interned(name), nullptr) != nullptr) co_return nullptr;
+    for (const char* name : {"__reduce_ex__", "__getstate__"}) {
+        auto* method = cast<MethodValue>(co_await operations::get_attribute(tracer, value, interned(name)));
+        PyObject* plain = cpython::lookup_in_mro(&PyBaseObject_Type, interned(name), nullptr);
+        if (method == nullptr || method->self != value || method->function->object() != plain) co_return nullptr;
+    }
+    Value* state = co_await operations::get_attribute(tracer, value, interned("__dict__"));
+    tracer.realize(state);
+    if (state->type() != &PyDict_Type) co_return nullptr;
+    auto* copy = tracer.make<ObjectValue>(value->type());
+    copies[value] = copy;
+    auto* parts = cast<DictValue>(co_await tracer.start(deep_copy(tracer, state, copies)));
+    if (parts == nullptr) co_return nullptr;
+    if (co_await operations::get_attribute_or(tracer, copy, interned("__setstate__"), nullptr) != nullptr)
+        co_return nullptr;
+    auto* held = cast<DictValue>(co_await operations::get_attribute(tracer, copy, interned("__dict__")));
+    if (held == nullptr || held->owner != copy) co_return nullptr;
+    for (Table::Entry* entry : parts->entries(tracer)) held->insert(tracer, entry->key, entry->value);
+    co_return copy;
+}
+
+Task deep_copy_dict(Tracer& tracer, DictValue* value, Copies& copies) {
+    auto* copy = tracer.make<DictValue>();
+    copies[value] = copy;
+    for (Table::Entry* entry : value->entries(tracer)) {
+        Value* key = co_await tracer.start(deep_copy(tracer, entry->key, copies));
+        Value* part = key == nullptr ? nullptr : co_await tracer.start(deep_copy(tracer, entry->value, copies));
+        if (part == nullptr) co_return nullptr;
+        copy->table.insert(tracer, key, part);
+    }
+    co_return copy;
+}
+
+/// A deep copy of plain containers and objects down to immutable values; null where something else is met.
+Task deep_copy(Tracer& tracer, Value* value, Copies& copies) {
     tracer.realize(value);
-    if (is_immutable(value)) return value;
-    if (auto known = copies.find(value); known != copies.end()) return known->second;
+    if (is_immutable(value)) co_return value;
+    if (auto known = copies.find(value); known != copies.end()) co_return known->second;
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) {
         ListValue* copy = make_list(tracer, {});
         copies[value] = copy;
         for (Value* item : as_sequence(value)->all(tracer)) {
-            Value* part = deep_copy(tracer, item, copies);
-            if (part == nullptr) return nullptr;
+            Value* part = co_await tracer.start(deep_copy(tracer, item, copies));
+            if (part == nullptr) co_return nullptr;
             copy->items.push_back(part);
         }
-        return copy;
+        co_return copy;
     }
     if (type == &PyTuple_Type || type == torch_size_class()) {
         std::vector<Value*> parts;
         bool same = true;
         for (Value* item : as_sequence(value)->all(tracer)) {
-            parts.push_back(deep_copy(tracer, item, copies));
-            if (parts.back() == nullptr) return nullptr;
+            parts.push_back(co_await tracer.start(deep_copy(tracer, item, copies)));
+            if (parts.back() == nullptr) co_return nullptr;
             same = same && parts.back() == item;
         }
         // A tuple of immutable items is its own copy; one in a cycle may have been copied meanwhile.
-        if (auto known = copies.find(value); known != copies.end()) return known->second;
+        if (auto known = copies.find(value); known != copies.end()) co_return known->second;
         Value* copy = same ? value : make_tuple(tracer, std::move(parts), type);
         copies[value] = copy;
-        return copy;
+        co_return copy;
     }
-    if (type == &PyDict_Type) {
-        auto* copy = tracer.make<DictValue>();
-        copies[value] = copy;
-        for (Table::Entry* entry : static_cast<DictValue*>(value)->entries(tracer)) {
-            Value *key = deep_copy(tracer, entry->key, copies), *part = deep_copy(tracer, entry->value, copies);
-            if (key == nullptr || part == nullptr) return nullptr;
-            copy->table.insert(tracer, key, part);
-        }
-        return copy;
-    }
+    if (type == &PyDict_Type)
+        co_return co_await tracer.start(deep_copy_dict(tracer, static_cast<DictValue*>(value), copies));
     if (type == &PySet_Type) {
         std::vector<Value*> elements;
         for (Value* element : static_cast<SetValue*>(value)->in_order(tracer)) {
-            elements.push_back(deep_copy(tracer, element, copies));
-            if (elements.back() == nullptr) return nullptr;
+            elements.push_back(co_await tracer.start(deep_copy(tracer, element, copies)));
+            if (elements.back() == nullptr) co_return nullptr;
         }
-        return make_set(tracer, elements);
+        co_return make_set(tracer, elements);
     }
-    return nullptr;
+    if (value->kind != Kind::Object) co_return nullptr;
+    co_return co_await tracer.start(deep_copy_object(tracer, value, copies));
+}
+
+Task deep_copy_from(Tracer& tracer, Value* value) {
+    Copies copies;
+    Value* copy = co_await tracer.start(deep_copy(tracer, value, copies));
+    if (copy == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           std::string("copy.deepcopy of an object of class ") + value->type()->tp_name);
+    co_return copy;
 }
 
 Outcome copy_deepcopy(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "deepcopy", arguments, {"x", "memo", "_nil"}, 1);
-    Copies copies;
-    if (bound[1] == nullptr)
-        if (Value* copy = deep_copy(tracer, bound[0], copies)) return copy;
-    tracer.break_graph(BreakKind::UnknownObject,
-                       std::string("copy.deepcopy of an object of class ") + bound[0]->type()->tp_name);
+    if (bound[1] != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "copy.deepcopy is given what is copied already");
+    return tracer.start(deep_copy_from(tracer, bound[0]));
 }
 
 }  // namespace

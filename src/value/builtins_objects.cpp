@@ -402,11 +402,6 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<MethodValue>(function, self);
 }
 
-/// What a cached function answers depends on what it was asked before, by anybody: nothing to rely on.
-Outcome cached_function_call(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnknownFunction, "a function with functools.lru_cache is called");
-}
-
 // --- generators
 // --------------------------------------------------------------------------------------------------------
 
@@ -453,8 +448,7 @@ Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Val
                                           std::string(exception->type()->tp_name));
     if (traceback != nullptr && traceback->object() != Py_None)
         exception->set_kept_attribute(tracer, interned("__traceback__"), traceback);
-    Value* item =
-        co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
+    Value* item = co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
     std::vector<Value*> parts;
     if (generator->returned != nullptr && generator->returned->object() != Py_None)
@@ -553,9 +547,6 @@ void register_objects(Handlers& handlers) {
         handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__get__", cached_property_get);
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
     handlers.add("types", "MethodType", make_method);
-    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper"));
-        cached)
-        handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__call__", cached_function_call);
 
     handlers.add_method(&PyGen_Type, "send", generator_send);
     handlers.add_method(&PyGen_Type, "__next__", generator_next);

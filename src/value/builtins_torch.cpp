@@ -37,7 +37,8 @@ Ref<> constant_argument(Tracer& tracer, Value* value, const char* what) {
     return object;
 }
 
-// --- gradients ---------------------------------------------------------------------------------------------------------
+// --- gradients
+// ---------------------------------------------------------------------------------------------------------
 
 Outcome is_grad_enabled(Tracer& tracer, const Arguments&) {
     return tracer.boolean(tracer.modes().grad);
@@ -55,7 +56,8 @@ Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     return tracer.none();
 }
 
-// --- inference mode ----------------------------------------------------------------------------------------------------
+// --- inference mode
+// ----------------------------------------------------------------------------------------------------
 
 Outcome is_inference_mode_enabled(Tracer& tracer, const Arguments&) {
     return tracer.boolean(tracer.modes().inference);
@@ -103,12 +105,13 @@ Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
     return tracer.none();
 }
 
-// --- autocast ----------------------------------------------------------------------------------------------------------
+// --- autocast
+// ----------------------------------------------------------------------------------------------------------
 
 /// The kind of device that autocast's functions name by a string.
 torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
-    Ref<> device = Ref<>::steal(
-        PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
+    Ref<> device =
+        Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
     if (!device) tracer.raise_from_python();
     return torch_room::as_device(device.get())->kind;
 }
@@ -119,8 +122,7 @@ torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& argumen
                                             : constant_argument(tracer, argument, "the device of autocast");
     torch_room::Modes modes = tracer.modes();
     torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
-    if (autocast == nullptr)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
+    if (autocast == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
     return *autocast;
 }
 
@@ -171,8 +173,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     }
     tracer.set_modes(modes);
     static PyObject* leave = find("torch.amp.autocast_mode", "_exit_autocast").release();
-    static PyObject* enter =
-        PyObject_GetAttrString(find("torch.amp.autocast_mode", "autocast").get(), "__enter__");
+    static PyObject* enter = PyObject_GetAttrString(find("torch.amp.autocast_mode", "autocast").get(), "__enter__");
     tracer.push_context({self, enter, leave, node, before});
     return self;
 }
@@ -182,7 +183,8 @@ Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(false);
 }
 
-// --- queries -----------------------------------------------------------------------------------------------------------
+// --- queries
+// -----------------------------------------------------------------------------------------------------------
 
 Outcome answers_true(Tracer& tracer, const Arguments&) {
     return tracer.boolean(true);
@@ -205,8 +207,8 @@ bool may_have_torch_function(Tracer& tracer, Value* value) {
         return false;
     }
     if (value->kind != Kind::Object) return false;
-    Ref<> found = Ref<>::steal(
-        PyObject_GetAttrString(reinterpret_cast<PyObject*>(value->type()), "__torch_function__"));
+    Ref<> found =
+        Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(value->type()), "__torch_function__"));
     if (!found) PyErr_Clear();
     return bool(found);
 }
@@ -214,7 +216,8 @@ bool may_have_torch_function(Tracer& tracer, Value* value) {
 Outcome has_torch_function(Tracer& tracer, const Arguments& arguments) {
     for (Value* value : arguments.positional)
         if (may_have_torch_function(tracer, value))
-            tracer.break_graph(BreakKind::UnsupportedTensor, "an object with __torch_function__ takes part in an operation");
+            tracer.break_graph(BreakKind::UnsupportedTensor,
+                               "an object with __torch_function__ takes part in an operation");
     return tracer.boolean(false);
 }
 
@@ -234,6 +237,19 @@ Outcome size_class(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(make_size(tracer, arguments.positional[0]));
 }
 
+/// A function that `torch.jit.script` made of a Python function: that one is traced, as torch._dynamo does.
+Task call_scripted(Tracer& tracer, Value* scripted, Arguments given) {
+    Value* original = scripted->own_attribute(tracer, interned("_torchdynamo_inline"));
+    if (original == nullptr) tracer.break_graph(BreakKind::UnknownFunction, "a function of TorchScript is called");
+    co_return co_await forwarded(operations::call(tracer, original, given));
+}
+
+Outcome scripted_function(Tracer& tracer, const Arguments& arguments) {
+    Arguments given = arguments;
+    given.positional.erase(given.positional.begin());
+    return tracer.start(call_scripted(tracer, arguments.positional.at(0), std::move(given)));
+}
+
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
@@ -246,6 +262,13 @@ Outcome changes_random_state(Tracer& tracer, const Arguments&) {
 
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
+    if (Ref<> scripted = find("torch._C", "ScriptFunction"); scripted) {
+        Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
+        if (call)
+            handlers.add(PyInstanceMethod_Check(call.get()) ? PyInstanceMethod_GET_FUNCTION(call.get()) : call.get(),
+                         scripted_function);
+        PyErr_Clear();
+    }
     handlers.add("torch", "is_grad_enabled", is_grad_enabled);
     handlers.add("torch._C", "_set_grad_enabled", set_grad_enabled);
     handlers.add("torch", "is_inference_mode_enabled", is_inference_mode_enabled);
@@ -258,7 +281,8 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch", "is_autocast_enabled", is_autocast_enabled);
     handlers.add("torch", "get_autocast_dtype", get_autocast_dtype);
     handlers.add("torch", "is_autocast_cache_enabled", is_autocast_cache_enabled);
-    for (const char* module : {"torch.amp.autocast_mode", "torch.cpu.amp.autocast_mode", "torch.cuda.amp.autocast_mode"}) {
+    for (const char* module :
+         {"torch.amp.autocast_mode", "torch.cpu.amp.autocast_mode", "torch.cuda.amp.autocast_mode"}) {
         Ref<> autocast = find(module, "autocast");
         if (!autocast) continue;
         auto* type = reinterpret_cast<PyTypeObject*>(autocast.get());
@@ -290,8 +314,9 @@ void register_torch(Handlers& handlers) {
         handlers.add_pure("torch", name);
     for (const char* name :
          {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
-          "_get_cudnn_sdp_enabled", "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
-          "_are_functorch_transforms_active", "_is_any_autocast_enabled", "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
+          "_get_cudnn_sdp_enabled", "_is_torch_function_enabled", "_is_torch_function_mode_enabled",
+          "_is_autocast_available", "_are_functorch_transforms_active", "_is_any_autocast_enabled",
+          "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);

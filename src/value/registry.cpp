@@ -18,6 +18,7 @@ void register_all(Handlers& handlers) {
     register_getters(handlers);
     register_copying(handlers);
     register_inspect(handlers);
+    register_caches(handlers);
     register_objects(handlers);
     register_torch(handlers);
     register_tensor_hooks(handlers);

@@ -20,6 +20,7 @@ void register_operators(Handlers& handlers);
 void register_getters(Handlers& handlers);
 void register_copying(Handlers& handlers);
 void register_inspect(Handlers& handlers);
+void register_caches(Handlers& handlers);
 
 void register_objects(Handlers& handlers);
 void register_torch(Handlers& handlers);

@@ -5,8 +5,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import stator
 import torch
+
+import stator
 
 
 def tensors(value: Any) -> list[torch.Tensor]:

@@ -4,9 +4,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from bench.models import VOCABULARY, Made, from_transformers, image, tokens
-
 import torch
+
+from bench.models import VOCABULARY, Made, from_transformers, image, tokens
 
 LAYERS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 TEXT = {"vocab_size": VOCABULARY, **LAYERS}
@@ -26,7 +26,6 @@ def vision(model: str, config: str, **choices: Any) -> Callable[[], Made]:
 
 
 def t5() -> Made:
-    # The inputs of the decoder come sixth.
     return from_transformers(
         "T5Model", "T5Config", lambda: (tokens(), None, tokens()), vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64,
         num_layers=2, num_heads=4, decoder_start_token_id=0,
@@ -83,6 +82,9 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
                     num_attention_heads=4, ffn_dim=64, max_position_embeddings=64, word_embed_proj_dim=32),
         "ALBERT": text("AlbertModel", "AlbertConfig", **TEXT, embedding_size=16),
         "ELECTRA": text("ElectraModel", "ElectraConfig", **TEXT, embedding_size=16),
+        "Mixtral": text("MixtralForCausalLM", "MixtralConfig", **DECODER, num_local_experts=4),
+        "BART": text("BartModel", "BartConfig", vocab_size=VOCABULARY, max_position_embeddings=64, **ENCODER_DECODER),
+        "T5": t5,
         "CLIP": clip,
         "Whisper's encoder": whisper_encoder,
         "Swin": vision("SwinModel", "SwinConfig", image_size=32, patch_size=4, embed_dim=16, depths=[2, 2],
@@ -94,7 +96,7 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
 }  # fmt: skip
 
 # In training these draw a number for each layer and ask whether to skip it: a tensor decides, so the graph breaks.
-RANDOM_LAYERS = {"OPT", "Whisper's encoder"}
+RANDOM_LAYERS = {"BART", "OPT", "Whisper's encoder"}
 
 # Right in pieces: for each, how many breaks there are at most, and why.
 BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {

@@ -1,12 +1,12 @@
 """Models that others wrote: captured whole, right in eval and training, and node for node what torch._dynamo captures."""
 
 import pytest
-from bench.models import BY_LIBRARY, installed
+import torch
 from comparing import same_model
 from engine import captured_by_dynamo, captured_graphs, describe, graph_difference
 from more_models import BROKEN, RANDOM_LAYERS, WHOLE
 
-import torch
+from bench.models import BY_LIBRARY, installed
 
 
 def cases(by_library: dict) -> list:

@@ -3,7 +3,7 @@
 import textwrap
 
 import pytest
-from harness import Source, T, same
+from harness import Built, Source, T, same
 
 # name -> (program, changes after which the answer has to be right again)
 PROGRAMS = {
@@ -177,15 +177,114 @@ PROGRAMS = {
         """,
         ["LAYERS.items = (2, 5, 7)"],
     ),
+    "config_copied_deeply": (
+        """
+        import copy
+
+        class Config:
+            kinds = {"n_layer": "layers"}
+            __slotnames__ = []  # the real copy would note it here
+
+            def __init__(self, layers, **more):
+                self.layers = layers
+                self.names = ["a", "b"]
+                self.more = {"list": self.names, "inner": more.get("inner"), "self": self}
+
+            def __getattribute__(self, key):
+                if key in super().__getattribute__("kinds"):
+                    key = super().__getattribute__("kinds")[key]
+                return super().__getattribute__(key)
+
+            def __setattr__(self, key, value):
+                super().__setattr__(key, value * 2 if key == "layers" else value)
+
+        CONFIG = Config(2, inner=Config(3))
+
+        def f(x):
+            made = copy.deepcopy(CONFIG)
+            made.names.append("c")
+            made.layers = 5
+            shared = made.more["list"] is made.names, made.more["self"] is made, made.more["inner"] is CONFIG
+            del made.more["inner"].layers
+            return x * CONFIG.n_layer + made.n_layer, made, shared, hasattr(made.more["inner"], "n_layer")
+        """,
+        ["CONFIG.layers = 7", "CONFIG.names.append('d')", "CONFIG.other = (1, [2])",
+         "Config.__getstate__ = lambda self: {'layers': 9, 'more': {'list': [], 'self': self, 'inner': self}, 'names': []}"],
+    ),
+    "copies_that_classes_make": (
+        """
+        import copy
+
+        class Counted:
+            def __init__(self):
+                self.count = 1
+            def __deepcopy__(self, memo):
+                made = Counted()
+                made.count = self.count + 1
+                return made
+
+        class Stated:
+            def __init__(self):
+                self.value = 3
+            def __setstate__(self, state):
+                self.value = state["value"] * 2
+
+        class Slotted:
+            __slots__ = ("a",)
+
+        class Asked:
+            def __getattr__(self, name):
+                if name == "__deepcopy__":
+                    return lambda memo: 11
+                raise AttributeError(name)
+
+        COUNTED, STATED, SLOTTED, ASKED = Counted(), Stated(), Slotted(), Asked()
+        SLOTTED.a = 6
+
+        def f(x):
+            y = x + copy.deepcopy(COUNTED).count
+            y = y * copy.deepcopy(STATED).value
+            return y - copy.deepcopy(SLOTTED).a + copy.deepcopy(ASKED)
+        """,
+        ["COUNTED.count = 5", "STATED.value = 1"],
+    ),
+    "types_of_a_union": (
+        """
+        import typing
+
+        class Config:
+            size: int | None = None
+            name: typing.Optional[str] = None
+
+        def f(x):
+            hints = Config.__annotations__
+            known = [part in (int, str) for hint in hints.values() for part in hint.__args__]
+            return x * len(typing.get_args(hints["size"])), known
+        """,
+        ["Config.__annotations__['size'] = int | str | float"],
+    ),
+    "registered_operations": (
+        """
+        def f(x):
+            y = torch.ops.aten.mul(x, 2) + torch.ops.aten.add.Tensor(x, x, alpha=3)
+            torch.ops.aten.add_(y, 1)
+            return torch.ops.aten.max.dim(y, 0)[0], y
+        """,
+        [],
+    ),
 }  # fmt: skip
+
+IN_PIECES = {"signature_counts_parameters", "config_copied_deeply", "copies_that_classes_make"}
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     text, changes = PROGRAMS[name]
-    fullgraph = name != "signature_counts_parameters"
-    same(Source(textwrap.dedent(text)), T(3), compare_dynamo=False, mutate=changes, fullgraph=fullgraph, stateful=True)
+    source = Source(textwrap.dedent(text))
+    if name in IN_PIECES:  # because of what a change leads to
+        same(source, T(3), compare_dynamo=False, fullgraph=name != "copies_that_classes_make", stateful=True)
+    same(source, T(3), compare_dynamo=False, mutate=changes, fullgraph=name not in IN_PIECES, stateful=True)
 
 
 # Given up while GeneratorExit would be caught by the program: it has to see that.
@@ -225,23 +324,79 @@ def f(x):
     )
 
 
-@pytest.mark.core
-def test_a_method_with_a_cache() -> None:
-    """A warning that is given once is given once."""
-    text = """
+CACHES = """
 import functools
+
+FLAG = 3
 
 class Logger:
     @functools.lru_cache(None)
     def warn_once(self, text):
         print(text)
 
+    @functools.lru_cache
+    def scaled(self, by):
+        return by * FLAG
+
+@functools.lru_cache(maxsize=2)
+def is_at_least(version, other=(1, 2)):
+    return version >= str(FLAG) and other > (1,)
+
+@functools.cache
+def table():
+    return [1, 2]
+
+@functools.lru_cache(typed=True)
+def by_type(value):
+    return type(value).__name__
+
+@functools.cache
+def of_tensor(t):
+    return 5
+
 LOGGER = Logger()
+"""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_warning_that_is_given_once(warm: bool) -> None:
+    text = CACHES + ("LOGGER.warn_once('careful')\n" if warm else "")
+    text += "def f(x):\n    y = x + 1\n    LOGGER.warn_once('careful')\n    return y * 2"
+    changes = ["Logger.warn_once.cache_clear()", "LOGGER = Logger()"]
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=warm, stateful=not warm)
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=False, mutate=changes)
+
+
+# What is remembered stays as it was when it was asked first, until the cache is told to forget.
+REMEMBERED = {
+    "method": ("LOGGER.scaled(2)", ["FLAG = 7", "Logger.scaled.cache_clear()", "LOGGER.scaled(5)"]),
+    "few": ("is_at_least('4') + is_at_least('2', (1, 5))", ["FLAG = 1", "[is_at_least(str(n)) for n in range(9)]"]),
+    "typed": ("len(by_type(1)) + len(by_type(True))", []),
+    "list": ("len(table()) + (table() is table())", ["table().append(3)", "table.cache_clear()"]),
+    "tensor": ("of_tensor(x)", []),
+    "keyword": ("is_at_least(version='3')", ["FLAG = 9"]),
+}  # fmt: skip
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("name", REMEMBERED)
+def test_answers_that_are_remembered(name: str, warm: bool) -> None:
+    asked, changes = REMEMBERED[name]
+    text = CACHES + (f"x = torch.ones(3)\n{asked}\n" if warm else "") + f"def f(x):\n    return x * ({asked})"
+    whole = name in ("method", "few")
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=whole, mutate=changes, stateful=not whole)
+
+
+@pytest.mark.core
+def test_a_scripted_function() -> None:
+    text = """
+@torch.jit.script
+def scale(t: torch.Tensor, by: int) -> torch.Tensor:
+    return t * by + 1
 
 def f(x):
-    y = x + 1
-    if LOGGER is not None:
-        LOGGER.warn_once("careful")
-    return y * 2
+    return scale(x, 3) - scale(x, by=2)
 """
-    same(Source(text), T(3), compare_dynamo=False, fullgraph=False, mutate=["Logger.warn_once.cache_clear()"])
+    same(Built(lambda: Source(text).namespace()["f"]), T(3), compare_dynamo=False)
