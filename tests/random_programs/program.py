@@ -53,7 +53,7 @@ BETWEEN_CALLS = [
     (1, "<@module>.weight = torch.nn.Parameter(torch.ones(3))"),
     (1, "<@module>.register_forward_hook(hook)"),
     (1, "<@module>.n = <int>"),
-    (1, "len = lambda c: 2"),
+    (1, "len = lambda c: 12"),
     (1, "opaque = lambda t, n=1: t - 3"),
 ]
 
