@@ -50,9 +50,16 @@ enum class PlanOp : std::uint8_t {
     Return,         // the frame returns from[0]
 };
 
-/// What a C function that stands between two frames does with the result of the upper one, see value/task.h.
+/// What a C function that stands between two frames does with the result of the upper one, where that is all that is
+/// left for it to do: then the upper frame can be left and entered again, and the run room ends the function in its place.
 struct PlanContinuation {
-    enum class Kind : std::uint8_t { Forward, Initialise, Drop, Next, Send };
+    enum class Kind : std::uint8_t {
+        Forward,     // the result is the function's own
+        Initialise,  // the result has to be None, and something else is given instead
+        Drop,        // None is given instead
+        Next,        // the result is an item, StopIteration the end
+        Send,        // of a generator: what it yields is the result, its end is a StopIteration
+    };
     Kind kind;
     std::int32_t from = -1;  // what Initialise gives
 };

@@ -14,20 +14,19 @@ namespace stator {
 
 namespace {
 
-/// `stator.settings.values[name]`, a plain dict.
+/// `stator.settings.values[name]`: one plain dict for the life of the process. Past the bound every call asks for it.
 long setting(const char* name, long otherwise) {
     ErrorAside aside;
-    Ref<> module = Ref<>::steal(PyImport_ImportModule("stator.settings"));
-    Ref<> values = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "values")) : Ref<>();
-    PyObject* value = values && PyDict_Check(values.get()) ? PyDict_GetItemString(values.get(), name) : nullptr;
+    static PyObject* values = nullptr;
+    if (values == nullptr) {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("stator.settings"));
+        if (module) values = PyObject_GetAttrString(module.get(), "values");
+    }
+    PyObject* value = values != nullptr && PyDict_Check(values) ? PyDict_GetItemString(values, name) : nullptr;
     long number = value == nullptr ? otherwise : PyLong_AsLong(value);
     PyErr_Clear();
     return number;
 }
-
-}  // namespace
-
-namespace {
 
 std::unordered_set<EntryCache*>& all_caches() {
     static auto* const caches = new std::unordered_set<EntryCache*>();
@@ -46,14 +45,14 @@ EntryCache::~EntryCache() {
 
 PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_main) {
     try {
-        return FrameRun(*this, thread, frame, {0}, is_main).go_on();
+        bytecode::decode(cpython::code_of(frame));
     } catch (const PythonError&) {
         return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
     } catch (const std::exception& error) {
-        // An error of Stator's own never reaches the program: here nothing of the frame was touched.
         report_internal_error(cpython::code_of(frame), error.what());
         return cpython::run_untouched(thread, frame);
     }
+    return FrameRun(*this, thread, frame, {0}, is_main).go_on();
 }
 
 EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
@@ -153,17 +152,17 @@ std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, b
 }
 
 std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    if (EntryPoint& point = point_at(frame, at, is_main); !options_.fullgraph && !has_room(point, frame)) {
+        warn_of_bound(point, frame, at);
+        if (PyErr_Occurred() != nullptr) throw PythonError();
+        return nullptr;
+    }
     if (std::shared_ptr<Entry> entry = captured_for_another(frame, at, is_main)) {
         EntryPoint& point = point_at(frame, at, is_main);
         point.entries.insert(point.entries.begin(), entry);
         return entry;
     }
     EntryPoint& point = point_at(frame, at, is_main);
-    if (!options_.fullgraph && !has_room(point, frame)) {
-        warn_of_bound(point, frame, at);
-        if (PyErr_Occurred() != nullptr) throw PythonError();
-        return nullptr;
-    }
     std::shared_ptr<Entry> entry;
     CaptureReport report;
     report.line = line_of(cpython::code_of(frame), at);

@@ -30,6 +30,9 @@ PyObject* FrameRun::go_on() {
             entry = cache_.find_or_capture(frame_, at_, is_main_ && at_.value == 0);
         } catch (const PythonError&) {
             return raise_here();
+        } catch (const std::exception& error) {
+            // An error of Stator's own never reaches the program.
+            report_internal_error(cpython::code_of(frame_), error.what());
         }
         if (entry == nullptr || !entry->is_captured || is_idle(entry)) return leave();
         PyObject* answer = nullptr;
@@ -61,7 +64,6 @@ bool is_of_an_operation() {
 }  // namespace
 
 PyObject* FrameRun::raise_here() {
-
     Index blamed = is_untouched_ ? code_.body() : at_;
     return cpython::run_raising(thread_, frame_, code_[blamed].offset);
 }
@@ -155,10 +157,6 @@ class Executing {
     cpython::LinkedFrame link_;
 };
 
-}  // namespace
-
-namespace {
-
 /// Whether the iterator may run functions of the program: `map`, `zip` over something that does, ...
 bool may_run_callbacks(PyObject* iterator) {
     PyTypeObject* type = Py_TYPE(iterator);
@@ -217,12 +215,9 @@ Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
 }  // namespace
 
 PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    // The trace has decoded its code, so making the FrameRun can't fail; `go_on` does not throw.
     auto* primed = static_cast<Primed*>(context);
-    try {
-        return FrameRun(*primed->cache, thread, frame, {0}).go_on(*primed->exit, primed->depth);
-    } catch (const std::exception& error) {
-        Py_FatalError(error.what());
-    }
+    return FrameRun(*primed->cache, thread, frame, {0}).go_on(*primed->exit, primed->depth);
 }
 
 Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
@@ -263,13 +258,16 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
     // What is handled around a generator is not part of its state.
     Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
     if (handled && handled.get() != Py_None) return cpython::run(thread, frame);
+    const bytecode::Code* code = nullptr;
     try {
-        const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
-        return FrameRun(*cache, thread, frame, code.index_at(cpython::next_offset(frame))).go_on();
+        code = &bytecode::decode(cpython::code_of(frame));
     } catch (const PythonError&) {
         PyErr_Clear();
-        return cpython::run(thread, frame);
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame), error.what());
     }
+    if (code == nullptr) return cpython::run(thread, frame);
+    return FrameRun(*cache, thread, frame, code->index_at(cpython::next_offset(frame))).go_on();
 }
 
 PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {

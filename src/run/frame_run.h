@@ -25,7 +25,8 @@ class FrameRun {
     /// For a frame that is about to execute the instruction `at`.
     FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bytecode::Index at, bool is_main = false);
 
-    /// Goes on until the frame is left. What comes out is the answer of the frame's evaluation.
+    /// Goes on until the frame is left. What comes out is the answer of the frame's evaluation. Does not throw: where
+    /// Stator itself fails, CPython goes on with the frame from where it stands.
     PyObject* go_on();
     /// Goes on with frame number `depth` of an exit, which this frame is made for.
     PyObject* go_on(Exit& exit, std::size_t depth);

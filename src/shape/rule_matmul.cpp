@@ -65,14 +65,20 @@ bool matmul(Call& call) {
     return call.returns(call.fresh(std::move(*sizes), left->dtype, left->device), call.records({left, right}));
 }
 
+/// `beta` and `alpha`, arguments 3 and 4: of ints only ints are factors.
+bool takes_factors(const Call& call, const TensorMeta& self) {
+    for (std::size_t i = 3; i < 5; ++i)
+        if (call[i].is_given() &&
+            !(torch_room::is_integral(self.dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
+            return false;
+    return true;
+}
+
 /// `beta * self + alpha * (left @ right)`, for matrices, vectors and batches.
 bool add_matrix_product(Call& call) {
     const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
     if (!same_kind(self, left) || !same_kind(left, right)) return false;
-    for (std::size_t i = 3; i < 5; ++i)
-        if (call[i].is_given() &&
-            !(torch_room::is_integral(self->dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
-            return false;
+    if (!takes_factors(call, *self)) return false;
     auto dimensions = static_cast<std::size_t>(call.variant());
     if (left->dimensions() != dimensions || right->dimensions() != dimensions) return false;
     Dims sizes = left->sizes;
@@ -88,10 +94,7 @@ bool add_matrix_product(Call& call) {
 bool add_reduced_product(Call& call) {
     const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
     if (!same_kind(self, left) || !same_kind(left, right)) return false;
-    for (std::size_t i = 3; i < 5; ++i)
-        if (call[i].is_given() &&
-            !(torch_room::is_integral(self->dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
-            return false;
+    if (!takes_factors(call, *self)) return false;
     Dims sizes;
     if (call.variant() == 0) {  // addmv
         if (left->dimensions() != 2 || right->dimensions() != 1 || left->sizes[1] != right->sizes[0]) return false;

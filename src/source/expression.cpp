@@ -86,17 +86,12 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
         case Op::Absolute:
             return left < 0 ? apply(Op::Negative, left, 0) : left;
         case Op::Less:
-            return left < right;
         case Op::LessEqual:
-            return left <= right;
         case Op::Equal:
-            return left == right;
         case Op::NotEqual:
-            return left != right;
         case Op::Greater:
-            return left > right;
         case Op::GreaterEqual:
-            return left >= right;
+            return compare(op, left, right);
         case Op::Same:
             return left == right;
         case Op::Not:

@@ -64,6 +64,25 @@ std::optional<Number> apply(Expression::Op op, Number left, Number right = {});
 /// The same of ints, where the result is one.
 std::optional<std::int64_t> apply(Expression::Op op, std::int64_t left, std::int64_t right);
 
+/// Whether a comparison holds between two ints or two floats.
+template <class Value>
+bool compare(Expression::Op op, Value left, Value right) {
+    switch (op) {
+        case Expression::Op::Less:
+            return left < right;
+        case Expression::Op::LessEqual:
+            return left <= right;
+        case Expression::Op::Equal:
+            return left == right;
+        case Expression::Op::NotEqual:
+            return left != right;
+        case Expression::Op::Greater:
+            return left > right;
+        default:
+            return left >= right;
+    }
+}
+
 bool takes_two(Expression::Op op);
 /// The comparison that is true where this one is false.
 Expression::Op inverted(Expression::Op comparison);

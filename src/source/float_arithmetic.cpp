@@ -62,23 +62,6 @@ std::optional<double> compute(Op op, double left, double right) {
     }
 }
 
-bool compare(Op op, double left, double right) {
-    switch (op) {
-        case Op::Less:
-            return left < right;
-        case Op::LessEqual:
-            return left <= right;
-        case Op::Equal:
-            return left == right;
-        case Op::NotEqual:
-            return left != right;
-        case Op::Greater:
-            return left > right;
-        default:
-            return left >= right;
-    }
-}
-
 }  // namespace
 
 std::optional<Number> apply_to_floats(Op op, Number left, Number right) {

@@ -37,6 +37,7 @@ Known look_up() {
     known.size_class = find_class("torch", "Size");
     known.generator_class = find_class("torch", "Generator");
     known.enum_class = find_class("enum", "Enum");
+    known.set_grad_enabled = find("torch._C", "_set_grad_enabled");
     return known;
 }
 

@@ -18,6 +18,7 @@ struct Known {
     PyTypeObject* size_class;
     PyTypeObject* generator_class;
     PyTypeObject* enum_class;         // enum.Enum
+    PyObject* set_grad_enabled;       // torch._C._set_grad_enabled
 };
 
 const Known& known();

@@ -13,15 +13,6 @@
 
 namespace stator {
 
-namespace {
-
-PyObject* getitem_function() {
-    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "getitem");
-    return function;
-}
-
-}  // namespace
-
 const graph::Location* Interpreter::current_location() {
     // A frame that waits stays at its line, and so do all below it: only those above a known one are to be done.
     std::size_t first = frames_.size();
@@ -215,10 +206,9 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
                                                    ": " + std::string(text ? utf8(text.get()) : "?"));
     }
     // An assignment to items writes to a part of the tensor only: mostly to where the value was just computed.
-    static PyObject* const setitem = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "setitem");
     for (int written : answer->written)
         for (TensorValue* other : tensors)
-            if (answer->status == shape::Status::Ok && target.get() != setitem &&
+            if (answer->status == shape::Status::Ok && target.get() != setitem_function() &&
                 overlaps_in_part(tensors.at(static_cast<std::size_t>(written)), other)) {
                 graph_->truncate(mark);
                 break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");

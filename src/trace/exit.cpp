@@ -120,15 +120,6 @@ void Interpreter::build_exit() {
     finish_plan(std::move(plan));
 }
 
-namespace {
-
-PyObject* grad_switch() {
-    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("torch._C"), "_set_grad_enabled");
-    return function;
-}
-
-}  // namespace
-
 /// What a backend makes of modes that the graph leaves changed is its own business: the program's modes are set
 /// afterwards. A graph that ends at a break leaves them as it found them (at a return torch._dynamo's does not either).
 void Interpreter::rebuild_modes(PlanBuilder& plan, bool is_return) {
@@ -136,34 +127,16 @@ void Interpreter::rebuild_modes(PlanBuilder& plan, bool is_return) {
     const std::vector<EnteredContext> open = contexts_;
     while (!contexts_.empty()) pop_context(contexts_.back().manager);
     if (!is_return && modes_.grad != entry_modes_.grad)
-        emit_switch(grad_switch(), Arguments::of(boolean(entry_modes_.grad)));
+        emit_switch(torch_room::known().set_grad_enabled, Arguments::of(boolean(entry_modes_.grad)));
     torch_room::Modes left = modes_;
     left.grad = entry_modes_.grad;
     STATOR_CHECK(left == entry_modes_, "a mode that no context has changed");
     for (const EnteredContext& context : open) plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
     if (reached.grad == entry_modes_.grad && open.empty()) return;
-    plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, grad_switch());
+    plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, torch_room::known().set_grad_enabled);
 }
 
 namespace {
-
-PlanContinuation::Kind plan_kind(Continuation::Kind kind) {
-    switch (kind) {
-        case Continuation::Kind::Forward:
-            return PlanContinuation::Kind::Forward;
-        case Continuation::Kind::Initialise:
-            return PlanContinuation::Kind::Initialise;
-        case Continuation::Kind::Drop:
-            return PlanContinuation::Kind::Drop;
-        case Continuation::Kind::Next:
-            return PlanContinuation::Kind::Next;
-        case Continuation::Kind::Send:
-            return PlanContinuation::Kind::Send;
-        case Continuation::Kind::Unknown:
-            break;
-    }
-    STATOR_CHECK(false, "a frame above a C function that nobody can end");
-}
 
 /// Whether a slot of the entered frame holds what it held at the start.
 bool is_unchanged(const Value* value, int slot) {
@@ -180,7 +153,8 @@ void Interpreter::add_frames(PlanBuilder& plan) {
         if (frames_[depth]->is_task) {
             const Continuation& continuation = static_cast<TaskFrame&>(*frames_[depth]).task.promise().continuation;
             int from = continuation.value == nullptr ? -1 : continuation.value->rebuild(plan);
-            continuations.insert(continuations.begin(), {plan_kind(continuation.kind), from});
+            STATOR_CHECK(continuation.kind.has_value(), "a frame above a C function that nobody can end");
+            continuations.insert(continuations.begin(), {*continuation.kind, from});
             continue;
         }
         auto& frame = static_cast<BytecodeFrame&>(*frames_[depth]);

@@ -207,7 +207,7 @@ bool Interpreter::may_be_caught(Value* exception) const {
     for (auto activation = frames_.rbegin(); activation != frames_.rend(); ++activation) {
         if ((*activation)->is_task) {
             const Continuation& continuation = static_cast<TaskFrame&>(**activation).task.promise().continuation;
-            if (continuation.kind == Continuation::Kind::Unknown) return true;
+            if (!continuation.kind) return true;
             if (continuation.kind == Continuation::Kind::Next &&
                 PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
                 return true;
@@ -272,7 +272,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
 void Interpreter::enter_task(TaskFrame& frame) {
     frame.task.resume();
     if (frame.task.done()) return;
-    frame.is_opaque = frame.task.promise().continuation.kind == Continuation::Kind::Unknown;
+    frame.is_opaque = !frame.task.promise().continuation.kind;
     if (frame.is_opaque) ++opaque_tasks_;
 }
 

@@ -50,8 +50,7 @@ Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     torch_room::Modes modes = tracer.modes();
     if (modes.grad == enabled) return tracer.none();
     modes.grad = enabled;
-    static PyObject* function = find("torch._C", "_set_grad_enabled").release();
-    tracer.emit_switch(function, Arguments::of(tracer.boolean(enabled)));
+    tracer.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
     tracer.set_modes(modes);
     return tracer.none();
 }

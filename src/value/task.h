@@ -4,27 +4,20 @@
 #pragma once
 
 #include <coroutine>
-#include <cstdint>
 #include <exception>
+#include <optional>
 #include <utility>
 
+#include "effect/plan.h"
 #include "value/value.h"
 
 namespace stator {
 
-/// What a builtin does with what the frame above it delivers, where that is all that is left for it to do. A frame above
-/// such a builtin can be left and entered again: the run room knows how to end the builtin in its place.
+/// What a builtin does with what the frame above it delivers, if that can be told in a word.
 struct Continuation {
-    enum class Kind : std::uint8_t {
-        Unknown,     // only the coroutine knows
-        Forward,     // the result is the builtin's own
-        Initialise,  // the result has to be None, and `value` is given instead
-        Drop,        // None is given instead
-        Next,        // the result is an item, StopIteration the end
-        Send,        // of a generator: what it yields is the result, its end is a StopIteration
-    };
-    Kind kind = Kind::Unknown;
-    Value* value = nullptr;
+    using Kind = PlanContinuation::Kind;
+    std::optional<Kind> kind;  // none: only the coroutine knows
+    Value* value = nullptr;    // what Initialise gives
 };
 
 /// An outcome to await, with what becomes of it: `co_return co_await forwarded(...)` as the last thing a task does.

@@ -119,20 +119,6 @@ Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {
     return Value::call(tracer, arguments);
 }
 
-namespace {
-
-PyObject* getitem_function() {
-    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "getitem");
-    return function;
-}
-
-PyObject* setitem_function() {
-    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "setitem");
-    return function;
-}
-
-}  // namespace
-
 Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
     auto [part, rest] = symbolic::select(tracer, this, key);
     if (rest == nullptr) return part;

@@ -250,5 +250,13 @@ PyObject* operator_function(Comparison op) {
     static std::array<PyObject*, std::size(kComparison)> functions{};
     return cached(functions, static_cast<int>(op), kComparison[static_cast<int>(op)].function);
 }
+PyObject* getitem_function() {
+    static std::array<PyObject*, 1> function{};
+    return cached(function, 0, "getitem");
+}
+PyObject* setitem_function() {
+    static std::array<PyObject*, 1> function{};
+    return cached(function, 0, "setitem");
+}
 
 }  // namespace stator

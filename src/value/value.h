@@ -204,5 +204,7 @@ const char* symbol(Comparison op);
 PyObject* operator_function(BinaryOperator op, bool in_place);
 PyObject* operator_function(UnaryOperator op);
 PyObject* operator_function(Comparison op);
+PyObject* getitem_function();
+PyObject* setitem_function();
 
 }  // namespace stator

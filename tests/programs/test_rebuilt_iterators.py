@@ -7,26 +7,7 @@ import operator
 import engine
 import pytest
 import torch
-
-
-def both(program, *arguments):
-    engine.reset()
-    plain = program(*arguments)
-    captured = engine.compile(program)
-    captured(*arguments)
-    return plain, captured(*arguments)
-
-
-def same(left, right) -> None:
-    assert type(left) is type(right)
-    if isinstance(left, torch.Tensor):
-        assert torch.equal(left, right)
-    elif isinstance(left, tuple | list):
-        assert len(left) == len(right)
-        for one, other in zip(left, right, strict=True):
-            same(one, other)
-    else:
-        assert left == right
+from rebuilt import both, same
 
 
 def some(iterator, most: int = 9) -> list:
