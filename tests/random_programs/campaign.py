@@ -69,16 +69,18 @@ def outcome(seed: int, backend: str, summary: Summary) -> str:
 def work(start: int, count: int, step: int) -> None:
     """A worker's life."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    summary = Summary()
     for seed in range(start, start + count, step):
         for backend in backends(seed):
             say("at", seed, backend)
+            summary = Summary()
             answer = outcome(seed, backend, summary)
             if answer == "invalid":
                 say("invalid", seed, backend)
-            elif answer:
+            else:
+                say("ran", *asdict(summary).values())
+            if answer not in ("", "invalid"):
                 say("found", seed, backend, answer.replace("\n", "\\n"))
-    say("done", *asdict(summary).values())
+    say("done")
 
 
 def say(*words: object) -> None:
@@ -123,10 +125,11 @@ class Worker:
                 self.totals.invalid += 1
             elif word == "found":
                 self.totals.findings.append(Finding(int(rest[0]), rest[1], rest[2].replace("\\n", "\n")))
-            elif word == "done":
+            elif word == "ran":
                 counts = self.totals.summary
                 for name, value in zip(asdict(counts), rest):
                     setattr(counts, name, getattr(counts, name) + int(value))
+            elif word == "done":
                 process.wait()
                 return True
 
