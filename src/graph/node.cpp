@@ -62,7 +62,7 @@ Node* Graph::add(NodeKind kind, Borrowed<> target, std::vector<Argument> argumen
     STATOR_CHECK(!is_finished_, "a finished graph takes no more nodes");
     Node* node = arena_.make<Node>();
     node->kind = kind;
-    node->index = static_cast<std::uint32_t>(nodes_.size());
+    node->index = node->serial = static_cast<std::uint32_t>(nodes_.size());
     if (target != nullptr) node->target = arena_.keep(Ref<>::share(target));
     node->arguments = std::move(arguments);
     node->keywords = std::move(keywords);

@@ -86,7 +86,8 @@ enum class NodeKind : std::uint8_t { Placeholder, Function, Method, Attribute, O
 
 struct Node {
     NodeKind kind;
-    std::uint32_t index = 0;  // position in the graph
+    std::uint32_t index = 0;   // position in the graph
+    std::uint32_t serial = 0;  // position at first, before unused nodes went: the same if the program is traced again
     /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str. Null for a
     /// placeholder with a `path`, until the graph's names are wanted.
     PyObject* target = nullptr;

@@ -113,6 +113,7 @@ void Runner::add_step(const Node& node) {
     }
     reads_attributes_ |= node.kind == NodeKind::Attribute;
     step.result = registers_++;
+    step.serial = node.serial;
     place_of_node_[node.index] = step.result;
     steps_.push_back(step);
 }
@@ -157,7 +158,7 @@ Ref<> read_attribute(Borrowed<> module, Borrowed<> target) {
 
 }  // namespace
 
-Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module) const {
+Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const {
     STATOR_DCHECK(inputs.size() == placeholders_.size(), "one input for each placeholder");
     STATOR_CHECK(!reads_attributes_ || module != nullptr, "a graph with attributes needs the module that has them");
     Registers registers(registers_, longest_call_);
@@ -198,11 +199,23 @@ Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module) const {
             result = PyObject_VectorcallMethod(step.target, arguments, flags, step.keyword_names);
         else
             result = read_attribute(module, step.target).release();
-        if (result == nullptr) return nullptr;
+        if (result == nullptr) {
+            if (failure != nullptr) *failure = failure_at(step, registers);
+            return nullptr;
+        }
         registers.set(step.result, result);
         for (std::uint32_t i = 0; i < step.releases; ++i) registers.release(released_[step.first_release + i]);
     }
     return value(output_, inputs, registers);
+}
+
+Failure Runner::failure_at(const Step& failed, const Registers& registers) const {
+    Failure failure{failed.serial, Ref<>::share(failed.target), {}};
+    for (const Step& step : steps_) {
+        if (&step == &failed) break;
+        if (PyObject* value = registers[step.result]) failure.values.emplace(step.serial, Ref<>::share(value));
+    }
+    return failure;
 }
 
 Ref<> Runner::value(Operand operand, std::span<PyObject* const> inputs, const Registers& registers) const {

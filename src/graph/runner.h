@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ref.h"
@@ -12,14 +14,23 @@
 
 namespace stator::graph {
 
+/// An operation that raised in the middle of a run.
+struct Failure {
+    std::uint32_t serial = 0;  // of its node
+    Ref<> target;
+    std::unordered_map<std::uint32_t, Ref<>> values;  // those computed and still in use, by the serials of their nodes
+};
+
 /// The graph as a flat program over registers. It holds what it needs, so the graph may go.
 class Runner {
   public:
     explicit Runner(const Graph& graph);
 
     /// The graph's results for its inputs, one for each placeholder; null with the error indicator set if an operation
-    /// raised. The inputs are borrowed. Attributes are read from `module`, which may be null if there are none.
-    Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module = nullptr) const;
+    /// raised, which is told in `failure` if that is given. The inputs are borrowed. Attributes are read from `module`,
+    /// which may be null if there are none.
+    Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module = nullptr,
+              std::optional<Failure>* failure = nullptr) const;
 
     std::size_t input_count() const { return placeholders_.size(); }
     /// The target of a placeholder: `L_x_`.
@@ -47,6 +58,7 @@ class Runner {
         std::uint16_t positional;  // operands before the keywords
         std::uint16_t operands;
         std::uint32_t result;                   // register
+        std::uint32_t serial;                   // of its node
         std::uint32_t first_release, releases;  // registers that nobody reads after this step
         PyObject* target;                       // in kept_
         PyObject* keyword_names;                // in kept_, or null
@@ -62,6 +74,7 @@ class Runner {
     void release_after_last_use(const Graph& graph);
     PyObject* keep(Ref<> object);
 
+    Failure failure_at(const Step& failed, const Registers& registers) const;
     Ref<> value(Operand operand, std::span<PyObject* const> inputs, const Registers& registers) const;
     Ref<> build(const Container& container, std::span<PyObject* const> inputs, const Registers& registers) const;
 

@@ -11,6 +11,7 @@
 namespace stator {
 
 struct CaptureReport;
+struct Exit;
 
 /// How a callable was compiled.
 struct CompileOptions {
@@ -31,6 +32,11 @@ class EntryCache {
     /// The entry whose guards hold for a frame that is about to execute `at`, captured if there is none; null where the
     /// frame is left to CPython. Throws PythonError.
     std::shared_ptr<Entry> find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main);
+
+    /// Brings a frame to the operation at which the graph of an entry failed; false if that can't be done, which leaves
+    /// the frame as it is. The exception that is set stays. Does not throw.
+    bool exit_before_failure(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at,
+                             const graph::Failure& failure, Exit* exit);
 
     void clear();
     std::vector<std::shared_ptr<Entry>> entries() const;

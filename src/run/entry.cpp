@@ -77,27 +77,38 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     return object;
 }
 
+Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
+    const graph::Runner* runner = entry.is_seen ? graph::runner_of(entry.compiled.get()) : nullptr;
+    Ref<> answer = runner != nullptr
+                       ? runner->run(inputs, graph::module_of_runner(entry.compiled.get()), &failure->at)
+                       : Ref<>::steal(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+    if (answer) return answer;
+    torch_room::restore_modes(entry.state.modes);
+    failure->has_happened = true;
+    failure->was_seen = entry.is_seen;
+    throw PythonError();
+}
+
 }  // namespace
 
+Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::span<PyObject* const> results,
+               std::span<PyObject* const> fetched, std::vector<Ref<>>* registers) {
+    Ref<PyFrameObject> object;
+    if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
+    return run(entry.plan, results, fetched, object.get(), registers);
+}
+
 Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
-                bool* graph_failed) {
-    *graph_failed = !entry.is_seen;
+                GraphFailure* failure) {
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());
     Ref<> answer;
     std::span<PyObject* const> results;
     if (entry.compiled) {
-        answer = Ref<>::steal(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
-        if (!answer) {
-            torch_room::restore_modes(entry.state.modes);
-            throw PythonError();
-        }
+        answer = run_graph(entry, {fetched.data(), entry.input_count}, failure);
         results = results_of(answer.get());
     }
-    *graph_failed = false;
-    Ref<PyFrameObject> object;
-    if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
-    return run(entry.plan, results, fetched.from(entry.input_count), object.get(), registers);
+    return run_plan(entry, thread, frame, results, fetched.from(entry.input_count), registers);
 }
 
 }  // namespace stator

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/python_error.h"
@@ -9,6 +10,7 @@
 #include "bytecode/instruction.h"
 #include "cpython/frame.h"
 #include "effect/plan.h"
+#include "graph/runner.h"
 #include "guard/program.h"
 #include "torch/global_state.h"
 
@@ -28,7 +30,7 @@ struct Entry {
     /// What the backend made of the graph; empty where the graph has nothing to do.
     Ref<> compiled;
     std::size_t input_count = 0;
-    /// Running the graph a second time would be noticed: it writes to its inputs or draws random numbers.
+    /// The program sees something of a run of the graph that does not come to its end.
     bool is_seen = false;
     Plan plan;
 
@@ -54,10 +56,20 @@ struct Entry {
     void visit(const std::function<void(PyObject*)>& visitor) const;
 };
 
+/// What is known of a graph that raised.
+struct GraphFailure {
+    bool has_happened = false;
+    bool was_seen = false;  // the program may see something of what the graph did
+    std::optional<graph::Failure> at;
+};
+
+/// The plan alone, with what the graph gave and what the plan fetches.
+Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::span<PyObject* const> results,
+               std::span<PyObject* const> fetched, std::vector<Ref<>>* registers);
+
 /// Runs the graph and the plan of an entry whose guards have just held. Gives what the frame returns, or nothing: then
-/// the plan's frames go on, and are made of `registers`. Throws PythonError; `graph_failed` tells whether the program
-/// could have seen nothing of it yet.
+/// the plan's frames go on, and are made of `registers`. Throws PythonError.
 Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
-                bool* graph_failed);
+                GraphFailure* failure);
 
 }  // namespace stator

@@ -194,6 +194,15 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
     }
 }
 
+bool Interpreter::is_to_stop(Borrowed<> target) {
+    if (!stop_ || graph_->size() != stop_->serial) return false;
+    has_stopped_ = target == stop_->target;
+    // Nothing of the instruction may have been seen that will be executed for real.
+    for (std::size_t i = mark_.graph_size; i < graph_->size(); ++i)
+        if (graph_->at(i)->is_seen) has_stopped_ = false;
+    return true;
+}
+
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                          shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
@@ -209,6 +218,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (!seen) tensors.push_back(tensor);
     }
     std::size_t mark = graph_->size();
+    if (is_to_stop(target)) break_graph(BreakKind::OperationFails, "an operation fails for the values that it gets");
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
     try {

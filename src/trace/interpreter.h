@@ -62,6 +62,10 @@ class Interpreter final : public Tracer {
     End run();
     /// Parameters and buffers become attributes of the graph module instead of inputs.
     void register_attributes() { registers_attributes_ = true; }
+    /// Breaks right before the operation that will be node `serial`.
+    void stop_before(std::uint32_t serial, PyObject* target) { stop_ = Stop{serial, target}; }
+    /// Whether it came to that.
+    bool has_stopped() const { return has_stopped_; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
 
@@ -144,6 +148,7 @@ class Interpreter final : public Tracer {
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
+    bool is_to_stop(Borrowed<> target);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(TensorValue* tensor, bool is_recorded);
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
@@ -208,6 +213,12 @@ class Interpreter final : public Tracer {
         std::size_t depth = 0;  // of `frames_`
     };
     Mark mark_;
+    struct Stop {
+        std::uint32_t serial;
+        PyObject* target;
+    };
+    std::optional<Stop> stop_;
+    bool has_stopped_ = false;
     bool broke_in_callback_ = false;
     bool entered_generator_ = false;
     bool is_resumed_ = false;  // the trace starts in the middle of its frame
