@@ -29,6 +29,47 @@ void after_node(const at::RecordFunction&, at::ObserverContext*) {
     told.after();
 }
 
+PassObserver told_of_passes;
+
+/// Stands in for PyTorch's engine where C++ code asks for it, and leaves all work to that one.
+class WatchedEngine : public torch::autograd::Engine {
+  public:
+    torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                           const torch::autograd::variable_list& inputs, bool keep_graph,
+                                           bool create_graph, bool accumulate_grad,
+                                           const torch::autograd::edge_list& outputs) override {
+        struct Told {
+            explicit Told(bool create_graph) : create_graph_(create_graph) { observer_.before(create_graph_); }
+            ~Told() { observer_.after(create_graph_); }
+            bool create_graph_;
+            PassObserver observer_ = told_of_passes;
+        } told(create_graph);
+        return plain().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    }
+    c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+        const std::shared_ptr<torch::autograd::GraphTask>& pass, c10::intrusive_ptr<torch::autograd::Node> root,
+        torch::autograd::InputBuffer&& inputs) override {
+        return plain().execute_with_graph_task(pass, std::move(root), std::move(inputs));
+    }
+    std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+        return plain().make_anomaly_metadata();
+    }
+    std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+        return plain().get_default_saved_variable_hooks();
+    }
+
+    /// PyTorch's own, which is one object as long as the process lives. Asked for before this one stands in for it.
+    static Engine& plain() {
+        static Engine& engine = get_default_engine();
+        return engine;
+    }
+    /// Never let go of: an engine that goes waits for threads. This one has none.
+    static Engine& instance() {
+        static auto& engine = *new WatchedEngine;
+        return engine;
+    }
+};
+
 constexpr std::uint64_t kGathersGradient = UINT64_MAX;
 
 /// For each node that gathers a gradient, the birth of the one that gives the last part of it: nodes run in the
@@ -87,6 +128,20 @@ std::uint64_t this_thread() {
 
 std::uint64_t next_birth_number() {
     return at::sequence_number::peek();
+}
+
+Birth take_birth() {
+    return {this_thread(), at::sequence_number::get_and_increment()};
+}
+
+void observe_native_passes(PassObserver observer) {
+    told_of_passes = observer;
+    WatchedEngine::plain();
+    torch::autograd::set_default_engine_stub(WatchedEngine::instance);
+}
+
+void stop_observing_native_passes() {
+    torch::autograd::set_default_engine_stub(WatchedEngine::plain);
 }
 
 void observe_nodes(NodeObserver observer) {

@@ -30,6 +30,8 @@ int running_backward();
 std::uint64_t this_thread();
 /// What the next node that this thread makes will get.
 std::uint64_t next_birth_number();
+/// A birth of this moment, its number taken so that no node gets it.
+Birth take_birth();
 
 /// Called in whatever thread runs a node, while it is the running one, without the interpreter's lock. They must not
 /// throw.
@@ -41,6 +43,16 @@ struct NodeObserver {
 /// microsecond for each node.
 void observe_nodes(NodeObserver observer);
 void stop_observing_nodes();
+
+/// Called around every backward pass that C++ code starts by itself (those that Python starts take another way), in the
+/// thread that starts it, without the interpreter's lock. They must not throw.
+struct PassObserver {
+    void (*before)(bool create_graph);
+    void (*after)(bool create_graph);
+};
+/// There is one at most.
+void observe_native_passes(PassObserver observer);
+void stop_observing_native_passes();
 
 /// Calls `work` with the interpreter's lock when the backward pass that runs in this thread has ended well, in one of
 /// its threads. What it throws as `PythonError`, the pass raises. To be called while a node runs.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/names.h"
+#include "track/checkpoint.h"
 
 namespace stator::track {
 
@@ -85,7 +86,7 @@ void Tracking::mark_made_by(ThreadState& thread, const RunningNode& node) {
 
 Tracking::Begun Tracking::begin(Borrowed<> module) {
     const cpython::Frame* frame = frame_of_call();
-    RunningNode node = torch_room::running_node();
+    RunningNode node = node_at_work();
     Begun begun;
     const Path* from;
     bool by_backward;
@@ -119,7 +120,7 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
 
 std::vector<const Path*> Tracking::end(Borrowed<> module) {
     const cpython::Frame* frame = frame_of_call();
-    RunningNode node = torch_room::running_node();
+    RunningNode node = node_at_work();
     std::lock_guard lock(gate);
     ThreadState& thread = state();
     std::size_t at = thread.calls.size();
@@ -142,7 +143,7 @@ std::vector<const Path*> Tracking::end(Borrowed<> module) {
 }
 
 const Path* Tracking::here() {
-    RunningNode node = torch_room::running_node();
+    RunningNode node = node_at_work();
     const cpython::Frame* frame = cpython::running_frame();
     std::lock_guard lock(gate);
     ThreadState& thread = state();
@@ -153,16 +154,26 @@ const Path* Tracking::here() {
     return node.identity != nullptr ? made_at(node.birth) : outside();
 }
 
+void Tracking::before_checkpoint() {
+    const Path* path = here();
+    std::lock_guard lock(gate);
+    mark(state(), path);
+}
+
 void Tracking::show(const Path* path) {
     std::lock_guard lock(gate);
     state().shown = path;
 }
 
-void Tracking::before_backward() {
-    RunningNode node = torch_room::running_node();
+void Tracking::before_python_backward(const RunningNode& node) {
     ThreadState& thread = state();
     if (std::size_t count = running_count(thread.calls, cpython::running_frame()); count < thread.calls.size())
         mark_abandoned(thread, count);
+    before_backward(node);
+}
+
+void Tracking::before_backward(const RunningNode& node) {
+    ThreadState& thread = state();
     thread.enclosing.push_back(thread.births.last());
     if (node.identity != nullptr && (thread.calls.empty() || thread.calls.back().node != node.identity))
         mark_made_by(thread, node);

@@ -334,3 +334,36 @@ def test_torchs_tracker_is_confused_where_this_one_is_not():
     model = nn.Sequential(Fails())
     assert lines(watch(program, TorchTracker()), "sin") == "> sin: Sequential Sequential.0"
     assert lines(watch(program), "sin") == "> sin:"
+
+
+GRADIENT_OF_GRADIENT = """
+< pow:
+< mm: Sequential Sequential.0
+< mm: Sequential Sequential.0
+< tanh_backward: Sequential Sequential.1
+< mm: Sequential Sequential.2
+< tanh_backward: Sequential Sequential.1
+< mm: Sequential Sequential.0
+< mm: Sequential Sequential.0
+""".strip()
+
+
+@torch.jit.script
+def scripted_gradient(loss: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    gradient = torch.autograd.grad([loss], [x], create_graph=True)[0]
+    assert gradient is not None
+    return gradient
+
+
+def native_gradient(loss, x):
+    torch.ops.aten._backward(loss, [x], None, True, True)
+    gradient, x.grad = x.grad, None
+    return gradient
+
+
+@pytest.mark.parametrize("first_gradient", [native_gradient, scripted_gradient], ids=["an operator", "TorchScript"])
+def test_double_backward_that_cpp_code_starts(first_gradient):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.ones(3, 4, requires_grad=True)
+    seen = watch(lambda: first_gradient(model(x).sum(), x).square().sum().backward())
+    assert lines(seen, "mm", "tanh_backward", "pow").endswith(GRADIENT_OF_GRADIENT)
