@@ -6,10 +6,12 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/python_error.h"
 
@@ -29,6 +31,19 @@ void after_node(const at::RecordFunction&, at::ObserverContext*) {
     told.after();
 }
 
+struct Start {
+    /// Null for one with several starts: those are among the nodes that PyTorch lists for a pass, a single one is not.
+    const torch::autograd::Node* node;
+    Birth moment{this_thread(), next_birth_number()};
+};
+/// Of the passes that this thread runs, each inside of the one before.
+thread_local std::vector<Start> starts;
+
+struct StartsHere {
+    explicit StartsHere(const torch::autograd::Node* node) { starts.push_back({node}); }
+    ~StartsHere() { starts.pop_back(); }
+};
+
 PassObserver told_of_passes;
 
 /// Stands in for PyTorch's engine where C++ code asks for it, and leaves all work to that one.
@@ -44,6 +59,7 @@ class WatchedEngine : public torch::autograd::Engine {
             bool create_graph_;
             PassObserver observer_ = told_of_passes;
         } told(create_graph);
+        StartsHere start(roots.size() == 1 ? roots[0].function.get() : nullptr);
         return plain().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
     c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
@@ -79,7 +95,9 @@ class Givers {
     Birth operator[](const torch::autograd::Node* gathering) {
         if (int running = running_backward(); running != backward_) find(running);
         auto found = givers_.find(gathering);
-        return found == givers_.end() ? Birth{0, kGathersGradient} : found->second;
+        if (found != givers_.end()) return found->second;
+        // A pass may start at a leaf.
+        return starts.empty() ? Birth{0, kGathersGradient} : starts.back().moment;
     }
 
   private:
@@ -95,12 +113,17 @@ class Givers {
                 auto found = chosen->find(node);
                 if (found == chosen->end() || !found->second.needed_) continue;
             }
-            for (const torch::autograd::Edge& edge : node->next_edges()) {
-                if (!edge.is_valid() || edge.function->sequence_nr() != kGathersGradient) continue;
-                auto [place, is_new] = givers_.try_emplace(edge.function.get());
-                if (is_new || node->sequence_nr() < place->second.number)
-                    place->second = {node->thread_id(), node->sequence_nr()};
-            }
+            add(*node);
+        }
+        if (!starts.empty() && starts.back().node != nullptr) add(*starts.back().node);
+    }
+
+    void add(const torch::autograd::Node& node) {
+        for (const torch::autograd::Edge& edge : node.next_edges()) {
+            if (!edge.is_valid() || edge.function->sequence_nr() != kGathersGradient) continue;
+            auto [place, is_new] = givers_.try_emplace(edge.function.get());
+            if (is_new || node.sequence_nr() < place->second.number)
+                place->second = {node.thread_id(), node.sequence_nr()};
         }
     }
 
@@ -116,6 +139,17 @@ RunningNode running_node() {
     if (node->sequence_nr() != kGathersGradient) return {node.get(), {node->thread_id(), node->sequence_nr()}};
     thread_local Givers givers;
     return {node.get(), givers[node.get()]};
+}
+
+StartedPass::StartedPass(PyObject* tensors) {
+    const torch::autograd::Node* start = nullptr;
+    if (PyTuple_Check(tensors) && PyTuple_GET_SIZE(tensors) == 1 && THPVariable_Check(PyTuple_GET_ITEM(tensors, 0)))
+        start = THPVariable_Unpack(PyTuple_GET_ITEM(tensors, 0)).grad_fn().get();
+    starts.push_back({start});
+}
+
+StartedPass::~StartedPass() {
+    starts.pop_back();
 }
 
 int running_backward() {

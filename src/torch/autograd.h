@@ -3,6 +3,8 @@
 /// lock.
 #pragma once
 
+#include <Python.h>
+
 #include <cstdint>
 #include <functional>
 
@@ -22,6 +24,16 @@ struct RunningNode {
     Birth birth;
 };
 RunningNode running_node();
+
+/// This thread runs the backward pass that starts from `tensors`, a tuple, for as long as this lives. Only so is it
+/// known which leaves the first node gives gradients to, and where a leaf got one that is such a start itself.
+class StartedPass {
+  public:
+    explicit StartedPass(PyObject* tensors);
+    ~StartedPass();
+    StartedPass(const StartedPass&) = delete;
+    StartedPass& operator=(const StartedPass&) = delete;
+};
 
 /// The backward pass that runs in this thread, -1 if none. Never used for two.
 int running_backward();
@@ -50,7 +62,7 @@ struct PassObserver {
     void (*before)(bool create_graph);
     void (*after)(bool create_graph);
 };
-/// There is one at most.
+/// There is one observer at most.
 void observe_native_passes(PassObserver observer);
 void stop_observing_native_passes();
 

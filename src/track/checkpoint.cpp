@@ -4,7 +4,6 @@
 
 #include "base/boundary.h"
 #include "base/names.h"
-#include "cpython/callers.h"
 
 namespace stator::track {
 
@@ -56,11 +55,11 @@ std::optional<torch_room::Birth> birth_in(const cpython::Frame* hook) {
     return birth;
 }
 
-/// The call of the function that is computed again in this thread.
-std::optional<torch_room::Birth> computed_again() {
+/// The call of the function that is computed again by `frame` or one around it.
+std::optional<torch_room::Birth> computed_again(const cpython::Frame* frame) {
     static PyObject* const gives_back = interned("unpack_hook");
     static PyObject* const starts_backward = interned("_engine_run_backward");
-    for (auto* frame = cpython::running_frame(); frame != nullptr; frame = cpython::caller_of(frame)) {
+    for (; frame != nullptr; frame = cpython::caller_of(frame)) {
         PyObject* name = cpython::function_name(frame);
         // What is around a backward pass is no work of its nodes.
         if (name == starts_backward) break;
@@ -97,10 +96,10 @@ void stop_watching_checkpoints() {
     }
 }
 
-torch_room::RunningNode node_at_work() {
+torch_room::RunningNode node_at_work(const cpython::Frame* frame) {
     torch_room::RunningNode node = torch_room::running_node();
     if (node.identity != nullptr)
-        if (auto call = computed_again()) node.birth = *call;
+        if (auto call = computed_again(frame)) node.birth = *call;
     return node;
 }
 

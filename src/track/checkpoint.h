@@ -3,6 +3,7 @@
 /// belongs where the function was called.
 #pragma once
 
+#include "cpython/callers.h"
 #include "torch/autograd.h"
 
 namespace stator::track {
@@ -13,7 +14,7 @@ void watch_checkpoints(void (*before_call)());
 void stop_watching_checkpoints();
 
 /// The node that runs in this thread. While it computes such a function again, it has the birth of that function's
-/// call, if that was told. Needs the interpreter's lock, and may run Python.
-torch_room::RunningNode node_at_work();
+/// call, if that was told; the work is that of `frame` and those around. Needs the interpreter's lock, and may run Python.
+torch_room::RunningNode node_at_work(const cpython::Frame* frame = cpython::running_frame());
 
 }  // namespace stator::track

@@ -116,7 +116,9 @@ void end_observation() {
 }
 
 void before_python_backward(bool create_graph) {
-    torch_room::RunningNode node = node_at_work();
+    // Not that of PyTorch's function that starts passes, which runs now.
+    const cpython::Frame* starts = cpython::running_frame();
+    torch_room::RunningNode node = node_at_work(starts == nullptr ? nullptr : cpython::caller_of(starts));
     std::lock_guard lock(gate);
     // Only then do nodes make nodes.
     if (create_graph) begin_observation();

@@ -157,7 +157,9 @@ const Path* Tracking::here() {
 void Tracking::before_checkpoint() {
     const Path* path = here();
     std::lock_guard lock(gate);
-    mark(state(), path);
+    ThreadState& thread = state();
+    thread.births.mark(thread.since, path);
+    mark(thread, path);
 }
 
 void Tracking::show(const Path* path) {

@@ -189,6 +189,26 @@ def test_gradients_that_are_added_belong_to_the_module_that_gave_them():
     )
 
 
+def test_leaves_right_at_the_start_of_a_pass():
+    """Where the first node gives a gradient to a leaf, and where the leaf itself is the start."""
+
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.weight = nn.Linear(4, 4), nn.Parameter(torch.ones(3, 4))
+
+        def forward(self, x):
+            self.weight.backward(X)
+            return self.layer(x)
+
+    model, paths = Part(), []
+    for parameter in model.parameters():
+        parameter.register_hook(lambda gradient: paths.append(tracker.path))
+    with stator.ModuleTracker() as tracker:
+        model(X).backward(X)
+    assert paths == ["Part", "Part.layer", "Part.layer"]
+
+
 def test_hooks_on_parameters_know_their_module():
     """Nothing else asks during this backward."""
     model, paths = Net(), []
