@@ -35,8 +35,7 @@ PyObject* make_frame(PyObject*, PyObject* args, PyObject* kwargs) {
     });
 }
 
-PyMethodDef kMakeFrame = {"_CheckpointFrame",
-                          reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_frame)),
+PyMethodDef kMakeFrame = {"_CheckpointFrame", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_frame)),
                           METH_VARARGS | METH_KEYWORDS, "As PyTorch's, told to trackers."};
 
 Ref<> checkpoint_module() {

@@ -14,7 +14,8 @@ void watch_checkpoints(void (*before_call)());
 void stop_watching_checkpoints();
 
 /// The node that runs in this thread. While it computes such a function again, it has the birth of that function's
-/// call, if that was told; the work is that of `frame` and those around. Needs the interpreter's lock, and may run Python.
+/// call, if that was told; the work is that of `frame` and those around. Needs the interpreter's lock, and may run
+/// Python.
 torch_room::RunningNode node_at_work(const cpython::Frame* frame = cpython::running_frame());
 
 }  // namespace stator::track

@@ -73,7 +73,13 @@ PyObject* module_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return tell_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
 }
 
+/// A program can call a node by hand, too: that is no backward pass, and nothing that the node does then is told.
+bool is_called_by_a_pass() {
+    return torch_room::running_backward() != -1;
+}
+
 void before_node() {
+    if (!is_called_by_a_pass()) return;
     struct Told {
         std::shared_ptr<Tracker> tracker;
         Tracking::NodeRun run;
@@ -100,6 +106,7 @@ void before_node() {
 }
 
 void after_node() {
+    if (!is_called_by_a_pass()) return;
     std::lock_guard lock(gate);
     for (const Active& each : all_active) each.tracking->after_node();
 }

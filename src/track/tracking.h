@@ -28,7 +28,8 @@ struct RunningCall {
     const Path* path;
     const cpython::Frame* frame;  // PyTorch's function that runs the hooks around the call; null if it was not found
     const void* node;             // the node in whose backward it was made, null if in none
-    bool has_name;                // a wrapper's call has none: its path is that of the call around it
+    bool is_wrapper;              // it stands for the call of the module that it wraps, which may come in it
+    bool is_told;                 // not if its path is that of the call around it
 };
 
 /// What runs in one thread.
