@@ -1,6 +1,7 @@
 #include "track/hooks.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -98,6 +99,9 @@ void before_node() {
         try {
             told.tracker->move_backward(torch_room::running_backward(), told.run);
         } catch (const PythonError&) {
+            torch_room::raise_at_end_of_backward();
+        } catch (const std::exception& error) {
+            PyErr_SetString(PyExc_RuntimeError, error.what());
             torch_room::raise_at_end_of_backward();
         }
     }

@@ -339,6 +339,36 @@ def test_a_checkpointed_function_and_a_checkpointed_root(use_reentrant):
     assert lines(seen, "mm") == "\n".join(["< mm: Block Block.second"] * 2 + ["< mm: Block Block.first"] * 2)
 
 
+@pytest.mark.parametrize("use_reentrant", [False, True], ids=["saved tensors", "reentrant"])
+def test_a_checkpointed_function_is_computed_again_where_it_was_called(use_reentrant):
+    """The last layer asks first; what the function does outside of modules is not in that one. Nor is what a checkpointed
+    function does that is called by it."""
+
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def again(self, function, x):
+            return checkpoint(function, x, use_reentrant=use_reentrant)
+
+        def forward(self, x):
+            return self.again(self.outer, x)
+
+        def outer(self, x):
+            return self.last(self.again(self.inner, x.sin()).tanh())
+
+        def inner(self, x):
+            return self.first(x.exp()).relu()
+
+    seen = watch(step(nn.Sequential(Part()), torch.ones(3, 4, requires_grad=True)))
+    again = [each for each in seen if each.is_bw and each.operation in ("sin", "exp", "tanh", "relu")]
+    assert {each.operation for each in again} == {"sin", "exp", "tanh", "relu"}
+    assert {each.parents for each in again} == {frozenset({"Global", "Sequential", "Sequential.0"})}
+    layers = {each.parents - {"Global", "Sequential", "Sequential.0"} for each in seen if each.operation == "mm"}
+    assert layers == {frozenset({"Sequential.0.first"}), frozenset({"Sequential.0.last"})}
+
+
 def test_torchs_tracker_is_confused_where_this_one_is_not():
     """Why the truth is stated here and not taken from torch: an exception leaves a parent behind in its tracker."""
 
