@@ -207,8 +207,8 @@ def test_stator_captures_every_operation_between_the_hooks():
 
 
 def test_a_graph_module_is_none_of_the_programs_modules():
+    names: list[str] = []
     for compiler in COMPILERS.values():
-        names = []
         function = compiler(lambda x: x.sin().cos(), backend=lambda graph_module, inputs: graph_module)
         with stator.ModuleTracker(on_enter=lambda name, module, is_bw: names.append(name)):
             function(torch.ones(3, requires_grad=True)).sum().backward()
