@@ -19,7 +19,6 @@ import torch
 from . import _C
 
 
-
 class GraphModule(_lazy_graph_module._LazyGraphModule):
     """A captured graph as a module. See the text at the top of this file."""
 

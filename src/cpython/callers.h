@@ -1,7 +1,7 @@
 /// The frames around the running one.
 #pragma once
 
-#include <Python.h>
+#include "base/ref.h"
 
 namespace stator::cpython {
 
@@ -15,5 +15,8 @@ const Frame* running_frame();
 const Frame* caller_of(const Frame* frame);
 /// The name of the function that a frame runs, an interned `str` as a rule.
 PyObject* function_name(const Frame* frame);
+/// The value of a variable that the function of a frame has from the function around it. Null, with no exception, if it
+/// has none of that name.
+Ref<> enclosed_variable(const Frame* frame, Borrowed<> name);
 
 }  // namespace stator::cpython

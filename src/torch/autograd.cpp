@@ -6,10 +6,12 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/python_error.h"
 
@@ -29,6 +31,61 @@ void after_node(const at::RecordFunction&, at::ObserverContext*) {
     told.after();
 }
 
+struct Start {
+    /// Null for one with several starts: those are among the nodes that PyTorch lists for a pass, a single one is not.
+    const torch::autograd::Node* node;
+    Birth moment{this_thread(), next_birth_number()};
+};
+/// Of the passes that this thread runs, each inside of the one before.
+thread_local std::vector<Start> starts;
+
+struct StartsHere {
+    explicit StartsHere(const torch::autograd::Node* node) { starts.push_back({node}); }
+    ~StartsHere() { starts.pop_back(); }
+};
+
+PassObserver told_of_passes;
+
+/// Stands in for PyTorch's engine where C++ code asks for it, and leaves all work to that one.
+class WatchedEngine : public torch::autograd::Engine {
+  public:
+    torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                           const torch::autograd::variable_list& inputs, bool keep_graph,
+                                           bool create_graph, bool accumulate_grad,
+                                           const torch::autograd::edge_list& outputs) override {
+        struct Told {
+            explicit Told(bool create_graph) : create_graph_(create_graph) { observer_.before(create_graph_); }
+            ~Told() { observer_.after(create_graph_); }
+            bool create_graph_;
+            PassObserver observer_ = told_of_passes;
+        } told(create_graph);
+        StartsHere start(roots.size() == 1 ? roots[0].function.get() : nullptr);
+        return plain().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    }
+    c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+        const std::shared_ptr<torch::autograd::GraphTask>& pass, c10::intrusive_ptr<torch::autograd::Node> root,
+        torch::autograd::InputBuffer&& inputs) override {
+        return plain().execute_with_graph_task(pass, std::move(root), std::move(inputs));
+    }
+    std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+        return plain().make_anomaly_metadata();
+    }
+    std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+        return plain().get_default_saved_variable_hooks();
+    }
+
+    /// PyTorch's own, which is one object as long as the process lives. Asked for before this one stands in for it.
+    static Engine& plain() {
+        static Engine& engine = get_default_engine();
+        return engine;
+    }
+    /// Never let go of: an engine that goes waits for threads. This one has none.
+    static Engine& instance() {
+        static auto& engine = *new WatchedEngine;
+        return engine;
+    }
+};
+
 constexpr std::uint64_t kGathersGradient = UINT64_MAX;
 
 /// For each node that gathers a gradient, the birth of the one that gives the last part of it: nodes run in the
@@ -38,7 +95,9 @@ class Givers {
     Birth operator[](const torch::autograd::Node* gathering) {
         if (int running = running_backward(); running != backward_) find(running);
         auto found = givers_.find(gathering);
-        return found == givers_.end() ? Birth{0, kGathersGradient} : found->second;
+        if (found != givers_.end()) return found->second;
+        // A pass may start at a leaf.
+        return starts.empty() ? Birth{0, kGathersGradient} : starts.back().moment;
     }
 
   private:
@@ -54,12 +113,17 @@ class Givers {
                 auto found = chosen->find(node);
                 if (found == chosen->end() || !found->second.needed_) continue;
             }
-            for (const torch::autograd::Edge& edge : node->next_edges()) {
-                if (!edge.is_valid() || edge.function->sequence_nr() != kGathersGradient) continue;
-                auto [place, is_new] = givers_.try_emplace(edge.function.get());
-                if (is_new || node->sequence_nr() < place->second.number)
-                    place->second = {node->thread_id(), node->sequence_nr()};
-            }
+            add(*node);
+        }
+        if (!starts.empty() && starts.back().node != nullptr) add(*starts.back().node);
+    }
+
+    void add(const torch::autograd::Node& node) {
+        for (const torch::autograd::Edge& edge : node.next_edges()) {
+            if (!edge.is_valid() || edge.function->sequence_nr() != kGathersGradient) continue;
+            auto [place, is_new] = givers_.try_emplace(edge.function.get());
+            if (is_new || node.sequence_nr() < place->second.number)
+                place->second = {node.thread_id(), node.sequence_nr()};
         }
     }
 
@@ -77,6 +141,17 @@ RunningNode running_node() {
     return {node.get(), givers[node.get()]};
 }
 
+StartedPass::StartedPass(PyObject* tensors) {
+    const torch::autograd::Node* start = nullptr;
+    if (PyTuple_Check(tensors) && PyTuple_GET_SIZE(tensors) == 1 && THPVariable_Check(PyTuple_GET_ITEM(tensors, 0)))
+        start = THPVariable_Unpack(PyTuple_GET_ITEM(tensors, 0)).grad_fn().get();
+    starts.push_back({start});
+}
+
+StartedPass::~StartedPass() {
+    starts.pop_back();
+}
+
 int running_backward() {
     return torch::autograd::get_current_graph_task_id();
 }
@@ -87,6 +162,20 @@ std::uint64_t this_thread() {
 
 std::uint64_t next_birth_number() {
     return at::sequence_number::peek();
+}
+
+Birth take_birth() {
+    return {this_thread(), at::sequence_number::get_and_increment()};
+}
+
+void observe_native_passes(PassObserver observer) {
+    told_of_passes = observer;
+    WatchedEngine::plain();
+    torch::autograd::set_default_engine_stub(WatchedEngine::instance);
+}
+
+void stop_observing_native_passes() {
+    torch::autograd::set_default_engine_stub(WatchedEngine::plain);
 }
 
 void observe_nodes(NodeObserver observer) {

@@ -3,6 +3,8 @@
 /// lock.
 #pragma once
 
+#include <Python.h>
+
 #include <cstdint>
 #include <functional>
 
@@ -23,6 +25,16 @@ struct RunningNode {
 };
 RunningNode running_node();
 
+/// This thread runs the backward pass that starts from `tensors`, a tuple, for as long as this lives. Only so is it
+/// known which leaves the first node gives gradients to, and where a leaf got one that is such a start itself.
+class StartedPass {
+  public:
+    explicit StartedPass(PyObject* tensors);
+    ~StartedPass();
+    StartedPass(const StartedPass&) = delete;
+    StartedPass& operator=(const StartedPass&) = delete;
+};
+
 /// The backward pass that runs in this thread, -1 if none. Never used for two.
 int running_backward();
 
@@ -30,6 +42,8 @@ int running_backward();
 std::uint64_t this_thread();
 /// What the next node that this thread makes will get.
 std::uint64_t next_birth_number();
+/// A birth of this moment, its number taken so that no node gets it.
+Birth take_birth();
 
 /// Called in whatever thread runs a node, while it is the running one, without the interpreter's lock. They must not
 /// throw.
@@ -41,6 +55,16 @@ struct NodeObserver {
 /// microsecond for each node.
 void observe_nodes(NodeObserver observer);
 void stop_observing_nodes();
+
+/// Called around every backward pass that C++ code starts by itself (those that Python starts take another way), in the
+/// thread that starts it, without the interpreter's lock. They must not throw.
+struct PassObserver {
+    void (*before)(bool create_graph);
+    void (*after)(bool create_graph);
+};
+/// There is one observer at most.
+void observe_native_passes(PassObserver observer);
+void stop_observing_native_passes();
 
 /// Calls `work` with the interpreter's lock when the backward pass that runs in this thread has ended well, in one of
 /// its threads. What it throws as `PythonError`, the pass raises. To be called while a node runs.

@@ -2,6 +2,7 @@
 
 #include "base/names.h"
 #include "base/python_error.h"
+#include "torch/autograd.h"
 
 namespace stator::track {
 
@@ -24,7 +25,11 @@ PyObject* run_backward(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!plain) return nullptr;
     BackwardWatch watch = told;
     watch.before(create_graph != Py_False);
-    PyObject* result = PyObject_Call(plain.get(), args, kwargs);
+    PyObject* result;
+    {
+        torch_room::StartedPass pass(PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : args);
+        result = PyObject_Call(plain.get(), args, kwargs);
+    }
     watch.after(create_graph != Py_False);
     return result;
 }

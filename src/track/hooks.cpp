@@ -1,11 +1,13 @@
 #include "track/hooks.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "base/boundary.h"
 #include "base/names.h"
+#include "track/checkpoint.h"
 #include "track/engine.h"
 
 namespace stator::track {
@@ -72,7 +74,13 @@ PyObject* module_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return tell_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
 }
 
+/// A program can call a node by hand, too: that is no backward pass, and nothing that the node does then is told.
+bool is_called_by_a_pass() {
+    return torch_room::running_backward() != -1;
+}
+
 void before_node() {
+    if (!is_called_by_a_pass()) return;
     struct Told {
         std::shared_ptr<Tracker> tracker;
         Tracking::NodeRun run;
@@ -92,6 +100,9 @@ void before_node() {
             told.tracker->move_backward(torch_room::running_backward(), told.run);
         } catch (const PythonError&) {
             torch_room::raise_at_end_of_backward();
+        } catch (const std::exception& error) {
+            PyErr_SetString(PyExc_RuntimeError, error.what());
+            torch_room::raise_at_end_of_backward();
         }
     }
     with_callbacks.clear();
@@ -99,11 +110,12 @@ void before_node() {
 }
 
 void after_node() {
+    if (!is_called_by_a_pass()) return;
     std::lock_guard lock(gate);
     for (const Active& each : all_active) each.tracking->after_node();
 }
 
-/// Nodes are observed while somebody needs to know of them.
+/// Nodes are observed while somebody needs to know of them. With `gate` held, as is the next.
 int observations = 0;
 
 void begin_observation() {
@@ -114,17 +126,30 @@ void end_observation() {
     if (--observations == 0) torch_room::stop_observing_nodes();
 }
 
-void before_backward(bool create_graph) {
+void before_python_backward(bool create_graph) {
+    // Not that of PyTorch's function that starts passes, which runs now.
+    const cpython::Frame* starts = cpython::running_frame();
+    torch_room::RunningNode node = node_at_work(starts == nullptr ? nullptr : cpython::caller_of(starts));
+    std::lock_guard lock(gate);
     // Only then do nodes make nodes.
     if (create_graph) begin_observation();
+    for (const Active& each : all_active) each.tracking->before_python_backward(node);
+}
+
+void before_native_backward(bool create_graph) {
     std::lock_guard lock(gate);
-    for (const Active& each : all_active) each.tracking->before_backward();
+    if (create_graph) begin_observation();
+    for (const Active& each : all_active) each.tracking->before_backward(torch_room::running_node());
 }
 
 void after_backward(bool create_graph) {
-    if (create_graph) end_observation();
     std::lock_guard lock(gate);
+    if (create_graph) end_observation();
     for (const Active& each : all_active) each.tracking->after_backward();
+}
+
+void before_checkpoint() {
+    for (const Active& each : all_active) each.tracking->before_checkpoint();
 }
 
 /// PyTorch's dictionaries of hooks that it calls for every module.
@@ -157,7 +182,9 @@ void install() {
     static PyObject* begins = hook(&kModuleBegins).release();
     static PyObject* ends = hook(&kModuleEnds).release();
     HookTables tables = hook_tables();
-    watch_backwards({before_backward, after_backward});
+    watch_backwards({before_python_backward, after_backward});
+    torch_room::observe_native_passes({before_native_backward, after_backward});
+    watch_checkpoints(before_checkpoint);
     checked(PyObject_SetItem(tables.before.get(), key(), begins));
     checked(PyObject_SetItem(tables.after.get(), key(), ends));
     checked(PyObject_SetItem(tables.after_errors_too.get(), key(), Py_True));
@@ -165,6 +192,8 @@ void install() {
 
 void uninstall() {
     stop_watching_backwards();
+    torch_room::stop_observing_native_passes();
+    stop_watching_checkpoints();
     ErrorAside aside;
     try {
         HookTables tables = hook_tables();
@@ -180,8 +209,8 @@ void uninstall() {
 void activate(std::shared_ptr<Tracker> tracker, std::shared_ptr<Tracking> tracking) {
     if (all_active.empty()) install();
     bool calls_back = tracker->calls_back();
-    if (calls_back) begin_observation();
     std::lock_guard lock(gate);
+    if (calls_back) begin_observation();
     all_active.push_back({std::move(tracker), std::move(tracking), calls_back});
 }
 
@@ -194,8 +223,8 @@ void deactivate(const Tracking* tracking) {
         if (found == all_active.end()) return;
         gone = std::move(*found);
         all_active.erase(found);
+        if (gone.calls_back) end_observation();
     }
-    if (gone.calls_back) end_observation();
     if (all_active.empty()) uninstall();
 }
 

@@ -35,18 +35,18 @@ const Path* Paths::enter(const Path* from_const, Borrowed<> module) {
     if (from->steps_.size() >= from->sweep_at_) sweep(from);
 
     Known known = know(module);
-    Naming naming = is_transparent(module) ? Naming() : name_at(from, known);
+    Naming naming = name_at(from, known);
     // Finding the name may have run other code that came by here.
     if (Path* to = known_step(from, module)) return to;
-    Path* to = from;
-    if (naming.suffix && (to = unused_with(from, naming)) == nullptr) {
+    Path* to = unused_with(from, naming);
+    if (to == nullptr) {
         to = &all_.emplace_back();
         to->parent_ = from;
         to->depth_ = from->depth_ + 1;
         to->named_below_ = naming.below;
         to->suffix_ = std::move(naming.suffix);
     }
-    if (to != from) to->module_ = known;
+    to->module_ = known;
     from->steps_.push_back({module, std::move(known), to});
     from->last_step_ = from->steps_.size() - 1;
     return to;
@@ -71,12 +71,11 @@ Path::Rarely& Path::rarely() {
 }
 
 const Path* Paths::enter_again(const Path* from, Borrowed<> module) {
-    if (!is_transparent(module)) {
-        Known known = know(module);
-        for (const Path* around = from; around->module_; around = around->parent_) {
-            if (around->module_ == known) return enter(around->parent_, module);
-            if (name_below(around->module_, known)) return enter(around, module);
-        }
+    if (known_step(const_cast<Path*>(from), module)) return enter(from, module);
+    Known known = know(module);
+    for (const Path* around = from; around->module_; around = around->parent_) {
+        if (around->module_ == known) return enter(around->parent_, module);
+        if (name_below(around->module_, known)) return enter(around, module);
     }
     return enter(from, module);
 }
@@ -112,7 +111,7 @@ Paths::Naming Paths::name_around(const Path* from, const Known& module) const {
 void Paths::sweep(Path* from) {
     std::erase_if(from->steps_, [&](const Path::Step& step) {
         if (step.module->module()) return false;
-        if (step.to != from) from->rarely().unused.push_back(step.to);
+        from->rarely().unused.push_back(step.to);
         return true;
     });
     from->last_step_ = 0;

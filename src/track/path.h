@@ -59,7 +59,7 @@ class Paths {
     explicit Paths(Names& names);
 
     const Path* outside() const { return &all_.front(); }
-    /// The call of `module` at `from`. A wrapper that has no name leads nowhere else.
+    /// The call of `module` at `from`.
     const Path* enter(const Path* from, Borrowed<> module);
     /// The same for a call made by a backward pass, as when activations are computed again: that is no call by the
     /// module whose gradient asked for it, but belongs to the nearest call around that has `module` registered.

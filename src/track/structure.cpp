@@ -23,6 +23,17 @@ Ref<> registered_modules(Borrowed<> module) {
     return modules;
 }
 
+/// By name, so that torch._dynamo is not imported for the question.
+bool has_class_name(const PyTypeObject* type, const char* name) {
+    return type != nullptr && std::strcmp(type->tp_name, name) == 0;
+}
+
+/// `torch.compile`'s.
+bool is_wrapper(Borrowed<> module) {
+    return has_class_name(Py_TYPE(module.get()), "OptimizedModule") &&
+           cpython::instance_attribute(module, interned("_modules")).get() != nullptr;
+}
+
 /// The module inside of wrappers that compile it, else itself.
 Ref<> unwrapped(Borrowed<> module) {
     Ref<> inner = Ref<>::share(module.get());
@@ -31,7 +42,7 @@ Ref<> unwrapped(Borrowed<> module) {
         if (cpython::lookup_in_mro(Py_TYPE(inner.get()), interned("_stator_original")).get() != nullptr) {
             next = Ref<>::steal(PyObject_GetAttr(inner.get(), interned("_stator_original")));
             if (!next) PyErr_Clear();
-        } else if (is_transparent(inner.get())) {
+        } else if (is_wrapper(inner.get())) {
             Ref<> modules = registered_modules(inner.get());
             if (modules && PyDict_Check(modules.get()))
                 next = Ref<>::share(PyDict_GetItemWithError(modules.get(), interned("_orig_mod")));
@@ -63,11 +74,11 @@ void forget_the_gone() {
 
 }  // namespace
 
-bool is_transparent(Borrowed<> module) {
-    // By name, so that torch._dynamo is not imported for the question.
-    const char* name = Py_TYPE(module.get())->tp_name;
-    return std::strcmp(name, "OptimizedModule") == 0 &&
-           cpython::instance_attribute(module, interned("_modules")).get() != nullptr;
+Ref<> called_by(Borrowed<> module) {
+    Ref<> called = is_wrapper(module) ? unwrapped(module) : Ref<>::share(module.get());
+    // Compilers make lazy ones; those that a program makes with `torch.fx` are not, and are modules of the program.
+    if (has_class_name(Py_TYPE(called.get())->tp_base, "_LazyGraphModule")) return nullptr;
+    return called;
 }
 
 std::vector<std::pair<Ref<>, Ref<>>> children_of(Borrowed<> module) {

@@ -45,7 +45,9 @@ Ref<> name_below(const Known& ancestor, const Known& module);
 /// What is registered in a module, in order: key and module.
 std::vector<std::pair<Ref<>, Ref<>>> children_of(Borrowed<> module);
 
-/// `torch.compile`'s wrapper, whose call is a module call of its own around that of the module in it.
-bool is_transparent(Borrowed<> module);
+/// What is called when PyTorch tells of a call of `module`: the module that it wraps, if it is `torch.compile`'s
+/// wrapper, whose call is a module call of its own around that of the module, if that is called at all; nothing (null)
+/// if it is a graph that a compiler made; else itself.
+Ref<> called_by(Borrowed<> module);
 
 }  // namespace stator::track

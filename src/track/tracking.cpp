@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/names.h"
+#include "track/checkpoint.h"
 
 namespace stator::track {
 
@@ -42,7 +43,7 @@ std::size_t running_count(const std::vector<RunningCall>& calls, const cpython::
 std::vector<const Path*> cut(std::vector<RunningCall>& calls, std::size_t count) {
     std::vector<const Path*> paths;
     for (; calls.size() > count; calls.pop_back())
-        if (calls.back().has_name) paths.push_back(calls.back().path);
+        if (calls.back().is_told) paths.push_back(calls.back().path);
     return paths;
 }
 
@@ -85,10 +86,11 @@ void Tracking::mark_made_by(ThreadState& thread, const RunningNode& node) {
 
 Tracking::Begun Tracking::begin(Borrowed<> module) {
     const cpython::Frame* frame = frame_of_call();
-    RunningNode node = torch_room::running_node();
+    RunningNode node = node_at_work();
     Begun begun;
     const Path* from;
-    bool by_backward;
+    bool by_backward, is_inside_wrapper;
+    Ref<> called = called_by(module);
     {
         std::lock_guard lock(gate);
         ThreadState& thread = state();
@@ -105,27 +107,31 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
             mark_made_by(thread, node);
             from = made_at(node.birth);
         }
+        is_inside_wrapper =
+            !by_backward && count > 0 && thread.calls.back().is_wrapper && called == thread.calls.back().path->module();
     }
-    const Path* path = by_backward ? paths_.enter_again(from, module) : paths_.enter(from, module);
-    bool has_name = path != from || !is_transparent(module);
+    bool is_told = called && !is_inside_wrapper;
+    const Path* path = !is_told      ? from
+                       : by_backward ? paths_.enter_again(from, called.get())
+                                     : paths_.enter(from, called.get());
     std::lock_guard lock(gate);
     ThreadState& thread = state();
     thread.is_followed = true;
-    thread.calls.push_back({path, frame, node.identity, has_name});
+    thread.calls.push_back({path, frame, node.identity, called && called.get() != module.get(), is_told});
     mark(thread, path);
-    if (has_name) begun.path = path;
+    if (is_told) begun.path = path;
     return begun;
 }
 
 std::vector<const Path*> Tracking::end(Borrowed<> module) {
     const cpython::Frame* frame = frame_of_call();
-    RunningNode node = torch_room::running_node();
+    RunningNode node = node_at_work();
+    Ref<> called = called_by(module);
     std::lock_guard lock(gate);
     ThreadState& thread = state();
     std::size_t at = thread.calls.size();
     auto is_the_call = [&](const RunningCall& call) {
-        return frame != nullptr ? call.frame == frame
-                                : call.frame == nullptr && call.path->module().get() == module.get();
+        return frame != nullptr ? call.frame == frame : call.frame == nullptr && call.path->module() == called;
     };
     while (at > 0 && !is_the_call(thread.calls[at - 1])) --at;
     if (at == 0) return {};
@@ -142,7 +148,7 @@ std::vector<const Path*> Tracking::end(Borrowed<> module) {
 }
 
 const Path* Tracking::here() {
-    RunningNode node = torch_room::running_node();
+    RunningNode node = node_at_work();
     const cpython::Frame* frame = cpython::running_frame();
     std::lock_guard lock(gate);
     ThreadState& thread = state();
@@ -153,16 +159,28 @@ const Path* Tracking::here() {
     return node.identity != nullptr ? made_at(node.birth) : outside();
 }
 
+void Tracking::before_checkpoint() {
+    const Path* path = here();
+    std::lock_guard lock(gate);
+    ThreadState& thread = state();
+    thread.births.mark(thread.since, path);
+    mark(thread, path);
+}
+
 void Tracking::show(const Path* path) {
     std::lock_guard lock(gate);
     state().shown = path;
 }
 
-void Tracking::before_backward() {
-    RunningNode node = torch_room::running_node();
+void Tracking::before_python_backward(const RunningNode& node) {
     ThreadState& thread = state();
     if (std::size_t count = running_count(thread.calls, cpython::running_frame()); count < thread.calls.size())
         mark_abandoned(thread, count);
+    before_backward(node);
+}
+
+void Tracking::before_backward(const RunningNode& node) {
+    ThreadState& thread = state();
     thread.enclosing.push_back(thread.births.last());
     if (node.identity != nullptr && (thread.calls.empty() || thread.calls.back().node != node.identity))
         mark_made_by(thread, node);

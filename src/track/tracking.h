@@ -28,7 +28,8 @@ struct RunningCall {
     const Path* path;
     const cpython::Frame* frame;  // PyTorch's function that runs the hooks around the call; null if it was not found
     const void* node;             // the node in whose backward it was made, null if in none
-    bool has_name;                // a wrapper's call has none: its path is that of the call around it
+    bool is_wrapper;              // it stands for the call of the module that it wraps, which may come in it
+    bool is_told;                 // not if its path is that of the call around it
 };
 
 /// What runs in one thread.
@@ -66,9 +67,13 @@ class Tracking {
     void show(const Path* path);
     const Path* outside() const { return paths_.outside(); }
 
-    /// A backward pass begins and ends in this thread. With `gate` held; the first needs the interpreter's lock too.
-    void before_backward();
+    /// A backward pass begins and ends in this thread, inside of a node or outside of any. With `gate` held. One that
+    /// Python starts begins with the interpreter's lock.
+    void before_python_backward(const torch_room::RunningNode& node);
+    void before_backward(const torch_room::RunningNode& node);
     void after_backward();
+    /// A checkpointed function is called in this thread. Needs the interpreter's lock.
+    void before_checkpoint();
     /// A node of a backward pass begins and ends, which matters only where it makes nodes in its turn. With `gate`
     /// held.
     struct NodeRun {

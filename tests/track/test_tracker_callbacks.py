@@ -163,6 +163,15 @@ def test_a_gradient_inside_of_a_forward():
     ]  # fmt: skip
 
 
+def test_a_node_that_is_called_by_hand():
+    model, told = nn.Linear(4, 4), Told()
+    with told.tracker:
+        result = model(X)
+        gradients = result.grad_fn(torch.ones_like(result))
+        assert told.tracker.parents == {"Global"} and not told.tracker.is_bw
+    assert told.lines == ["> Linear", "< Linear"] and len(gradients) == 3
+
+
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match="on_enter and on_leave take a callable"):
         stator.ModuleTracker(on_enter=1)

@@ -189,6 +189,26 @@ def test_gradients_that_are_added_belong_to_the_module_that_gave_them():
     )
 
 
+def test_leaves_right_at_the_start_of_a_pass():
+    """Where the first node gives a gradient to a leaf, and where the leaf itself is the start."""
+
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.weight = nn.Linear(4, 4), nn.Parameter(torch.ones(3, 4))
+
+        def forward(self, x):
+            self.weight.backward(X)
+            return self.layer(x)
+
+    model, paths = Part(), []
+    for parameter in model.parameters():
+        parameter.register_hook(lambda gradient: paths.append(tracker.path))
+    with stator.ModuleTracker() as tracker:
+        model(X).backward(X)
+    assert paths == ["Part", "Part.layer", "Part.layer"]
+
+
 def test_hooks_on_parameters_know_their_module():
     """Nothing else asks during this backward."""
     model, paths = Net(), []
@@ -319,6 +339,36 @@ def test_a_checkpointed_function_and_a_checkpointed_root(use_reentrant):
     assert lines(seen, "mm") == "\n".join(["< mm: Block Block.second"] * 2 + ["< mm: Block Block.first"] * 2)
 
 
+@pytest.mark.parametrize("use_reentrant", [False, True], ids=["saved tensors", "reentrant"])
+def test_a_checkpointed_function_is_computed_again_where_it_was_called(use_reentrant):
+    """The last layer asks first; what the function does outside of modules is not in that one. Nor is what a checkpointed
+    function does that is called by it."""
+
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def again(self, function, x):
+            return checkpoint(function, x, use_reentrant=use_reentrant)
+
+        def forward(self, x):
+            return self.again(self.outer, x)
+
+        def outer(self, x):
+            return self.last(self.again(self.inner, x.sin()).tanh())
+
+        def inner(self, x):
+            return self.first(x.exp()).relu()
+
+    seen = watch(step(nn.Sequential(Part()), torch.ones(3, 4, requires_grad=True)))
+    again = [each for each in seen if each.is_bw and each.operation in ("sin", "exp", "tanh", "relu")]
+    assert {each.operation for each in again} == {"sin", "exp", "tanh", "relu"}
+    assert {each.parents for each in again} == {frozenset({"Global", "Sequential", "Sequential.0"})}
+    layers = {each.parents - {"Global", "Sequential", "Sequential.0"} for each in seen if each.operation == "mm"}
+    assert layers == {frozenset({"Sequential.0.first"}), frozenset({"Sequential.0.last"})}
+
+
 def test_torchs_tracker_is_confused_where_this_one_is_not():
     """Why the truth is stated here and not taken from torch: an exception leaves a parent behind in its tracker."""
 
@@ -334,3 +384,36 @@ def test_torchs_tracker_is_confused_where_this_one_is_not():
     model = nn.Sequential(Fails())
     assert lines(watch(program, TorchTracker()), "sin") == "> sin: Sequential Sequential.0"
     assert lines(watch(program), "sin") == "> sin:"
+
+
+GRADIENT_OF_GRADIENT = """
+< pow:
+< mm: Sequential Sequential.0
+< mm: Sequential Sequential.0
+< tanh_backward: Sequential Sequential.1
+< mm: Sequential Sequential.2
+< tanh_backward: Sequential Sequential.1
+< mm: Sequential Sequential.0
+< mm: Sequential Sequential.0
+""".strip()
+
+
+@torch.jit.script
+def scripted_gradient(loss: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    gradient = torch.autograd.grad([loss], [x], create_graph=True)[0]
+    assert gradient is not None
+    return gradient
+
+
+def native_gradient(loss, x):
+    torch.ops.aten._backward(loss, [x], None, True, True)
+    gradient, x.grad = x.grad, None
+    return gradient
+
+
+@pytest.mark.parametrize("first_gradient", [native_gradient, scripted_gradient], ids=["an operator", "TorchScript"])
+def test_double_backward_that_cpp_code_starts(first_gradient):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.ones(3, 4, requires_grad=True)
+    seen = watch(lambda: first_gradient(model(x).sum(), x).square().sum().backward())
+    assert lines(seen, "mm", "tanh_backward", "pow").endswith(GRADIENT_OF_GRADIENT)

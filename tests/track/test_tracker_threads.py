@@ -151,6 +151,60 @@ def test_concurrent_backward_passes():
         assert lines(seen, "tanh_backward") == "\n".join([f"< tanh_backward: {root} {root}.1"] * 5)
 
 
+def test_double_backward_each_part_in_a_thread():
+    """Forward here, the gradient in a second thread, the gradient of that in a third."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    x = torch.ones(3, 4, requires_grad=True)
+
+    def gradient():
+        return torch.autograd.grad(model(x).sum(), x, create_graph=True)[0]
+
+    expected = lines(watch(lambda: gradient().square().sum().backward()), "mm", "tanh_backward")
+    with stator.ModuleTracker() as tracker:
+
+        def watched(work):
+            with Watch(tracker) as watched:
+                result = work()
+            return result, watched.seen
+
+        loss = model(x).sum()
+        first, seen = in_thread(lambda: watched(lambda: torch.autograd.grad(loss, x, create_graph=True)[0]))
+        _, more = in_thread(lambda: watched(lambda: first.square().sum().backward()))
+        assert tracker.parents == {"Global"} and not tracker.is_bw
+    assert lines(seen + more, "mm", "tanh_backward") == expected
+    assert expected.count("< tanh_backward: Sequential Sequential.1") == 2
+
+
+def test_passes_inside_of_each_other_that_move_to_another_thread():
+    """Past sixty passes inside of each other, autograd goes on in a thread of its own, which has no Python frames."""
+
+    class Nest(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            places.append((tracker.path, tracker.is_bw, threading.get_ident()))
+            if ctx.depth:
+                with torch.enable_grad():
+                    x = torch.ones(2, requires_grad=True)
+                    model(x, ctx.depth - 1).sum().backward()
+            return gradient, None
+
+    class Part(nn.Module):
+        def forward(self, x, depth):
+            return Nest.apply(x, depth)
+
+    places, model = [], Part()
+    with stator.ModuleTracker() as tracker:
+        model(torch.ones(2, requires_grad=True), 70).sum().backward()
+        assert tracker.parents == {"Global"}
+    assert {place[:2] for place in places} == {("Part", True)} and len(places) == 71
+    assert len({thread for _, _, thread in places}) > 1
+
+
 def test_double_backward_in_several_threads():
     def work(_):
         def program():
