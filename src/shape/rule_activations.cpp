@@ -111,6 +111,19 @@ bool dropout_of_channels(Call& call) {
     return dropout(call);
 }
 
+/// `F.rrelu(input, lower, upper, training, inplace)`: in training with slopes drawn at random.
+bool rrelu(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto lower = call[1].is_given() ? call[1].real() : 1.0 / 8, upper = call[2].is_given() ? call[2].real() : 1.0 / 3;
+    auto training = call[3].boolean_or(false), in_place = call[4].boolean_or(false);
+    if (self == nullptr || !is_floating(self->dtype) || !lower || !upper || *lower > *upper || !training || !in_place)
+        return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    call.answer().random = *training;
+    return *in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+}
+
 bool prelu(Call& call) {
     const TensorMeta *self = call[0].tensor(), *weight = call[1].tensor();
     if (self == nullptr || weight == nullptr || !is_floating(self->dtype) || weight->dtype != self->dtype ||
@@ -156,6 +169,8 @@ void add_activation_rules(Registry& registry) {
     registry.add_neutral("F.dropout2d", "self p? training? inplace?", dropout_of_channels, 2);
     registry.add_neutral("F.dropout3d", "self p? training? inplace?", dropout_of_channels, 3);
     registry.add_neutral("F.threshold", "self threshold value inplace?", activation, 3);
+    registry.add_neutral("F.rrelu", "self lower? upper? training? inplace?", rrelu);
+    registry.add_neutral("torch.rrelu", "self lower? upper? training?", rrelu);
     registry.add_lowered("F.prelu torch.prelu Tensor.prelu", "self weight", prelu);
 }
 

@@ -1,4 +1,6 @@
 /// Products of matrices and vectors. Their results are contiguous, whatever their inputs are.
+#include <algorithm>
+
 #include "shape/call.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
@@ -129,10 +131,27 @@ bool outer(Call& call) {
                         call.records({left, right}));
 }
 
+/// `F.bilinear(input1, input2, weight, bias)`.
+bool bilinear(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor(), *weight = call[2].tensor();
+    const TensorMeta* bias = call[3].tensor();
+    if (!same_kind(left, right) || !same_kind(left, weight) || !torch_room::is_floating(left->dtype)) return false;
+    if (weight->dimensions() != 3 || left->sizes.empty() || left->dimensions() != right->dimensions()) return false;
+    if (!call[3].is_absent() && (!same_kind(left, bias) || bias->sizes != Dims{weight->sizes[0]})) return false;
+    if (left->sizes.back() != weight->sizes[1] || right->sizes.back() != weight->sizes[2]) return false;
+    if (!std::equal(left->sizes.begin(), left->sizes.end() - 1, right->sizes.begin())) return false;
+    Dims sizes = left->sizes;
+    sizes.back() = weight->sizes[0];
+    if (element_count(sizes) == 0 || element_count(left->sizes) == 0 || element_count(right->sizes) == 0) return false;
+    return call.returns(call.fresh(std::move(sizes), left->dtype, left->device),
+                        call.records({left, right, weight, bias}));
+}
+
 }  // namespace
 
 void add_matmul_rules(Registry& registry) {
     registry.add_lowered("F.linear", "self weight bias?", linear);
+    registry.add("F.bilinear torch.bilinear", "input1 input2 weight bias?", bilinear);
     registry.add_lowered("torch.mm Tensor.mm", "self mat2", matrix_product);
     registry.add_lowered("torch.bmm Tensor.bmm", "self mat2", batched_product);
     registry.add_neutral_on_cpu("torch.mv Tensor.mv", "self vec", vector_product, 2);

@@ -83,6 +83,20 @@ bool bernoulli(Call& call) {
                         call.records({self}));
 }
 
+/// `multinomial(num_samples, replacement)`: so many numbers of places drawn from each row.
+bool multinomial(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto count = call[1].integer();
+    auto again = call[2].boolean_or(false);
+    if (self == nullptr || !is_floating(self->dtype) || self->sizes.empty() || self->dimensions() > 2 || !count ||
+        !again || *count < 1 || (!*again && *count > self->sizes.back()) || self->sizes.back() >= Dim(1 << 24))
+        return false;
+    Dims sizes(self->sizes.begin(), self->sizes.end() - 1);
+    sizes.push_back(*count);
+    call.answer().random = true;
+    return call.returns(call.fresh(std::move(sizes), kLong, self->device));
+}
+
 }  // namespace
 
 void add_parameter_rules(Registry& registry) {
@@ -94,6 +108,7 @@ void add_parameter_rules(Registry& registry) {
     registry.add_neutral("torch.nan_to_num_ Tensor.nan_to_num_", "self nan? posinf? neginf?", nan_to_num, kInPlace);
     registry.add_neutral("torch.isclose Tensor.isclose", "self other rtol? atol? equal_nan?", is_close);
     registry.add_neutral("torch.bernoulli Tensor.bernoulli", "self", bernoulli);
+    registry.add_neutral("torch.multinomial Tensor.multinomial", "self num_samples replacement?", multinomial);
     registry.add_neutral("Tensor.uniform_", "self from? to?", fill_at_random, 0);
     registry.add_neutral("Tensor.normal_", "self mean? std?", fill_at_random, 1);
     registry.add_neutral("Tensor.bernoulli_", "self p?", fill_at_random, 2);

@@ -64,6 +64,8 @@ class Interpreter final : public Tracer {
     void register_attributes() { registers_attributes_ = true; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
+    /// How much of the trace went into what comes out of operations.
+    double shape_seconds() const { return shape_seconds_; }
 
     // --- the interface for values ---
     Outcome push_call(FunctionValue* function, const Arguments& arguments) override;
@@ -151,7 +153,8 @@ class Interpreter final : public Tracer {
     /// What a node gives to the world outside the graph.
     graph::Node* as_output(graph::Node* node);
     static void note_view(Value* view, TensorValue* base);
-    Value* value_of(graph::Node* node, const graph::Result& result);
+    /// `tensors` are the arguments of the node, numbered as in its answer.
+    Value* value_of(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
@@ -212,6 +215,7 @@ class Interpreter final : public Tracer {
     bool entered_generator_ = false;
     bool is_resumed_ = false;  // the trace starts in the middle of its frame
     std::size_t depth_limit_ = 0;
+    double shape_seconds_ = 0;
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
