@@ -18,7 +18,7 @@ namespace stator::shape {
 /// positional arguments as one sequence, after `*` only keywords.
 class Signature {
   public:
-    static constexpr std::size_t kMost = 16;
+    static constexpr std::size_t kMost = 25;
 
     explicit Signature(std::string_view text);
 

@@ -120,7 +120,8 @@ bool rrelu(Call& call) {
         return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
-    call.answer().random = *training;
+    // PyTorch says of the form that writes that it always draws.
+    call.answer().random = *training || *in_place;
     return *in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
 }
 
@@ -155,6 +156,12 @@ void add_activation_rules(Registry& registry) {
     registry.add_neutral("torch.selu", "self", activation, 0);
     registry.add_neutral("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
     registry.add_neutral("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
+    registry.add_neutral("F.leaky_relu_", "self negative_slope?", activation, -2);
+    registry.add_neutral("F.elu_ F.celu_ torch.celu_", "self alpha?", activation, -2);
+    registry.add_neutral("torch.celu", "self alpha?", parametrized);
+    registry.add_neutral("F.hardtanh_", "self min_val? max_val?", hardtanh, -3);
+    registry.add_neutral("torch.threshold", "self threshold value", parametrized);
+    registry.add_neutral("torch.threshold_ F.threshold_", "self threshold value", activation, -3);
     registry.add_neutral("F.elu F.celu", "self alpha? inplace?", activation, 2);
     registry.add_neutral("F.hardtanh", "self min_val? max_val? inplace?", hardtanh, 3);
     registry.add_neutral_on_cpu("F.softplus", "self beta? threshold?", parametrized);

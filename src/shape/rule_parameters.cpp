@@ -47,13 +47,14 @@ bool nan_to_num(Call& call) {
 bool is_close(Call& call) {
     const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
     if (self == nullptr || other == nullptr || self->dtype != other->dtype || is_complex(self->dtype)) return false;
-    if (self->sizes != other->sizes || !is_contiguous(self->sizes, self->strides) ||
-        !is_contiguous(other->sizes, other->strides) || self->device != other->device)
+    auto sizes = broadcast(self->sizes, other->sizes);
+    if (!sizes || !is_contiguous(self->sizes, self->strides) || !is_contiguous(other->sizes, other->strides) ||
+        self->device != other->device)
         return false;
     for (std::size_t i = 2; i < 4; ++i)
         if (call[i].is_given() && (!call[i].real() || *call[i].real() < 0)) return false;
     if (!call[4].boolean_or(false) || (is_integral(self->dtype) && call[4].boolean() == true)) return false;
-    return call.returns(call.fresh(self->sizes, kBool, self->device));
+    return call.returns(call.fresh(std::move(*sizes), kBool, self->device));
 }
 
 /// `bernoulli_(p)`, `uniform_`, `normal_` and others that fill with random numbers.
@@ -100,7 +101,7 @@ bool multinomial(Call& call) {
 }  // namespace
 
 void add_parameter_rules(Registry& registry) {
-    registry.add_neutral("torch.round Tensor.round", "self * decimals?", round);
+    registry.add_neutral("torch.round Tensor.round special.round", "self * decimals?", round);
     registry.add_neutral("torch.round_ Tensor.round_", "self * decimals?", round, kInPlace);
     registry.add_neutral("torch.logit Tensor.logit special.logit", "self eps?", logit);
     registry.add_neutral("torch.logit_ Tensor.logit_", "self eps?", logit, kInPlace);

@@ -151,6 +151,8 @@ void add_pooling_rules(Registry& registry) {
         // Autocast computes most of those over volumes in float32 on the CPU.
         Autocast autocast = spatial == 3 ? Autocast::Float32OnCpu : Autocast::NeutralOnCpu;
         const char* window = "self kernel_size stride? padding? dilation? ceil_mode?";
+        registry.add("F.adaptive_max_pool" + number + "_with_indices", "self output_size return_indices?",
+                     adaptive_max_pool, spatial | kIndices);
         registry.add("F.lp_pool" + number, "self norm_type kernel_size stride? ceil_mode?", power_pool, spatial);
         registry.add("F.max_pool" + number, window + std::string(" return_indices?"), max_pool, spatial, autocast);
         registry.add("torch.max_pool" + number, window, max_pool, spatial, autocast);

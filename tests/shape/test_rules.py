@@ -68,6 +68,7 @@ FAKE_DIFFERS_IN_INFERENCE = dict.fromkeys(
         "movedim",
         "ravel",
         "tensor_split",
+        "meshgrid",
     ],
     "a view of a tensor that requires grad, in inference mode",
 )
