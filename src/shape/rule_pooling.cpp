@@ -122,7 +122,7 @@ std::optional<Dims> adapted_sizes(const TensorMeta& input, std::size_t spatial, 
 bool adaptive_average_pool(Call& call) {
     std::size_t spatial = spatial_of(call);
     const TensorMeta* input = call[0].tensor();
-    if (!is_poolable(input, spatial)) return false;
+    if (!is_poolable(input, spatial) || !torch_room::is_floating(input->dtype)) return false;
     auto sizes = adapted_sizes(*input, spatial, call[1]);
     if (!sizes) return false;
     Dims strides = spatial == 2 ? suggested_strides(*input, *sizes) : contiguous_strides(*sizes);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import random
 from typing import Any
 
@@ -488,6 +489,7 @@ def image_steps(draw: random.Random, x: torch.Tensor) -> list[tuple[Any, tuple, 
         (F.conv2d, (x, torch.randn(2, channels, 1, 1)), {}),
         (F.batch_norm, (x, torch.zeros(channels), torch.ones(channels)), {}),
         (F.max_pool2d, (x, 1), {}),
+        (F.unfold, (x, 1), {}),
         (F.interpolate, (x,), {"scale_factor": 2, "mode": draw.choice(["nearest", "bilinear"])}),
         (F.adaptive_avg_pool2d, (x, 1), {}),
         (F.scaled_dot_product_attention, (x, x, x), {}),
@@ -528,7 +530,16 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
             (torch.cumsum, (x, dim), {}),
         ]
         choices += rearranging_steps(draw, x, dim)
+    if dims == 1:
+        choices += [(torch.meshgrid, (x, draw.choice(values).flatten().to(x.dtype)), {"indexing": "xy"})]
     if dims >= 2:
+        equation = draw.choice(["...ij,...kj->...ik", "...ij,...ij->...j", "i...,i...->...i", "...j,...j,...j->..."])
+        choices += [
+            (torch.einsum, (equation, [x] * (equation.count(",") + 1)), {}),
+            (torch.cdist, (x, x), {}),
+            ("as_strided", (x, x.shape[-1:], (1,), x.storage_offset()), {}),
+            (torch.tensordot, (x, x), {"dims": ([dim], [dim])}),
+        ]
         choices += [(torch.matmul, (x, x.transpose(-1, -2)), {}), (F.linear, (x, torch.randn(3, x.shape[-1])), {})]
     if dims == 2:
         choices += [(torch.einsum, (draw.choice(["ij,kj->ki", "ij,kj->ik", "ij,ij->ji", "ij,kj->"]), x, x), {})]
@@ -537,7 +548,10 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
     return draw.choice(choices)
 
 
-@pytest.mark.parametrize("seed", range(40))
+LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
+
+
+@pytest.mark.parametrize("seed", range(2000 if LONG else 40))
 def test_chains_of_ten(seed: int) -> None:
     draw = random.Random(seed)
     torch.manual_seed(seed)
