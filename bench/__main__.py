@@ -40,7 +40,11 @@ def main() -> None:
     if tracking:
         print()
         print(tracker.table(tracking))
-    more = {"steps": captures.as_record(captured), "breaks": breaks.as_record(costs), "tracker": tracker.as_record(tracking)}
+    more = {
+        "steps": captures.as_record(captured),
+        "breaks": breaks.as_record(costs),
+        "tracker": tracker.as_record(tracking),
+    }
     print(f"\nWritten to {tables.write_json(results, more, Path(__file__).parent / 'results')}")
 
 

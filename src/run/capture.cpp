@@ -132,8 +132,9 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     Interpreter::End end = interpreter.run();
     double decoding = bytecode::take_decoding_seconds();
     report.times.back().second += decoding;
-    report.times.emplace_back("trace", watch.lap() - decoding - interpreter.shape_seconds());
-    report.times.emplace_back("shapes", interpreter.shape_seconds());
+    double traced = watch.lap(), shapes = watch.seconds_of(interpreter.shape_ticks());
+    report.times.emplace_back("trace", traced - decoding - shapes);
+    report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
     if (took_initialised_module()) return capture(frame, at, report);
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
@@ -153,7 +154,8 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     std::shared_ptr<Entry> entry;
     try {
-        entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+        entry =
+            std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     } catch (const PythonError&) {
         // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
         PyErr_Clear();

@@ -81,7 +81,8 @@ bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
     try {
         value = stator::run_entry(*entry, thread_, frame_, &exit.registers, &graph_failed);
     } catch (const PythonError&) {
-        // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it should.
+        // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it
+        // should.
         if (graph_failed && is_of_an_operation()) {
             PyErr_Clear();
             *answer = leave();
@@ -173,8 +174,7 @@ Stepped FrameRun::step_for_real(bool runs_callbacks) {
     if (PyErr_CheckSignals() < 0) return {Stepped::Kind::Raised, at_};
     try {
         Executing executing(thread_, frame_, code_[at_].offset);
-        if (code_[at_].op == bytecode::Op::ForIter)
-            runs_callbacks = may_run_callbacks(cpython::stack(frame_).back());
+        if (code_[at_].op == bytecode::Op::ForIter) runs_callbacks = may_run_callbacks(cpython::stack(frame_).back());
         std::optional<cpython::HookCallbacks> hooked;
         if (runs_callbacks) hooked.emplace(thread_, handle_callback, &cache_);
         return step(frame_, code_, at_, send, this);
@@ -232,7 +232,8 @@ Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
         if (state.generator >= 0) {
             Ref<> generator = exit.at(state.generator);
             PyObject* value = nullptr;
-            PySendResult how = cpython::send_with_hook(generator.get(), Py_None, /*is_primed=*/true, handle_primed, &primed, &value);
+            PySendResult how =
+                cpython::send_with_hook(generator.get(), Py_None, /*is_primed=*/true, handle_primed, &primed, &value);
             result = {Ref<>::steal(value), how == PYGEN_RETURN};
         } else {
             Ref<> function = exit.at(state.function);

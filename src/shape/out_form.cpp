@@ -91,7 +91,7 @@ void add_out_forms(Registry& registry) {
         "scatter_reduce linspace logspace arange tile roll hardshrink round addr kthvalue median isin diag_embed "
         "linalg.vector_norm linalg.norm F.linear F.gelu F.avg_pool2d F.avg_pool3d F.softplus F.softshrink F.hardshrink "
         "F.logsigmoid F.one_hot F.normalize searchsorted bucketize cross linalg.cross linalg.matmul inner "
-        "special.logsumexp",
+        "special.logsumexp complex polar",
         Out::Exact);
 }
 

@@ -25,6 +25,8 @@ bool distances_of_all(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || left->dimensions() < 2 || right->dimensions() < 2 || !is_order_of_norm(call[2]))
         return false;
+    // There is no kernel for smaller types, and FakeTensor does not know.
+    if (left->dtype != torch_room::dtype::kFloat && left->dtype != torch_room::dtype::kDouble) return false;
     if (call[3].is_given()) {
         auto mode = call[3].string();
         if (mode != "use_mm_for_euclid_dist_if_necessary" && mode != "use_mm_for_euclid_dist" &&

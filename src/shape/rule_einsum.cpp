@@ -197,8 +197,9 @@ std::optional<TensorMeta> matrix_product(TensorMeta left, TensorMeta right, cons
         if (std::ranges::find(summed, i) != summed.end()) continue;
         bool in_left = left.sizes[i] != 1, in_right = right.sizes[i] != 1;
         (in_left && in_right ? shared : in_left ? of_left : of_right).push_back(i);
-        (in_left && in_right ? shared_size : in_left ? left_size : right_size) *= in_left ? left.sizes[i]
-                                                                                          : right.sizes[i];
+        (in_left && in_right ? shared_size
+         : in_left           ? left_size
+                             : right_size) *= in_left ? left.sizes[i] : right.sizes[i];
     }
     // The sides change places where that spares putting dimensions in place afterwards.
     if (!of_left.empty() && !of_right.empty() && of_right.back() < of_left.front()) {
@@ -206,7 +207,8 @@ std::optional<TensorMeta> matrix_product(TensorMeta left, TensorMeta right, cons
         std::swap(left_size, right_size);
     }
     std::vector<std::size_t> places;
-    for (const std::vector<std::size_t>* group : {&std::as_const(shared), &std::as_const(of_left), &summed, &std::as_const(of_right)})
+    for (const std::vector<std::size_t>* group :
+         {&std::as_const(shared), &std::as_const(of_left), &summed, &std::as_const(of_right)})
         places.insert(places.end(), group->begin(), group->end());
     Dims in_order;
     for (std::size_t i : places) {
@@ -287,9 +289,8 @@ bool give(Call& call, TensorMeta product, const Order& order, const std::vector<
         product.sizes = std::move(sizes);
         product.strides = std::move(*strides);
     }
-    return call.returns(
-        call.fresh(std::move(product.sizes), std::move(product.strides), product.dtype, product.device),
-        call.records(inputs));
+    return call.returns(call.fresh(std::move(product.sizes), std::move(product.strides), product.dtype, product.device),
+                        call.records(inputs));
 }
 
 bool einsum(Call& call) {

@@ -202,7 +202,8 @@ void add_matmul_rules(Registry& registry) {
     registry.add_lowered("torch.bmm Tensor.bmm", "self mat2", batched_product);
     registry.add_neutral_on_cpu("torch.mv Tensor.mv", "self vec", vector_product, 2);
     registry.add_neutral_on_cpu("torch.dot Tensor.dot", "self tensor", vector_product, 1);
-    registry.add_lowered("torch.matmul Tensor.matmul operator.matmul operator.imatmul Tensor.__matmul__ linalg.matmul", "self other", matmul);
+    registry.add_lowered("torch.matmul Tensor.matmul operator.matmul operator.imatmul Tensor.__matmul__ linalg.matmul",
+                         "self other", matmul);
     registry.add_lowered("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
     registry.add_lowered("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
     registry.add_lowered("Tensor.addmm_", "self mat1 mat2 * beta? alpha?", written<add_matrix_product>, 2);

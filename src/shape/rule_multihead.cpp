@@ -1,5 +1,5 @@
-/// `F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls: projections, attention, and the weights if they
-/// are wanted.
+/// `F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls: projections, attention, and the weights if
+/// they are wanted.
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "torch/dtypes.h"
@@ -129,9 +129,8 @@ bool multi_head_attention(Call& call) {
             if (call.records({call[slot].tensor()})) return true;
         return false;
     };
-    bool scores_recorded =
-        recorded({kQuery, kKey, kInBias, kKeyBias}) ||
-        (*separate ? recorded({kQueryWeight, kKeyWeight}) : recorded({kInWeight}));
+    bool scores_recorded = recorded({kQuery, kKey, kInBias, kKeyBias}) ||
+                           (*separate ? recorded({kQueryWeight, kKeyWeight}) : recorded({kInWeight}));
     bool output_recorded = scores_recorded || recorded({kValue, kValueBias, kOutWeight, kOutBias}) ||
                            (*separate && recorded({kValueWeight}));
     Dim width = call[kOutWeight].tensor()->sizes[0];

@@ -145,7 +145,8 @@ bool local_response_norm(Call& call) {
 
 void add_normalization_rules(Registry& registry) {
     registry.add_neutral_on_cpu("F.layer_norm", "self normalized_shape weight? bias? eps?", layer_norm);
-    registry.add_neutral_on_cpu("torch.layer_norm", "self normalized_shape weight? bias? eps? cudnn_enable?", layer_norm);
+    registry.add_neutral_on_cpu("torch.layer_norm", "self normalized_shape weight? bias? eps? cudnn_enable?",
+                                layer_norm);
     registry.add_neutral_on_cpu("torch.group_norm", "self num_groups weight? bias? eps? cudnn_enabled?", group_norm);
     registry.add_neutral_on_cpu("torch.batch_norm",
                                 "self weight bias running_mean running_var training momentum eps cudnn_enabled",

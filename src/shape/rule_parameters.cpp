@@ -68,6 +68,8 @@ bool fill_at_random(Call& call) {
         if (*low > *high) return false;
     } else if (call.variant() == 1) {  // normal
         if (call[2].is_given() && *call[2].real() < 0) return false;
+    } else if (call.variant() == 3) {  // exponential
+        if (call[1].is_given() && *call[1].real() <= 0) return false;
     } else if (call[1].is_given() && (*call[1].real() < 0 || *call[1].real() > 1)) {
         return false;
     }
@@ -112,6 +114,7 @@ void add_parameter_rules(Registry& registry) {
     registry.add_neutral("torch.multinomial Tensor.multinomial", "self num_samples replacement?", multinomial);
     registry.add_neutral("Tensor.uniform_", "self from? to?", fill_at_random, 0);
     registry.add_neutral("Tensor.normal_", "self mean? std?", fill_at_random, 1);
+    registry.add_neutral("Tensor.exponential_", "self lambd?", fill_at_random, 3);
     registry.add_neutral("Tensor.bernoulli_", "self p?", fill_at_random, 2);
 }
 

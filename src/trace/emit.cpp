@@ -198,7 +198,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
     try {
-        TimedScope timed(shape_seconds_);
+        TimedScope timed(shape_ticks_);
         torch_room::WithModes modes(modes_);
         answer = &shape::infer(graph_->arena(), *node);
     } catch (const PythonError&) {

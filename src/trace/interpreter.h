@@ -64,8 +64,8 @@ class Interpreter final : public Tracer {
     void register_attributes() { registers_attributes_ = true; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
-    /// How much of the trace went into what comes out of operations.
-    double shape_seconds() const { return shape_seconds_; }
+    /// How much of the trace went into finding what comes out of operations: see `ticks`.
+    std::uint64_t shape_ticks() const { return shape_ticks_; }
 
     // --- the interface for values ---
     Outcome push_call(FunctionValue* function, const Arguments& arguments) override;
@@ -215,7 +215,7 @@ class Interpreter final : public Tracer {
     bool entered_generator_ = false;
     bool is_resumed_ = false;  // the trace starts in the middle of its frame
     std::size_t depth_limit_ = 0;
-    double shape_seconds_ = 0;
+    std::uint64_t shape_ticks_ = 0;
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;

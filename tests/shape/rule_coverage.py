@@ -61,12 +61,13 @@ logsumexp median kthvalue count_nonzero
 arange zeros ones full empty rand_like randn randn_like randint eye linspace logspace zeros_like ones_like empty_like
 full_like randint_like new_zeros new_ones new_full new_empty tril_indices triu_indices
 to type_as float double long bool int half bfloat16 short byte char detach clone histc bincount
+nn.functional.grid_sample complex polar view_as_real view_as_complex
 meshgrid cross dist cdist allclose isclose equal bernoulli multinomial searchsorted bucketize
 """
 
 # Of these the fallback answers all forms.
 LEFT_NAMES = """
-nn.functional.upsample_nearest nn.functional.upsample_bilinear nn.functional.gaussian_nll_loss nn.functional.ctc_loss
+nn.functional.upsample_nearest nn.functional.upsample_bilinear
 """
 
 LISTED = LISTED_NAMES.split()

@@ -14,7 +14,6 @@ from typing import Any
 
 import against_fake
 import pytest
-import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import stator
