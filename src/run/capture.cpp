@@ -1,4 +1,5 @@
 /// From a frame to an entry: trace, graph module, backend.
+#include <algorithm>
 #include <utility>
 
 #include "base/names.h"
@@ -98,10 +99,8 @@ bool has_work(const graph::Graph& graph) {
     return false;
 }
 
-bool has_effects(const graph::Graph& graph) {
-    for (const graph::Node* node : graph.nodes())
-        if (node->has_effect && node->kind != graph::NodeKind::Output) return true;
-    return false;
+bool is_seen(const graph::Graph& graph) {
+    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->is_seen; });
 }
 
 }  // namespace
@@ -166,7 +165,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     entry->is_captured = true;
     entry->input_count = trace.inputs.size();
     entry->plan = std::move(trace.plan);
-    entry->has_effects = has_effects(*trace.graph);
+    entry->is_seen = is_seen(*trace.graph);
     std::vector<PyObject*> inputs;
     for (Source* source : trace.inputs) inputs.push_back(source->object);
     if (report_listener != nullptr) {

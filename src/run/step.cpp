@@ -5,8 +5,10 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/code_object.h"
+#include "cpython/exception_groups.h"
 #include "cpython/objects.h"
 #include "cpython/opcodes.h"
+#include "run/patterns.h"
 
 namespace stator {
 
@@ -110,7 +112,9 @@ class Step {
     Stepped build_set();
     Stepped build_map();
     Stepped build_map_of_constant_keys();
+    Stepped merge_named_arguments();
     Stepped format_value();
+    Stepped split_group();
     Stepped before_with();
     Stepped import_name();
     Stepped raise();
@@ -210,8 +214,8 @@ Stepped Step::for_iter() {
 Stepped Step::send() {
     PyObject *receiver = top(1), *value = top(0);
     PyObject* result = nullptr;
-    PySendResult how = PyGen_CheckExact(receiver) ? send_(context_, receiver, value, &result)
-                                                  : PyIter_Send(receiver, value, &result);
+    PySendResult how =
+        PyGen_CheckExact(receiver) ? send_(context_, receiver, value, &result) : PyIter_Send(receiver, value, &result);
     if (how == PYGEN_ERROR) throw PythonError();
     cpython::drop(frame_, 1);
     return complete(frame_, code_, at_, {Ref<>::steal(result), how == PYGEN_RETURN});
@@ -307,8 +311,22 @@ Stepped Step::build_map() {
 Stepped Step::build_map_of_constant_keys() {
     Ref<> dict = checked(PyDict_New());
     for (int i = 0; i < instruction_.arg; ++i)
-        checked(PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(top(), i), top(static_cast<std::size_t>(instruction_.arg - i))));
+        checked(PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(top(), i),
+                               top(static_cast<std::size_t>(instruction_.arg - i))));
     return finish(instruction_.arg + 1, std::move(dict));
+}
+
+/// `**mapping` in a call, behind other keywords.
+Stepped Step::merge_named_arguments() {
+    auto* into = top(static_cast<std::size_t>(instruction_.arg));
+    PyObject* mapping = top();
+    // A key that comes twice, and what is no mapping, fail in words that name the function.
+    if (!PyDict_CheckExact(mapping)) throw LeaveToCPython();
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t position = 0; PyDict_Next(mapping, &position, &key, &value) != 0;)
+        if (!PyUnicode_CheckExact(key) || PyDict_Contains(into, key) != 0) throw LeaveToCPython();
+    checked(PyDict_Update(into, mapping));
+    return finish(1, Ref<>::share(Py_None));
 }
 
 Stepped Step::format_value() {
@@ -387,6 +405,17 @@ Stepped raised_again(Ref<> exception) {
 
 }  // namespace
 
+Stepped Step::split_group() {
+    if (!patterns::is_group_pattern(top())) throw LeaveToCPython();  // to say why
+    patterns::Parts parts = patterns::split_group(top(1), top());
+    cpython::drop(frame_, 2);
+    PyObject* matching = parts.matching.get();
+    cpython::push(frame_, std::move(parts.rest));
+    cpython::push(frame_, std::move(parts.matching));
+    if (matching != Py_None) PyErr_SetHandledException(matching);
+    return next();
+}
+
 Stepped Step::raise() {
     if (instruction_.arg == 0) {
         Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
@@ -399,7 +428,8 @@ Stepped Step::raise() {
     bool has_cause = instruction_.arg == 2;
     Ref<> exception = exception_of(top(has_cause ? 1 : 0), "exceptions must derive from BaseException");
     if (has_cause) {
-        Ref<> cause = top() == Py_None ? Ref<>() : exception_of(top(), "exception causes must derive from BaseException");
+        Ref<> cause =
+            top() == Py_None ? Ref<>() : exception_of(top(), "exception causes must derive from BaseException");
         PyException_SetCause(exception.get(), cause.release());
     }
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
@@ -526,6 +556,8 @@ Stepped Step::run() {
             if (!PyDict_Check(top()) && PyObject_HasAttrString(top(), "keys") == 0) throw LeaveToCPython();
             checked(PyDict_Update(at_depth(1), top()));
             return finish(1, Ref<>::share(Py_None));
+        case Op::DictMerge:
+            return merge_named_arguments();
         case Op::UnpackSequence:
             return unpack_sequence();
         case Op::UnpackEx:
@@ -577,6 +609,14 @@ Stepped Step::run() {
         case Op::CheckExcMatch:
             if (!is_exception_pattern(top())) throw LeaveToCPython();
             return finish(1, boolean(PyErr_GivenExceptionMatches(top(1), top())));
+        case Op::CheckEgMatch:
+            return split_group();
+        case Op::PrepReraiseStar:
+            return finish(2, cpython::exception_to_raise_again(top(1), top()));
+        case Op::MatchKeys:
+            return finish(0, patterns::match_keys(top(1), top()));
+        case Op::MatchClass:
+            return finish(3, patterns::match_class(top(2), top(1), arg, top()));
         case Op::ImportName:
             return import_name();
         case Op::RaiseVarargs:
@@ -639,6 +679,7 @@ Stepped complete(cpython::Frame* frame, const Code& code, Index at, Result resul
         case Op::ListExtend:
         case Op::SetUpdate:
         case Op::DictUpdate:
+        case Op::DictMerge:
         case Op::StoreGlobal:
         case Op::StoreDeref:
             break;

@@ -1,6 +1,9 @@
 /// `with`, `try`, `raise`, `match`.
+#include <algorithm>
+
 #include "base/names.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "trace/handlers.h"
 #include "value/attributes.h"
 #include "value/class.h"
@@ -168,6 +171,10 @@ void MatchSequence(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 namespace {
 
 Task match_keys(Tracer& tracer, Value* subject, TupleValue* keys) {
+    // Python asks `subject.get`, which is the same for dicts.
+    if (cpython::lookup_in_mro(subject->type(), interned("get")) !=
+        cpython::lookup_in_mro(&PyDict_Type, interned("get")))
+        tracer.break_graph(BreakKind::UnknownObject, "a mapping pattern asks a mapping with a `get` of its own");
     std::vector<Value*> found;
     for (std::size_t i = 0; i < keys->items.size(); ++i) {
         Value* key = keys->item(tracer, i);
@@ -189,31 +196,30 @@ Task match_class(Tracer& tracer, Value* subject, Value* pattern, int positional,
     tracer.realize(pattern);
     auto* type = cast<ClassValue>(pattern);
     if (type == nullptr) tracer.raise(PyExc_TypeError, "called match pattern must be a class");
-    if (!PyType_IsSubtype(subject->type(), type->held)) co_return tracer.none();
+    static PyObject* const isinstance = PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance");
+    Value* is_one = co_await operations::call(tracer, tracer.constant(isinstance), Arguments::of(subject, type));
+    if (is_one->object() != Py_True) co_return tracer.none();
     std::vector<Value*> found;
-    auto count = static_cast<std::size_t>(positional);
-    if (count > 0) {
+    std::vector<PyObject*> attributes;
+    if (positional > 0) {
         Value* order = co_await operations::get_attribute_or(tracer, type, interned("__match_args__"), nullptr);
-        if (order == nullptr && matches_itself(type->held) && count == 1) {
-            found.push_back(subject);
-        } else {
-            SequenceValue* attributes = order == nullptr ? nullptr : as_sequence(order);
-            std::size_t allowed = attributes == nullptr ? 0 : attributes->all(tracer).size();
-            if (count > allowed)
-                tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type->held))) + "() accepts " +
-                                                  std::to_string(allowed) + " positional sub-pattern" +
-                                                  (allowed == 1 ? "" : "s") + " (" + std::to_string(count) + " given)");
-            for (std::size_t i = 0; i < count; ++i) {
-                PyObject* name = attributes->item(tracer, i)->object();
-                Value* value = co_await operations::get_attribute_or(tracer, subject, name, nullptr);
-                if (value == nullptr) co_return tracer.none();
-                found.push_back(value);
-            }
-        }
+        auto* tuple = order == nullptr ? nullptr : cast<TupleValue>(order);
+        bool is_whole = order == nullptr && matches_itself(type->held);
+        std::size_t allowed = is_whole ? 1 : tuple == nullptr ? 0 : tuple->items.size();
+        if (allowed < static_cast<std::size_t>(positional))
+            tracer.break_graph(BreakKind::UnknownObject, "a class pattern has more parts than its class allows");
+        if (is_whole) found.push_back(subject);
+        for (std::size_t i = 0; !is_whole && i < static_cast<std::size_t>(positional); ++i)
+            attributes.push_back(tuple->item(tracer, i)->object());
     }
-    for (std::size_t i = 0; i < names->items.size(); ++i) {
-        PyObject* name = names->item(tracer, i)->object();
-        Value* value = co_await operations::get_attribute_or(tracer, subject, name, nullptr);
+    for (std::size_t i = 0; i < names->items.size(); ++i) attributes.push_back(names->item(tracer, i)->object());
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+        bool is_new = std::find(attributes.begin(), attributes.begin() + static_cast<std::ptrdiff_t>(i),
+                                attributes[i]) == attributes.begin() + static_cast<std::ptrdiff_t>(i);
+        if (attributes[i] == nullptr || !PyUnicode_CheckExact(attributes[i]) || !is_new)
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "a class pattern names its attributes in a way Python rejects");
+        Value* value = co_await operations::get_attribute_or(tracer, subject, attributes[i], nullptr);
         if (value == nullptr) co_return tracer.none();
         found.push_back(value);
     }

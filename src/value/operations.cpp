@@ -555,9 +555,4 @@ Value* is(Tracer& tracer, Value* left, Value* right) {
     return tracer.boolean(same_object(tracer, left, right));
 }
 
-bool is_instance(Tracer& tracer, Value* value, PyTypeObject* type) {
-    symbolic::realize_class(tracer, value);
-    return PyType_IsSubtype(value->type(), type) != 0;
-}
-
 }  // namespace stator::operations

@@ -46,7 +46,5 @@ bool same_object(Tracer& tracer, Value* left, Value* right);
 /// class attribute is guarded.
 Value* user_method(Tracer& tracer, Value* value, const char* name);
 
-/// `isinstance(value, class)` for classes without `__instancecheck__` of the program's own.
-bool is_instance(Tracer& tracer, Value* value, PyTypeObject* type);
 
 }  // namespace stator::operations

@@ -1,5 +1,7 @@
 """Every statement of Python 3.11, with tensors in it."""
 
+import collections.abc
+
 import torch
 from corpus import Corpus
 from harness import T
@@ -440,6 +442,52 @@ def match_classes(x):
             case Point(a, c):
                 x = x - a * c
     return x
+
+
+class EvenMeta(type):
+    def __instancecheck__(cls, value):
+        return type(value) is int and value % 2 == 0
+
+
+class Even(metaclass=EvenMeta):
+    pass
+
+
+class Defaulting(dict):
+    def get(self, key, otherwise=None):
+        return 7 if key == "absent" else dict.get(self, key, otherwise)
+
+
+@later_effects
+def match_asks_the_class(x):
+    for subject in ([1, 2], {"k": 3}, 4, 5, Defaulting(k=1)):
+        match subject:
+            case collections.abc.Sequence():
+                x = x + 1
+            case {"absent": value}:
+                x = x * value
+            case collections.abc.Mapping():
+                x = x * 2
+            case Even():
+                x = x - 3
+            case int(n):
+                x = x / n
+    return x
+
+
+@later_effects
+def match_with_too_many_parts(x):
+    outcome = []
+    for make in (lambda: Point(1, 2), lambda: 3):
+        try:
+            match make():
+                case int(a, b):
+                    x = x + a
+                case Point(a, b, c):
+                    x = x * 2
+        except TypeError as error:
+            outcome.append(str(error))
+    return x + 1, outcome
 
 
 @core
