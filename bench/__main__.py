@@ -5,21 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, models, systems, tables, tracker
+from bench import breaks, captures, models, systems, tables, tracker
 from bench.measure import measure
-from bench.programs import PROGRAMS, Program, made
-
-
-def capture_times(programs: list[Program]) -> dict[str, dict[str, float]]:
-    import stator
-
-    times = {}
-    for program in programs:
-        function, arguments = made(program)
-        report = stator.explain(function)(*arguments)
-        if report.times:
-            times[program.name] = report.times
-    return times
+from bench.programs import PROGRAMS
 
 
 def main() -> None:
@@ -33,8 +21,10 @@ def main() -> None:
     if not models.PROGRAMS:
         print("No library of models is installed: `make models` does that.\n")
     compared = (systems.dynamo(),) if options.dynamo_alone else systems.both()
+    # First, while nothing is decoded yet.
+    steps = [] if options.dynamo_alone else [(each, captures.measure(each, options.repeats)) for each in programs]
+    captured = [(program, each) for program, each in steps if each is not None]
     results = [(program, measure(program, compared, options.repeats)) for program in programs]
-    times = {} if options.dynamo_alone else capture_times(programs)
     breaking = [program for program in breaks.PROGRAMS if options.only in program.name]
     costs = [(program, breaks.measure_breaks(program, compared, options.repeats)) for program in breaking]
     shapes = [] if options.dynamo_alone else [shape for shape in tracker.SHAPES if options.only in f"tracker {shape}"]
@@ -44,14 +34,18 @@ def main() -> None:
         print_programs(results)
     if costs:
         print(breaks.table(costs))
-    if times:
+    if captured:
         print()
-        print(tables.shares(times))
+        print(captures.table(captured))
     if tracking:
         print()
         print(tracker.table(tracking))
-    more = {"breaks": breaks.as_record(costs), "tracker": tracker.as_record(tracking)}
-    print(f"\nWritten to {tables.write_json(results, times, more, Path(__file__).parent / 'results')}")
+    more = {
+        "steps": captures.as_record(captured),
+        "breaks": breaks.as_record(costs),
+        "tracker": tracker.as_record(tracking),
+    }
+    print(f"\nWritten to {tables.write_json(results, more, Path(__file__).parent / 'results')}")
 
 
 def print_programs(results: tables.Results) -> None:

@@ -68,18 +68,7 @@ def verdict(ratio: float | None, goal: Goal | None) -> str:
     return "aim" if ratio >= goal.aim else "least" if ratio >= goal.least else "BELOW"
 
 
-def shares(times: dict[str, dict[str, float]]) -> str:
-    """Where the time of a capture goes, for each program."""
-    steps = list(dict.fromkeys(step for each in times.values() for step in each))
-    rows = [["program", *steps, "together"]]
-    for name, each in times.items():
-        rows.append(
-            [name, *(seconds(each[step]) if step in each else "" for step in steps), seconds(sum(each.values()))]
-        )
-    return f"Where the time of Stator's capture goes\n{aligned(rows)}"
-
-
-def write_json(results: Results, times: dict[str, dict[str, float]], more: dict[str, Any], folder: Path) -> Path:
+def write_json(results: Results, more: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
         "when": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -94,7 +83,6 @@ def write_json(results: Results, times: dict[str, dict[str, float]], more: dict[
             }
             for program, figures in results
         },
-        "capture_times": times,
         **more,
     }
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"

@@ -68,6 +68,8 @@ class Code {
 
 /// The decoded form, made on first use and kept as long as the code object lives. Throws as the constructor.
 const Code& decode(PyCodeObject* code);
+/// How long this thread has decoded since it was last asked.
+double take_decoding_seconds();
 
 /// One line: offset, operation, operands in words.
 std::string print(const Instruction& instruction, const Code& code);

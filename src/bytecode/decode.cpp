@@ -1,9 +1,11 @@
 // From CPython's code units to instructions: prefixes and caches go, and every version's way of saying a thing becomes
 // the one of opcodes.def.
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/stopwatch.h"
 #include "bytecode/code.h"
 #include "cpython/opcodes.h"
 
@@ -329,10 +331,23 @@ Code::Code(PyCodeObject* code) : object_(code) {
     Decoder(*this).run();
 }
 
+namespace {
+
+thread_local double decoding_seconds = 0;
+
+}  // namespace
+
+double take_decoding_seconds() {
+    return std::exchange(decoding_seconds, 0);
+}
+
 const Code& decode(PyCodeObject* code) {
     cpython::CodeExtra& extra = cpython::extra_of(code);
-    if (extra.decoded.object == nullptr) [[unlikely]]
+    if (extra.decoded.object == nullptr) [[unlikely]] {
+        Stopwatch watch;
         extra.decoded = {new Code(code), [](void* decoded) { delete static_cast<Code*>(decoded); }};
+        decoding_seconds += watch.lap();
+    }
     return *static_cast<const Code*>(extra.decoded.object);
 }
 

@@ -51,7 +51,8 @@ enum class PlanOp : std::uint8_t {
 };
 
 /// What a C function that stands between two frames does with the result of the upper one, where that is all that is
-/// left for it to do: then the upper frame can be left and entered again, and the run room ends the function in its place.
+/// left for it to do: then the upper frame can be left and entered again, and the run room ends the function in its
+/// place.
 struct PlanContinuation {
     enum class Kind : std::uint8_t {
         Forward,     // the result is the function's own

@@ -174,11 +174,13 @@ Ref<> describe(const shape::Answer& answer) {
                                describe(*change.meta).get()));
     Ref<> printed = text(shape::print(answer));
     Ref<> reason = text(answer.reason);
-    return checked(
-        Py_BuildValue("{s:s,s:O,s:O,s:O,s:i,s:O,s:O,s:O,s:O}", "status", statuses[static_cast<int>(answer.status)],
-                      "result", result.get(), "written", written.get(), "changed", changed.get(), "view_of",
-                      answer.view_of, "random", answer.random ? Py_True : Py_False, "side_effect",
-                      answer.side_effect ? Py_True : Py_False, "reason", reason.get(), "text", printed.get()));
+    Ref<> views = checked(PyList_New(0));
+    for (int base : answer.views_of) checked(PyList_Append(views.get(), checked(PyLong_FromLong(base)).get()));
+    return checked(Py_BuildValue(
+        "{s:s,s:O,s:O,s:O,s:i,s:O,s:O,s:O,s:O,s:O}", "status", statuses[static_cast<int>(answer.status)], "result",
+        result.get(), "written", written.get(), "changed", changed.get(), "view_of", answer.view_of, "views_of",
+        views.get(), "random", answer.random ? Py_True : Py_False, "side_effect",
+        answer.side_effect ? Py_True : Py_False, "reason", reason.get(), "text", printed.get()));
 }
 
 shape::Way way_of(const char* name) {

@@ -1,11 +1,12 @@
 /// From a frame to an entry: trace, graph module, backend.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/stopwatch.h"
 #include "base/text.h"
+#include "bytecode/code.h"
 #include "graph/captured.h"
 #include "run/cache.h"
 #include "run/numbers.h"
@@ -17,20 +18,6 @@
 namespace stator {
 
 namespace {
-
-class Stopwatch {
-  public:
-    /// Seconds since the last lap.
-    double lap() {
-        auto now = std::chrono::steady_clock::now();
-        double seconds = std::chrono::duration<double>(now - last_).count();
-        last_ = now;
-        return seconds;
-    }
-
-  private:
-    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 /// A capture makes thousands of objects that live on, and none that only the collector could free.
 class CollectorPaused {
@@ -130,6 +117,8 @@ std::size_t capture_count() {
 
 std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report) {
     Stopwatch watch;
+    // The frame's own code was decoded before.
+    report.times.emplace_back("decode", bytecode::take_decoding_seconds());
     PyCodeObject* code = cpython::code_of(frame);
     report.code = Ref<PyCodeObject>::share(code);
     torch_room::GlobalState state = torch_room::snapshot_global_state();
@@ -140,7 +129,11 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
         interpreter.register_attributes();
     Interpreter::End end = interpreter.run();
-    report.times.emplace_back("trace", watch.lap());
+    double decoding = bytecode::take_decoding_seconds();
+    report.times.back().second += decoding;
+    double traced = watch.lap(), shapes = watch.seconds_of(interpreter.shape_ticks());
+    report.times.emplace_back("trace", traced - decoding - shapes);
+    report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
     if (took_initialised_module()) return capture(frame, at, report);
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))

@@ -1,5 +1,8 @@
 #include "shape/call.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -158,6 +161,20 @@ bool Call::returns_views(const Operand& base, std::vector<TensorMeta> views, boo
     return true;
 }
 
+bool Call::returns_views(const std::vector<Operand>& bases, std::vector<TensorMeta> views, bool as_list) {
+    answer_.result.kind = as_list ? graph::Result::Kind::List : graph::Result::Kind::Tuple;
+    std::vector<int> indices;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+        answer_.result.items.push_back(tensor_result(std::move(views[i])));
+        indices.push_back(index_of(bases[i]));
+    }
+    if (std::adjacent_find(indices.begin(), indices.end(), std::not_equal_to<>()) != indices.end())
+        answer_.views_of = std::move(indices);
+    else if (!indices.empty())
+        answer_.view_of = indices.front();
+    return true;
+}
+
 bool Call::returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type,
                            bool as_list) {
     answer_.result.kind = as_list ? graph::Result::Kind::List : graph::Result::Kind::Tuple;
@@ -221,7 +238,7 @@ bool Call::writes(const Operand& self, bool recorded) {
 bool Call::turns_into_write() {
     const TensorMeta *self = slots_[0].tensor(), *computed = answer_.result.tensor;
     if (answer_.status != Status::Ok || answer_.result.kind != graph::Result::Kind::Tensor || self == nullptr ||
-        answer_.result.same_as_argument >= 0 || answer_.view_of >= 0 || answer_.mutates())
+        answer_.result.same_as_argument >= 0 || answer_.is_view() || answer_.mutates())
         return false;
     if (computed->sizes != self->sizes || computed->device != self->device || computed->dtype != self->dtype)
         return false;

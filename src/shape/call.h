@@ -18,7 +18,7 @@ namespace stator::shape {
 /// positional arguments as one sequence, after `*` only keywords.
 class Signature {
   public:
-    static constexpr std::size_t kMost = 16;
+    static constexpr std::size_t kMost = 25;
 
     explicit Signature(std::string_view text);
 
@@ -66,6 +66,8 @@ class Call {
     bool returns_leaf(TensorMeta meta);
     bool returns_view(const Operand& base, TensorMeta meta);
     bool returns_views(const Operand& base, std::vector<TensorMeta> views, bool as_list);
+    /// Each a view of a tensor of its own.
+    bool returns_views(const std::vector<Operand>& bases, std::vector<TensorMeta> views, bool as_list);
     bool returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type = nullptr,
                          bool as_list = false);
     /// The argument itself, unchanged.

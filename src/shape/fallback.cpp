@@ -159,8 +159,26 @@ class Reader {
     Reader(Store& store, const FakeCall& call, Answer& answer, std::vector<Ref<>>& kept)
         : store_(store), call_(call), answer_(answer), kept_(kept) {}
 
+    /// Also says which arguments the result, or its parts, are views of.
+    Result read_returned(PyObject* object) {
+        Result result = read(object);
+        if (result.items.empty()) {
+            answer_.view_of = base_;
+            return result;
+        }
+        for (int base : bases_) {
+            if (base == bases_.front()) continue;
+            answer_.views_of = std::move(bases_);
+            return result;
+        }
+        answer_.view_of = bases_.front();
+        return result;
+    }
+
+  private:
     Result read(PyObject* object) {
         Result result;
+        base_ = -1;
         if (object == Py_None) return result;
         if (torch_room::is_tensor(object)) {
             read_tensor(object, result);
@@ -175,14 +193,17 @@ class Reader {
         if (PyTuple_Check(object) || PyList_CheckExact(object)) {
             result.kind = PyTuple_Check(object) ? Result::Kind::Tuple : Result::Kind::List;
             if (PyTuple_Check(object) && !PyTuple_CheckExact(object)) result.type = Py_TYPE(object);
-            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+            std::vector<int> bases;
+            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
                 result.items.push_back(read(PySequence_Fast_GET_ITEM(object, i)));
+                bases.push_back(base_);
+            }
+            bases_ = std::move(bases);
             return result;
         }
         throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
     }
 
-  private:
     static bool is_constant(PyObject* object) {
         return PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
                PyComplex_CheckExact(object) || PyUnicode_CheckExact(object) || torch_room::as_dtype(object) ||
@@ -201,10 +222,10 @@ class Reader {
             PyObject* fake = call_.fakes()[i].get();
             if (fake == object) {
                 result.same_as_argument = static_cast<int>(i);
+                base_ = -1;
                 return;
             }
-            if (answer_.view_of < 0 && torch_room::storage_identity(fake) == storage)
-                answer_.view_of = static_cast<int>(i);
+            if (base_ < 0 && torch_room::storage_identity(fake) == storage) base_ = static_cast<int>(i);
         }
     }
 
@@ -212,6 +233,8 @@ class Reader {
     const FakeCall& call_;
     Answer& answer_;
     std::vector<Ref<>>& kept_;
+    int base_ = -1;           // of the tensor read last
+    std::vector<int> bases_;  // of the parts of the container read last
 };
 
 /// Exceptions of FakeTensor that say "can't know" and not "is wrong".
@@ -313,7 +336,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     }
     if (!returned) classify_error(question);
     note_unrecorded_writes(question, answer);
-    answer.result = Reader(store, *call, answer, kept).read(returned.get());
+    answer.result = Reader(store, *call, answer, kept).read_returned(returned.get());
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});

@@ -87,6 +87,12 @@ std::string print(const Answer& answer) {
     if (answer.result.same_as_argument >= 0)
         text = "argument " + std::to_string(answer.result.same_as_argument) + ": " + text;
     if (answer.view_of >= 0) text = "view of " + std::to_string(answer.view_of) + ": " + text;
+    if (!answer.views_of.empty()) {
+        std::string bases;
+        for (int base : answer.views_of)
+            bases += (bases.empty() ? "" : ", ") + (base < 0 ? "none" : std::to_string(base));
+        text = "views of " + bases + ": " + text;
+    }
     for (int index : answer.written) text += ", writes " + std::to_string(index);
     for (const MetadataChange& change : answer.changed_metadata)
         text += ", " + std::to_string(change.argument) + " becomes " + torch_room::print(*change.meta);

@@ -46,12 +46,15 @@ struct Answer {
     /// The argument that the result (or each part of it) is a view of, or -1. Unset where the result is the argument
     /// itself: `result.same_as_argument` says that.
     int view_of = -1;
+    /// Instead of that, where parts of the result are views of different arguments: for each part. Else empty.
+    std::vector<int> views_of;
     /// Draws random numbers: must run as often, and in the same order, as the program says.
     bool random = false;
     /// Does something besides computing its result and writing to its arguments.
     bool side_effect = false;
     std::string reason;  // where the status is not Ok
 
+    bool is_view() const { return view_of >= 0 || !views_of.empty(); }
     bool mutates() const { return !written.empty() || !changed_metadata.empty(); }
     /// A node that has to stay even if nobody uses its result.
     bool has_effect() const { return mutates() || random || side_effect; }

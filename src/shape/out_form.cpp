@@ -45,7 +45,7 @@ bool OutForm::put(Store& store, const TensorMeta& computed, const Argument& give
 
 bool OutForm::turn(Store& store, const torch_room::ResultState& state, Answer& answer) const {
     if (argument_->kind == Argument::Kind::Constant) return argument_->constant == Py_None;
-    if (answer.status != Status::Ok || answer.mutates() || answer.view_of >= 0 || state.autocast) return false;
+    if (answer.status != Status::Ok || answer.mutates() || answer.is_view() || state.autocast) return false;
     // Autograd can't record what is written to a tensor that was given.
     if (state.grad) {
         TensorArguments tensors(question_);
@@ -78,7 +78,9 @@ void add_out_forms(Registry& registry) {
         "xlogy neg negative abs absolute acos arccos acosh arccosh asin arcsin asinh arcsinh atan arctan atanh arctanh "
         "cos cosh sin sinh tan tanh sinc exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sigmoid erf erfc "
         "erfinv lgamma digamma i0 deg2rad rad2deg ceil floor round trunc fix frac sign sgn square isposinf isneginf "
-        "signbit addcmul addcdiv clamp clip clamp_min clamp_max logit nan_to_num",
+        "signbit addcmul addcdiv clamp clip clamp_min clamp_max logit nan_to_num hypot copysign logaddexp logaddexp2 "
+        "special.exp2 special.expm1 special.log1p special.expit special.erf special.erfc special.erfinv special.sinc "
+        "special.digamma special.psi special.gammaln special.i0 special.xlogy special.round special.logit",
         Out::Castable);
     registry.add_out(
         "mm bmm mv dot matmul addmm baddbmm addmv addbmm outer ger sum nansum mean prod amax amin var std logsumexp "
@@ -88,7 +90,8 @@ void add_out_forms(Registry& registry) {
         "index_copy "
         "scatter_reduce linspace logspace arange tile roll hardshrink round addr kthvalue median isin diag_embed "
         "linalg.vector_norm linalg.norm F.linear F.gelu F.avg_pool2d F.avg_pool3d F.softplus F.softshrink F.hardshrink "
-        "F.logsigmoid F.one_hot",
+        "F.logsigmoid F.one_hot F.normalize searchsorted bucketize cross linalg.cross linalg.matmul inner "
+        "special.logsumexp complex polar",
         Out::Exact);
 }
 

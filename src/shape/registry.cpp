@@ -93,7 +93,8 @@ const Registry& Registry::get() {
               add_indexing_rules,    add_factory_rules,     add_conversion_rules, add_query_rules,
               add_loss_rules,        add_padding_rules,     add_resampling_rules, add_scatter_rules,
               add_contents_rules,    add_attention_rules,   add_einsum_rules,     add_norm_rules,
-              add_parameter_rules,   add_arrangement_rules, add_out_forms})
+              add_parameter_rules,   add_arrangement_rules, add_patch_rules,      add_distance_rules,
+              add_grid_rules,        add_multihead_rules,   add_complex_rules,    add_out_forms})
             add_family(*made);
         return made;
     }();

@@ -114,6 +114,11 @@ void add_scatter_rules(Registry& registry);
 void add_contents_rules(Registry& registry);
 void add_attention_rules(Registry& registry);
 void add_einsum_rules(Registry& registry);
+void add_patch_rules(Registry& registry);
+void add_distance_rules(Registry& registry);
+void add_grid_rules(Registry& registry);
+void add_multihead_rules(Registry& registry);
+void add_complex_rules(Registry& registry);
 void add_norm_rules(Registry& registry);
 void add_out_forms(Registry& registry);
 

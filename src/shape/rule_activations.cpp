@@ -111,6 +111,20 @@ bool dropout_of_channels(Call& call) {
     return dropout(call);
 }
 
+/// `F.rrelu(input, lower, upper, training, inplace)`: in training with slopes drawn at random.
+bool rrelu(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto lower = call[1].is_given() ? call[1].real() : 1.0 / 8, upper = call[2].is_given() ? call[2].real() : 1.0 / 3;
+    auto training = call[3].boolean_or(false), in_place = call[4].boolean_or(false);
+    if (self == nullptr || !is_floating(self->dtype) || !lower || !upper || *lower > *upper || !training || !in_place)
+        return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    // PyTorch says of the form that writes that it always draws.
+    call.answer().random = *training || *in_place;
+    return *in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+}
+
 bool prelu(Call& call) {
     const TensorMeta *self = call[0].tensor(), *weight = call[1].tensor();
     if (self == nullptr || weight == nullptr || !is_floating(self->dtype) || weight->dtype != self->dtype ||
@@ -142,6 +156,12 @@ void add_activation_rules(Registry& registry) {
     registry.add_neutral("torch.selu", "self", activation, 0);
     registry.add_neutral("torch.selu_ F.selu_ F.relu_", "self", activation, -1);
     registry.add_neutral("F.leaky_relu", "self negative_slope? inplace?", activation, 2);
+    registry.add_neutral("F.leaky_relu_", "self negative_slope?", activation, -2);
+    registry.add_neutral("F.elu_ F.celu_ torch.celu_", "self alpha?", activation, -2);
+    registry.add_neutral("torch.celu", "self alpha?", parametrized);
+    registry.add_neutral("F.hardtanh_", "self min_val? max_val?", hardtanh, -3);
+    registry.add_neutral("torch.threshold", "self threshold value", parametrized);
+    registry.add_neutral("torch.threshold_ F.threshold_", "self threshold value", activation, -3);
     registry.add_neutral("F.elu F.celu", "self alpha? inplace?", activation, 2);
     registry.add_neutral("F.hardtanh", "self min_val? max_val? inplace?", hardtanh, 3);
     registry.add_neutral_on_cpu("F.softplus", "self beta? threshold?", parametrized);
@@ -156,6 +176,8 @@ void add_activation_rules(Registry& registry) {
     registry.add_neutral("F.dropout2d", "self p? training? inplace?", dropout_of_channels, 2);
     registry.add_neutral("F.dropout3d", "self p? training? inplace?", dropout_of_channels, 3);
     registry.add_neutral("F.threshold", "self threshold value inplace?", activation, 3);
+    registry.add_neutral("F.rrelu", "self lower? upper? training? inplace?", rrelu);
+    registry.add_neutral("torch.rrelu", "self lower? upper? training?", rrelu);
     registry.add_lowered("F.prelu torch.prelu Tensor.prelu", "self weight", prelu);
 }
 

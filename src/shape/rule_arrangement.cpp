@@ -32,8 +32,21 @@ bool tile(Call& call) {
 /// `repeat_interleave(times, dim)` with one number; a tensor of numbers depends on what is in it.
 bool repeat_interleave(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || !call[3].is_absent()) return false;
-    if (call[1].tensor() != nullptr) return call[1].tensor()->dtype == kLong && call.depends_on_contents();
+    if (self == nullptr) return false;
+    if (const TensorMeta* each = call[1].tensor()) {
+        if (each->dtype != kLong || each->device != self->device) return false;
+        if (call[3].is_absent()) return call.depends_on_contents();
+        // With the size that comes out, one number for each place of a dimension.
+        auto size = call[3].integer(), where = call[2].integer();
+        if (!size || *size < 0 || !where || element_count(self->sizes) == 0 || self->sizes.empty()) return false;
+        auto dimension = wrap_dimension(*where, self->dimensions());
+        if (!dimension) return false;
+        Dims sizes = self->sizes;
+        if (each->sizes != Dims{sizes[*dimension]}) return false;
+        sizes[*dimension] = *size;
+        return copy_of_sizes(call, *self, std::move(sizes));
+    }
+    if (!call[3].is_absent()) return false;
     auto times = call[1].integer();
     if (!times || *times < 0) return false;
     Dims sizes = self->sizes;
@@ -158,16 +171,18 @@ bool diff(Call& call) {
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     TensorMeta part = *self;
+    bool recorded = call.records({self});
     // What stands before and behind is joined first.
     for (std::size_t slot : {3, 4}) {
         if (call[slot].is_absent()) continue;
         const TensorMeta* more = call[slot].tensor();
-        if (more == nullptr || more->dtype != self->dtype || more->device != self->device || more->requires_grad ||
+        if (more == nullptr || more->dtype != self->dtype || more->device != self->device ||
             more->dimensions() != self->dimensions() || is_like_channels_last(self->sizes, self->strides))
             return false;
         for (std::size_t i = 0; i < self->dimensions(); ++i)
             if (i != *dimension && more->sizes[i] != self->sizes[i]) return false;
         if (*times == 0) continue;
+        recorded = recorded || call.records({more});
         part.sizes[*dimension] += more->sizes[*dimension];
         part.strides = contiguous_strides(part.sizes);
     }
@@ -182,7 +197,7 @@ bool diff(Call& call) {
         const TensorMeta* sides[] = {&part, &part};
         part.strides = elementwise_strides(sides, part.sizes);
     }
-    return call.returns(call.fresh(part.sizes, part.strides, self->dtype, self->device), call.records({self}));
+    return call.returns(call.fresh(part.sizes, part.strides, self->dtype, self->device), recorded);
 }
 
 }  // namespace

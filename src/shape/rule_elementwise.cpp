@@ -59,6 +59,12 @@ bool unary(Call& call) {
     return finish(call, elementwise, call[0], call.variant() & kInPlace);
 }
 
+/// `+x`: the tensor itself.
+bool positive(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && self->dtype != kBool && call.returns_same(call[0]);
+}
+
 bool binary(Call& call) {
     Elementwise elementwise(call);
     const Operand &left = call[0], &right = call[1];
@@ -168,6 +174,9 @@ constexpr Named kUnary[] = {
     {"rsqrt", kToFloat | kAutocast},
     {"reciprocal", kToFloat | kAutocast},
     {"sigmoid", kToFloat},
+    {"expit", kToFloat},
+    {"gammaln", kToFloat | kNoComplex},
+    {"psi", kToFloat | kNoComplex},
     {"erf", kToFloat | kNoComplex},
     {"erfc", kToFloat | kNoComplex},
     {"erfinv", kToFloat | kNoComplex | kAutocast},
@@ -220,6 +229,7 @@ constexpr Named kBinary[] = {
     {"ge", kToBool | kNoGrad | kNoComplex},
     {"greater_equal", kToBool | kNoGrad | kNoComplex},
     {"xlogy", kToFloat | kNoComplex},
+    {"copysign", kToFloat | kNoComplex},
 };
 
 /// Both sides have to be tensors.
@@ -230,6 +240,9 @@ constexpr Named kBinaryTensors[] = {
     {"fmin", kCommon | kNoComplex},
     {"atan2", kToFloat | kNoComplex | kAutocast},
     {"arctan2", kToFloat | kNoComplex | kAutocast},
+    {"hypot", kCommon | kNoComplex | kNoInteger},
+    {"logaddexp", kCommon | kNoComplex | kNoInteger},
+    {"logaddexp2", kCommon | kNoComplex | kNoInteger},
     {"logical_and", kToBool | kNoGrad},
     {"logical_or", kToBool | kNoGrad},
     {"logical_xor", kToBool | kNoGrad},
@@ -244,7 +257,7 @@ Autocast autocast_of(int traits) {
 }
 
 std::string both(const char* name) {
-    return std::string("torch.") + name + " Tensor." + name;
+    return std::string("torch.") + name + " Tensor." + name + " special." + name;
 }
 
 }  // namespace
@@ -257,6 +270,8 @@ void add_elementwise_rules(Registry& registry) {
     for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits, autocast_of(traits));
     registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary,
                          kToReal | kInPlace | kNoComplex | kNoBool);
+    registry.add_neutral("F.tanh F.sigmoid", "self", unary, kToFloat);
+    registry.add_neutral("torch.positive Tensor.positive operator.pos Tensor.__pos__", "self", positive);
     registry.add_neutral("operator.neg Tensor.__neg__", "self", unary, kCommon | kNoBool);
     registry.add_neutral("operator.abs Tensor.__abs__ builtins.abs", "self", unary, kToReal | kNoBool);
     registry.add_neutral("operator.invert operator.inv Tensor.__invert__", "self", unary, kCommon | kIntegralOnly);
@@ -268,7 +283,7 @@ void add_elementwise_rules(Registry& registry) {
     }
     for (auto [name, traits] : kBinaryTensors) {
         registry.add(both(name), "self other", binary_tensors, traits, autocast_of(traits));
-        if ((traits & kNoGrad) || std::string_view(name).ends_with("atan2") || std::string_view(name) == "arctan2")
+        if ((traits & kNoGrad) || std::string_view(name).ends_with("tan2") || std::string_view(name) == "hypot")
             registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace,
                          autocast_of(traits));
     }
@@ -316,7 +331,8 @@ void add_elementwise_rules(Registry& registry) {
         registry.add("Tensor.__i" + plain + "__", "self other", function, traits | kInPlace, autocast_of(traits));
         registry.add("Tensor.__r" + plain + "__", "self other", function, traits, autocast_of(traits));
     }
-    registry.add_neutral("Tensor.__rdiv__", "self other", divide, kToFloat);
+    registry.add_neutral("Tensor.__rdiv__ Tensor.__div__", "self other", divide, kToFloat);
+    registry.add_neutral("Tensor.__idiv__", "self other", divide, kToFloat | kInPlace);
     registry.add_neutral("Tensor.__rsub__", "self other", swapped<subtract>, kCommon | kReflected);
     registry.add_neutral("Tensor.__rmod__", "self other", swapped<binary>, kCommon | kNoComplex | kNoBool | kReflected);
     registry.add_neutral_on_cpu("Tensor.__rpow__", "self other", swapped<power>, kCommon | kReflected);

@@ -30,6 +30,19 @@ bool embedding(Call& call) {
     return call.returns(call.fresh(std::move(sizes), weight->dtype, weight->device), call.records({weight}));
 }
 
+/// `torch.embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)`.
+bool embedding_in_torch(Call& call) {
+    if (call[2].is_given() && !call[2].integer()) return false;
+    auto& slots = call.slots();
+    std::swap(slots[0], slots[1]);
+    slots[5] = slots[3];
+    slots[6] = slots[4];
+    slots[3] = slots[4] = Operand();
+    // A number that is no index means that there is none.
+    if (slots[2].is_given() && *slots[2].integer() < 0) slots[2] = Operand();
+    return embedding(call);
+}
+
 bool gather(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
@@ -109,6 +122,8 @@ bool setitem(Call& call) {
 void add_indexing_rules(Registry& registry) {
     registry.add_neutral("F.embedding", "self weight padding_idx? max_norm? norm_type? scale_grad_by_freq? sparse?",
                          embedding);
+    registry.add_neutral("torch.embedding", "weight indices padding_idx? scale_grad_by_freq? sparse?",
+                         embedding_in_torch);
     registry.add_neutral("torch.gather Tensor.gather", "self dim index * sparse_grad?", gather);
     registry.add_neutral("torch.index_select Tensor.index_select", "self dim index", index_select);
     registry.add_neutral("operator.setitem Tensor.__setitem__", "self index value", setitem);

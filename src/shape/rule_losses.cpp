@@ -253,6 +253,29 @@ bool cross_entropy(Call& call) {
     return give(call, reduction, std::move(*sizes), {input, target});
 }
 
+/// `F.gaussian_nll_loss(input, target, var, ...)` looks for negative numbers in a variance that is a tensor.
+bool gaussian_nll_loss(Call& call) {
+    const TensorMeta *input = call[0].tensor(), *variance = call[2].tensor();
+    return same_kind(input, variance) && same_kind(input, call[1].tensor()) && input->sizes == variance->sizes &&
+           input->sizes == call[1].tensor()->sizes && call.depends_on_contents();
+}
+
+/// `F.ctc_loss(log_probs, targets, input_lengths, target_lengths, ...)`: how much it computes depends on the lengths.
+bool ctc_loss(Call& call) {
+    const TensorMeta *input = call[0].tensor(), *target = call[1].tensor();
+    if (input == nullptr || target == nullptr || !is_floating(input->dtype) || input->dimensions() != 3 ||
+        target->dtype != kLong || target->dimensions() != 2 || target->sizes[0] != input->sizes[1])
+        return false;
+    for (std::size_t slot : {2, 3}) {
+        const TensorMeta* lengths = call[slot].tensor();
+        auto numbers = call[slot].integers();
+        if (lengths != nullptr ? lengths->dtype != kLong || lengths->sizes != Dims{input->sizes[1]}
+                               : !numbers || Dim(static_cast<std::int64_t>(numbers->size())) != input->sizes[1])
+            return false;
+    }
+    return call.depends_on_contents();
+}
+
 }  // namespace
 
 void add_loss_rules(Registry& registry) {
@@ -279,6 +302,9 @@ void add_loss_rules(Registry& registry) {
                                 "self target log_input? full? size_average? eps? reduce? reduction?", poisson_nll_loss);
     registry.add_float32_on_cpu("F.multi_margin_loss",
                                 "self target p? margin? weight? size_average? reduce? reduction?", multi_margin_loss);
+    registry.add_float32_on_cpu("F.gaussian_nll_loss", "self target var full? eps? reduction?", gaussian_nll_loss);
+    registry.add_float32_on_cpu(
+        "F.ctc_loss", "log_probs targets input_lengths target_lengths blank? reduction? zero_infinity?", ctc_loss);
     registry.add_float32_on_cpu("F.multilabel_margin_loss", old_flags, multilabel_margin_loss);
     registry.add("F.multilabel_soft_margin_loss", "self target weight? size_average? reduce? reduction?",
                  multilabel_soft_margin_loss);

@@ -1,4 +1,6 @@
 /// Products of matrices and vectors. Their results are contiguous, whatever their inputs are.
+#include <algorithm>
+
 #include "shape/call.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
@@ -129,23 +131,93 @@ bool outer(Call& call) {
                         call.records({left, right}));
 }
 
+/// The last dimension of one with the last of the other.
+bool inner(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right) || left->sizes.empty() || right->sizes.empty() ||
+        left->sizes.back() != right->sizes.back() || call.state().autocast)
+        return false;
+    Dims sizes(left->sizes.begin(), left->sizes.end() - 1);
+    sizes.insert(sizes.end(), right->sizes.begin(), right->sizes.end() - 1);
+    return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
+}
+
+/// `tensordot(a, b, dims)`: so many last dimensions with first ones, or those that two lists name.
+bool tensordot(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right)) return false;
+    Dims of_left, of_right;
+    if (auto count = call[2].integer_or(2)) {
+        if (*count < 0 || *count > Dim(static_cast<std::int64_t>(std::min(left->dimensions(), right->dimensions()))))
+            return false;
+        for (Dim i = 0; i < *count; i += 1) {
+            of_left.push_back(i - *count);
+            of_right.push_back(i);
+        }
+    } else {
+        std::vector<Operand> lists = call[2].items();
+        if (lists.size() != 2 || !lists[0].integers() || !lists[1].integers()) return false;
+        of_left = *lists[0].integers();
+        of_right = *lists[1].integers();
+    }
+    if (of_left.size() != of_right.size() || of_left.empty()) return false;
+    std::vector<bool> in_left(left->dimensions()), in_right(right->dimensions());
+    for (std::size_t i = 0; i < of_left.size(); ++i) {
+        auto a = wrap_dimension(of_left[i], left->dimensions()), b = wrap_dimension(of_right[i], right->dimensions());
+        // Sizes of one are summed over first, whatever the other is.
+        if (!a || !b || in_left[*a] || in_right[*b] || left->sizes[*a] != right->sizes[*b]) return false;
+        in_left[*a] = in_right[*b] = true;
+    }
+    Dims sizes;
+    for (std::size_t i = 0; i < left->dimensions(); ++i)
+        if (!in_left[i]) sizes.push_back(left->sizes[i]);
+    for (std::size_t i = 0; i < right->dimensions(); ++i)
+        if (!in_right[i]) sizes.push_back(right->sizes[i]);
+    if (element_count(left->sizes) == 0 || element_count(right->sizes) == 0) return false;
+    return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
+}
+
+/// `F.bilinear(input1, input2, weight, bias)`.
+bool bilinear(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor(), *weight = call[2].tensor();
+    const TensorMeta* bias = call[3].tensor();
+    if (!same_kind(left, right) || !same_kind(left, weight) || !torch_room::is_floating(left->dtype)) return false;
+    if (weight->dimensions() != 3 || left->sizes.empty() || left->dimensions() != right->dimensions()) return false;
+    if (!call[3].is_absent() && (!same_kind(left, bias) || bias->sizes != Dims{weight->sizes[0]})) return false;
+    if (left->sizes.back() != weight->sizes[1] || right->sizes.back() != weight->sizes[2]) return false;
+    if (!std::equal(left->sizes.begin(), left->sizes.end() - 1, right->sizes.begin())) return false;
+    Dims sizes = left->sizes;
+    sizes.back() = weight->sizes[0];
+    if (element_count(sizes) == 0 || element_count(left->sizes) == 0 || element_count(right->sizes) == 0) return false;
+    return call.returns(call.fresh(std::move(sizes), left->dtype, left->device),
+                        call.records({left, right, weight, bias}));
+}
+
 }  // namespace
 
 void add_matmul_rules(Registry& registry) {
     registry.add_lowered("F.linear", "self weight bias?", linear);
+    registry.add("F.bilinear torch.bilinear", "input1 input2 weight bias?", bilinear);
     registry.add_lowered("torch.mm Tensor.mm", "self mat2", matrix_product);
     registry.add_lowered("torch.bmm Tensor.bmm", "self mat2", batched_product);
     registry.add_neutral_on_cpu("torch.mv Tensor.mv", "self vec", vector_product, 2);
     registry.add_neutral_on_cpu("torch.dot Tensor.dot", "self tensor", vector_product, 1);
-    registry.add_lowered("torch.matmul Tensor.matmul operator.matmul Tensor.__matmul__", "self other", matmul);
+    registry.add_lowered("torch.matmul Tensor.matmul operator.matmul operator.imatmul Tensor.__matmul__ linalg.matmul",
+                         "self other", matmul);
     registry.add_lowered("torch.addmm Tensor.addmm", "self mat1 mat2 * beta? alpha?", add_matrix_product, 2);
     registry.add_lowered("torch.baddbmm Tensor.baddbmm", "self batch1 batch2 * beta? alpha?", add_matrix_product, 3);
     registry.add_lowered("Tensor.addmm_", "self mat1 mat2 * beta? alpha?", written<add_matrix_product>, 2);
     registry.add_lowered("Tensor.baddbmm_", "self batch1 batch2 * beta? alpha?", written<add_matrix_product>, 3);
     registry.add_neutral_on_cpu("torch.addmv Tensor.addmv", "self mat vec * beta? alpha?", add_reduced_product, 0);
+    registry.add_neutral_on_cpu("torch.addmv_ Tensor.addmv_", "self mat vec * beta? alpha?",
+                                written<add_reduced_product>, 0);
+    registry.add_lowered("Tensor.addbmm_", "self batch1 batch2 * beta? alpha?", written<add_reduced_product>, 1);
+    registry.add_neutral_on_cpu("Tensor.addr_", "self vec1 vec2 * beta? alpha?", written<add_reduced_product>, 2);
     registry.add_lowered("torch.addbmm Tensor.addbmm", "self batch1 batch2 * beta? alpha?", add_reduced_product, 1);
     registry.add_neutral_on_cpu("torch.addr Tensor.addr", "self vec1 vec2 * beta? alpha?", add_reduced_product, 2);
     registry.add_lowered("Tensor.__rmatmul__", "self other", reflected_matmul);
+    registry.add_neutral_on_cpu("torch.inner Tensor.inner", "self other", inner);
+    registry.add("torch.tensordot", "self b dims?", tensordot);
     registry.add_neutral_on_cpu("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
 }
 

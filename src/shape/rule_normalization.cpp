@@ -120,12 +120,43 @@ bool instance_norm(Call& call) {
                         call.records({self, weight.tensor(), bias.tensor()}));
 }
 
+/// Those of `torch` take weights first, those of `torch.nn.functional` running statistics.
+template <RuleFunction function>
+bool statistics_first(Call& call) {
+    std::swap(call.slots()[1], call.slots()[3]);
+    std::swap(call.slots()[2], call.slots()[4]);
+    return function(call);
+}
+
+/// `F.local_response_norm(input, size, alpha, beta, k)`: division by an average over neighbouring channels.
+bool local_response_norm(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto size = call[1].integer();
+    if (self == nullptr || !is_floating(self->dtype) || self->dimensions() < 3 || !size || *size < 1) return false;
+    for (std::size_t i = 2; i < 5; ++i)
+        if (call[i].is_given() && !call[i].real()) return false;
+    if (element_count(self->sizes) == 0 || !is_contiguous(self->sizes, self->strides) ||
+        is_like_channels_last(self->sizes, self->strides))
+        return false;
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self}));
+}
+
 }  // namespace
 
 void add_normalization_rules(Registry& registry) {
     registry.add_neutral_on_cpu("F.layer_norm", "self normalized_shape weight? bias? eps?", layer_norm);
+    registry.add_neutral_on_cpu("torch.layer_norm", "self normalized_shape weight? bias? eps? cudnn_enable?",
+                                layer_norm);
+    registry.add_neutral_on_cpu("torch.group_norm", "self num_groups weight? bias? eps? cudnn_enabled?", group_norm);
+    registry.add_neutral_on_cpu("torch.batch_norm",
+                                "self weight bias running_mean running_var training momentum eps cudnn_enabled",
+                                statistics_first<batch_norm>);
+    registry.add_neutral_on_cpu("torch.instance_norm",
+                                "self weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
+                                statistics_first<instance_norm>);
     registry.add_neutral_on_cpu("F.rms_norm torch.rms_norm", "self normalized_shape weight? eps?", rms_norm);
     registry.add_neutral_on_cpu("F.group_norm", "self num_groups weight? bias? eps?", group_norm);
+    registry.add("F.local_response_norm", "self size alpha? beta? k?", local_response_norm);
     registry.add_neutral_on_cpu("F.instance_norm",
                                 "self running_mean? running_var? weight? bias? use_input_stats? momentum? eps?",
                                 instance_norm);

@@ -54,7 +54,11 @@ bool linalg_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
     const Operand &order = call[1], &dimensions = call[2];
-    if (!order.is_absent()) {
+    if (order.string() == "fro") {
+        // The second norm of two dimensions.
+        auto named = dimensions.is_absent() ? std::nullopt : dimensions.integers();
+        if (dimensions.is_absent() ? self->dimensions() != 2 : !named || named->size() != 2) return false;
+    } else if (!order.is_absent()) {
         if (!order.real()) return false;
         auto named = dimensions.is_absent() ? std::nullopt : dimensions.integer_or_integers();
         if (dimensions.is_absent() ? self->dimensions() != 1 : !named || named->size() != 1) return false;

@@ -45,8 +45,9 @@ bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
         Dim& size = sizes[sizes.size() - 1 - i];
         Dim most = mode == "reflect" ? size - 1 : size;
         for (Dim amount : {amounts[2 * i], amounts[2 * i + 1]})
-            if (amount < 0 || (mode != "replicate" && amount > most)) return false;
+            if ((amount < 0 && mode == "circular") || (mode != "replicate" && amount > most)) return false;
         size += amounts[2 * i] + amounts[2 * i + 1];
+        if (size < 1) return false;
     }
     Dims strides = mode != "circular" && spatial > 1 && self.dimensions() == spatial + 2
                        ? suggested_strides(self, sizes)

@@ -91,6 +91,20 @@ bool average_pool(Call& call) {
     return give(call, std::move(*sizes), std::move(strides), false);
 }
 
+/// `F.lp_pool2d(input, norm_type, kernel_size, stride, ceil_mode)`: made of average pooling and arithmetic.
+bool power_pool(Call& call) {
+    std::size_t spatial = spatial_of(call);
+    const TensorMeta* input = call[0].tensor();
+    auto ceil_mode = call[4].boolean_or(false);
+    if (!is_poolable(input, spatial) || !torch_room::is_floating(input->dtype) || !call[1].real() || !ceil_mode ||
+        !is_contiguous(input->sizes, input->strides) || is_like_channels_last(input->sizes, input->strides))
+        return false;
+    auto sizes = pooled_sizes(*input, spatial, call[2], call[3], Operand(), Operand(), *ceil_mode);
+    if (!sizes) return false;
+    Dims strides = contiguous_strides(*sizes);
+    return give(call, std::move(*sizes), std::move(strides), false);
+}
+
 std::optional<Dims> adapted_sizes(const TensorMeta& input, std::size_t spatial, const Operand& wanted_operand) {
     Dims sizes(input.sizes.begin(), input.sizes.end() - static_cast<std::ptrdiff_t>(spatial));
     std::vector<Operand> wanted =
@@ -108,7 +122,7 @@ std::optional<Dims> adapted_sizes(const TensorMeta& input, std::size_t spatial, 
 bool adaptive_average_pool(Call& call) {
     std::size_t spatial = spatial_of(call);
     const TensorMeta* input = call[0].tensor();
-    if (!is_poolable(input, spatial)) return false;
+    if (!is_poolable(input, spatial) || !torch_room::is_floating(input->dtype)) return false;
     auto sizes = adapted_sizes(*input, spatial, call[1]);
     if (!sizes) return false;
     Dims strides = spatial == 2 ? suggested_strides(*input, *sizes) : contiguous_strides(*sizes);
@@ -137,6 +151,9 @@ void add_pooling_rules(Registry& registry) {
         // Autocast computes most of those over volumes in float32 on the CPU.
         Autocast autocast = spatial == 3 ? Autocast::Float32OnCpu : Autocast::NeutralOnCpu;
         const char* window = "self kernel_size stride? padding? dilation? ceil_mode?";
+        registry.add("F.adaptive_max_pool" + number + "_with_indices", "self output_size return_indices?",
+                     adaptive_max_pool, spatial | kIndices);
+        registry.add("F.lp_pool" + number, "self norm_type kernel_size stride? ceil_mode?", power_pool, spatial);
         registry.add("F.max_pool" + number, window + std::string(" return_indices?"), max_pool, spatial, autocast);
         registry.add("torch.max_pool" + number, window, max_pool, spatial, autocast);
         registry.add("F.max_pool" + number + "_with_indices torch.max_pool" + number + "_with_indices",

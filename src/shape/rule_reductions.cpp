@@ -180,6 +180,12 @@ bool log_sum_exp(Call& call) {
     return sizes && give(call, std::move(*sizes), is_integral(self->dtype) ? call.state().default_dtype : self->dtype);
 }
 
+bool trace(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr || self->dimensions() != 2 || self->dtype == kBool || !is_on_cpu(*self)) return false;
+    return give(call, {}, is_integral(self->dtype) ? kLong : self->dtype);
+}
+
 /// `median(dim)` and `kthvalue(k, dim)`: a value and where it is.
 bool value_with_index(Call& call, const Operand& dimension, const Operand& keep, PyTypeObject* type) {
     const TensorMeta* self = call[0].tensor();
@@ -217,6 +223,7 @@ bool kth_value(Call& call) {
 void add_reduction_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
     registry.add_neutral_on_cpu("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", sum_without_nan);
+    registry.add_neutral_on_cpu("torch.trace Tensor.trace", "self", trace);
     registry.add_neutral("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
     registry.add_float32_on_cpu("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
     registry.add_neutral("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
@@ -234,7 +241,7 @@ void add_reduction_rules(Registry& registry) {
                          variance_and_mean);
     registry.add_neutral("torch.aminmax Tensor.aminmax", "self * dim? keepdim?", both_extremes);
     registry.add_neutral("torch.count_nonzero Tensor.count_nonzero", "self dim?", count_nonzero);
-    registry.add_neutral_on_cpu("torch.logsumexp Tensor.logsumexp", "self dim keepdim?", log_sum_exp);
+    registry.add_neutral_on_cpu("torch.logsumexp Tensor.logsumexp special.logsumexp", "self dim keepdim?", log_sum_exp);
 }
 
 }  // namespace stator::shape

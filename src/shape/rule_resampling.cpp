@@ -77,6 +77,26 @@ bool interpolate(Call& call) {
                         call.records({self}));
 }
 
+/// `F.grid_sample(input, grid, mode, padding_mode, align_corners)`: an image read at the places that a grid names.
+bool grid_sample(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *grid = call[1].tensor();
+    if (self == nullptr || grid == nullptr || !torch_room::is_floating(self->dtype) || grid->dtype != self->dtype ||
+        grid->device != self->device || !is_on_cpu(*self) || !is_contiguous(self->sizes, self->strides))
+        return false;
+    std::size_t spatial = self->dimensions() - 2;
+    if (self->dimensions() < 4 || self->dimensions() > 5 || grid->dimensions() != self->dimensions() ||
+        grid->sizes[0] != self->sizes[0] || grid->sizes.back() != Dim(static_cast<std::int64_t>(spatial)))
+        return false;
+    auto mode = call[2].is_given() ? call[2].string() : "bilinear";
+    auto padding = call[3].is_given() ? call[3].string() : "zeros";
+    if (mode != "bilinear" && mode != "nearest" && (mode != "bicubic" || spatial != 2)) return false;
+    if (padding != "zeros" && padding != "border" && padding != "reflection") return false;
+    if ((!call[4].is_absent() && !call[4].boolean()) || element_count(self->sizes) == 0) return false;
+    Dims sizes{self->sizes[0], self->sizes[1]};
+    sizes.insert(sizes.end(), grid->sizes.begin() + 1, grid->sizes.end() - 1);
+    return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self, grid}));
+}
+
 /// `pixel_shuffle` and `pixel_unshuffle`: what leaves the channels comes to the places, and back.
 bool shuffle_pixels(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -108,6 +128,7 @@ void add_resampling_rules(Registry& registry) {
     registry.add_neutral_on_cpu("F.interpolate",
                                 "self size? scale_factor? mode? align_corners? recompute_scale_factor? antialias?",
                                 interpolate);
+    registry.add_float32_on_cpu("F.grid_sample", "self grid mode? padding_mode? align_corners?", grid_sample);
     registry.add_neutral("F.pixel_shuffle torch.pixel_shuffle", "self upscale_factor", shuffle_pixels, 0);
     registry.add_neutral("F.pixel_unshuffle torch.pixel_unshuffle", "self downscale_factor", shuffle_pixels, 1);
 }

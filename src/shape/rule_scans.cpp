@@ -105,8 +105,10 @@ bool topk(Call& call) {
 }  // namespace
 
 void add_scan_rules(Registry& registry) {
-    registry.add_neutral_on_cpu("torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax", "self dim dtype?",
-                                softmax);
+    registry.add_neutral_on_cpu(
+        "torch.softmax Tensor.softmax torch.log_softmax Tensor.log_softmax special.softmax "
+        "special.log_softmax",
+        "self dim dtype?", softmax);
     registry.add_neutral_on_cpu("F.softmax F.log_softmax F.softmin", "self dim _stacklevel? dtype?",
                                 functional_softmax);
     registry.add_neutral_on_cpu("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?",

@@ -30,7 +30,7 @@ bool give(Call& call, const TensorMeta* source, bool in_place) {
 /// Whether the index fits into the tensor apart from one dimension, and into the source in all.
 bool fits(const TensorMeta& self, std::size_t dimension, const TensorMeta& index, const TensorMeta* source) {
     Dims seen = at_least_one_dimension(self.sizes), places = at_least_one_dimension(index.sizes);
-    if (index.dtype != kLong || index.device != self.device || places.size() != seen.size() ||
+    if ((index.dtype != kLong && index.dtype != kInt) || index.device != self.device || places.size() != seen.size() ||
         element_count(index.sizes) == 0)
         return false;
     for (std::size_t i = 0; i < seen.size(); ++i)

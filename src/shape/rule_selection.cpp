@@ -122,7 +122,7 @@ void add_selection_rules(Registry& registry) {
     registry.add_neutral("torch.where", "condition self other", where);
     registry.add_neutral("Tensor.where", "self condition other", where_method);
     registry.add_neutral("torch.clamp Tensor.clamp torch.clip Tensor.clip", "self min? max?", clamp);
-    registry.add_neutral("torch.clamp_ Tensor.clamp_ Tensor.clip_", "self min? max?", clamp, 1);
+    registry.add_neutral("torch.clamp_ torch.clip_ Tensor.clamp_ Tensor.clip_", "self min? max?", clamp, 1);
     registry.add_neutral("torch.clamp_min Tensor.clamp_min", "self min", clamp_one_side);
     registry.add_neutral("torch.clamp_max Tensor.clamp_max", "self max", clamp_one_side);
     registry.add_neutral("Tensor.clamp_min_ torch.clamp_min_", "self min", clamp_one_side, 1);

@@ -440,6 +440,28 @@ bool unfold(Call& call) {
     return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), self->storage_offset));
 }
 
+/// The last place in its storage that a tensor reaches.
+Dim last_place(const Dims& sizes, const Dims& strides, Dim offset) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) offset += (sizes[i] - 1) * strides[i];
+    return offset;
+}
+
+/// `as_strided(size, stride, storage_offset)`, where it stays inside of what the tensor itself reaches: how large a
+/// storage is beyond that is no part of metadata.
+bool as_strided(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto sizes = call[1].integers(), strides = call[2].integers();
+    if (self == nullptr || !sizes || !strides || sizes->size() != strides->size()) return false;
+    auto offset = call[3].is_absent() ? std::optional(self->storage_offset) : call[3].integer();
+    if (!offset || *offset < 0) return false;
+    for (std::size_t i = 0; i < sizes->size(); ++i)
+        if ((*sizes)[i] < 1 || (*strides)[i] < 0) return false;
+    if (element_count(self->sizes) == 0 ||
+        last_place(*sizes, *strides, *offset) > last_place(self->sizes, self->strides, self->storage_offset))
+        return false;
+    return call.returns_view(call[0], call.view_of(*self, std::move(*sizes), std::move(*strides), *offset));
+}
+
 bool getitem(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
@@ -492,6 +514,9 @@ void add_view_rules(Registry& registry) {
     registry.add_neutral("torch.chunk Tensor.chunk", "self chunks dim?", chunk);
     registry.add_neutral("torch.diagonal Tensor.diagonal", "self offset? dim1? dim2?", diagonal);
     registry.add_neutral("Tensor.unfold", "self dimension size step", unfold);
+    registry.add_neutral("torch.as_strided Tensor.as_strided", "self size stride storage_offset?", as_strided);
+    registry.add_neutral("Tensor.as_strided_ torch.as_strided_", "self size stride storage_offset?",
+                         reshaped<as_strided>);
     registry.add_neutral("Tensor.contiguous", "self * memory_format?", contiguous);
     registry.add_neutral("torch.detach Tensor.detach", "self", detach);
     registry.add_neutral("operator.getitem Tensor.__getitem__", "self index", getitem);

@@ -1,5 +1,6 @@
 #include "shape/store.h"
 
+#include <cstddef>
 #include <cstring>
 
 namespace stator::shape {
@@ -7,11 +8,18 @@ namespace stator::shape {
 Store::Store() : meta_slots_(256), answer_slots_(256) {}
 
 const torch_room::TensorMeta* Store::intern(const torch_room::TensorMeta& meta) {
+    // Most of what is asked about came out of an answer: then it is the one copy already.
+    const torch_room::TensorMeta*& own =
+        own_[reinterpret_cast<std::uintptr_t>(&meta) / alignof(std::max_align_t) % kOwn];
+    if (own == &meta) return own;
     std::uint64_t hash = torch_room::hash(meta);
     std::size_t mask = meta_slots_.size() - 1;
     std::size_t slot = hash & mask;
     while (std::uint32_t found = meta_slots_[slot]) {
-        if (meta_hashes_[found - 1] == hash && metas_[found - 1] == meta) return &metas_[found - 1];
+        if (meta_hashes_[found - 1] == hash && metas_[found - 1] == meta) {
+            if (&metas_[found - 1] == &meta) own = &meta;
+            return &metas_[found - 1];
+        }
         slot = (slot + 1) & mask;
     }
     metas_.push_back(meta);

@@ -56,7 +56,11 @@ class Store {
     void grow_answers();
     void grow_metas();
 
+    static constexpr std::size_t kOwn = 64;
+
     std::deque<torch_room::TensorMeta> metas_;
+    /// Some of those, found by their addresses.
+    const torch_room::TensorMeta* own_[kOwn] = {};
     std::deque<Entry> answers_;
     std::vector<std::uint64_t> keys_;
     // Open addressing over indices into the deques, plus one; zero is free.

@@ -6,19 +6,19 @@
 namespace stator::torch_room {
 
 struct Known {
-    PyTypeObject* module_class;       // torch.nn.Module
-    PyObject* module_getattr;         // torch.nn.Module.__getattr__
-    PyObject* module_call;            // torch.nn.Module.__call__
-    PyObject* module_setattr;         // torch.nn.Module.__setattr__
-    PyTypeObject* tensor_class;       // torch.Tensor
+    PyTypeObject* module_class;  // torch.nn.Module
+    PyObject* module_getattr;    // torch.nn.Module.__getattr__
+    PyObject* module_call;       // torch.nn.Module.__call__
+    PyObject* module_setattr;    // torch.nn.Module.__setattr__
+    PyTypeObject* tensor_class;  // torch.Tensor
     PyTypeObject* dtype_class;
     PyTypeObject* device_class;
     PyTypeObject* layout_class;
     PyTypeObject* memory_format_class;
     PyTypeObject* size_class;
     PyTypeObject* generator_class;
-    PyTypeObject* enum_class;         // enum.Enum
-    PyObject* set_grad_enabled;       // torch._C._set_grad_enabled
+    PyTypeObject* enum_class;    // enum.Enum
+    PyObject* set_grad_enabled;  // torch._C._set_grad_enabled
 };
 
 const Known& known();

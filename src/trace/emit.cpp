@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/stopwatch.h"
 #include "base/text.h"
 #include "shape/infer.h"
 #include "shape/numbers.h"
@@ -81,7 +82,7 @@ std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& argument
     return positional;
 }
 
-Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
+Value* Interpreter::value_of(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors) {
     switch (result.kind) {
         case graph::Result::Kind::None:
             return none();
@@ -98,8 +99,12 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
             std::vector<Value*> items;
             for (std::size_t i = 0; i < result.items.size(); ++i) {
                 const graph::Result& part = result.items[i];
+                if (part.same_as_argument >= 0) {
+                    items.push_back(tensors[static_cast<std::size_t>(part.same_as_argument)]);
+                    continue;
+                }
                 if (part.kind == graph::Result::Kind::Constant || part.kind == graph::Result::Kind::None) {
-                    items.push_back(value_of(node, part));
+                    items.push_back(value_of(node, part, tensors));
                     continue;
                 }
                 PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(i)));
@@ -108,7 +113,7 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
                 item->result = part;
                 item->location = node->location;
                 item->modules = node->modules;
-                items.push_back(value_of(item, part));
+                items.push_back(value_of(item, part, tensors));
             }
             if (result.kind == graph::Result::Kind::List) return make_list(*this, std::move(items));
             return stator::make_tuple(*this, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
@@ -222,6 +227,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
     try {
+        TimedScope timed(shape_ticks_);
         torch_room::WithModes modes(modes_);
         answer = &shape::infer(graph_->arena(), *node);
     } catch (const PythonError&) {
@@ -277,7 +283,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
                     std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
     node->location = current_location();
     node->modules = current_modules();
-    note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
+    note_offset(node, answer->is_view() || answer->result.same_as_argument >= 0);
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         TensorValue* changed = tensors.at(static_cast<std::size_t>(change.argument));
         on_undo([changed, before = changed->meta] { changed->meta = before; });
@@ -294,8 +300,12 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         tensor->meta = answer->result.tensor;
         return tensor;
     }
-    Value* value = value_of(node, node->result);
+    Value* value = value_of(node, node->result, tensors);
     if (answer->view_of >= 0) note_view(value, tensors.at(static_cast<std::size_t>(answer->view_of)));
+    if (SequenceValue* several = answer->views_of.empty() ? nullptr : as_sequence(value))
+        for (std::size_t i = 0; i < several->items.size(); ++i)
+            if (int base = answer->views_of[i]; base >= 0)
+                note_view(several->items[i], tensors.at(static_cast<std::size_t>(base)));
     return value;
 }
 

@@ -347,13 +347,14 @@ void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* except
     using bytecode::Op;
     const bytecode::Instruction& instruction = (*frame.code)[frame.at];
     // What raises again adds nothing where it stands.
-    bool raises_again = instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
-                        (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
+    bool raises_again =
+        instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
+        (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
     if (raises_again) return;
     if (frame.traced == nullptr)
-        set_undoably(*this, frame.traced,
-                     make<TracedFrame>(frame.function->code, frame.function->globals, frames_.size() == 1,
-                                       instruction.offset));
+        set_undoably(
+            *this, frame.traced,
+            make<TracedFrame>(frame.function->code, frame.function->globals, frames_.size() == 1, instruction.offset));
     // An exception that is thrown into a generator comes out of the yield where it waits.
     bool is_thrown = instruction.op == Op::Resume && (instruction.arg & 3) != 0;
     add_to_traceback(*this, exception, frame.traced, is_thrown ? frame.waits_at() : instruction.offset);

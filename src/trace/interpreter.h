@@ -68,6 +68,8 @@ class Interpreter final : public Tracer {
     bool has_stopped() const { return has_stopped_; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
+    /// How much of the trace went into finding what comes out of operations: see `ticks`.
+    std::uint64_t shape_ticks() const { return shape_ticks_; }
 
     // --- the interface for values ---
     Outcome push_call(FunctionValue* function, const Arguments& arguments) override;
@@ -156,7 +158,8 @@ class Interpreter final : public Tracer {
     /// What a node gives to the world outside the graph.
     graph::Node* as_output(graph::Node* node, bool is_return);
     void note_view(Value* view, TensorValue* base);
-    Value* value_of(graph::Node* node, const graph::Result& result);
+    /// `tensors` are the arguments of the node, numbered as in its answer.
+    Value* value_of(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
     const graph::Location* current_location();
@@ -223,6 +226,7 @@ class Interpreter final : public Tracer {
     bool entered_generator_ = false;
     bool is_resumed_ = false;  // the trace starts in the middle of its frame
     std::size_t depth_limit_ = 0;
+    std::uint64_t shape_ticks_ = 0;
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;

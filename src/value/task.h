@@ -52,7 +52,8 @@ class [[nodiscard]] Task {
             void await_suspend(std::coroutine_handle<>) const noexcept {}
             Value* await_resume() const {
                 if (!outcome.is_pending()) return outcome.value();
-                if (promise.delivered_failure) std::rethrow_exception(std::exchange(promise.delivered_failure, nullptr));
+                if (promise.delivered_failure)
+                    std::rethrow_exception(std::exchange(promise.delivered_failure, nullptr));
                 return std::exchange(promise.delivered, nullptr);
             }
         };

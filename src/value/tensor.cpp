@@ -46,7 +46,8 @@ void TensorValue::realize(Tracer& tracer) {
     } catch (const PythonError&) {
         // A view whose base was changed behind its back: PyTorch says so wherever it is used.
         PyErr_Clear();
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is used of which PyTorch does not tell the metadata");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor is used of which PyTorch does not tell the metadata");
     }
     if (torch_room::read_autograd_state(outside).is_given_up)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd has given up");
@@ -156,8 +157,8 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
         rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
-    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same for
-    // a row that leaves the graph or is written to.
+    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same
+    // for a row that leaves the graph or is written to.
     for (std::size_t i = 0; i < rows.size(); ++i) tracer.note_row(this, static_cast<TensorValue*>(rows[i]), i);
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }

@@ -27,7 +27,8 @@ Arguments Arguments::after(Value* first) const {
     return longer;
 }
 
-// --- what a kind does that has nothing of its own to say ---------------------------------------------------------------
+// --- what a kind does that has nothing of its own to say
+// ---------------------------------------------------------------
 
 namespace {
 
@@ -153,7 +154,8 @@ int Value::rebuild(PlanBuilder&) {
     throw Break{BreakKind::Rebuild, "an object of type " + type_name(type()) + " leaves the compiled code"};
 }
 
-// --- names of operators ------------------------------------------------------------------------------------------------
+// --- names of operators
+// ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -181,8 +183,8 @@ constexpr BinaryNames kBinary[] = {
     {"__truediv__", "__rtruediv__", "__itruediv__", "/", "truediv", "itruediv"},
     {"__xor__", "__rxor__", "__ixor__", "^", "xor", "ixor"},
 };
-constexpr const char* kInPlaceSymbols[] = {"+=", "&=", "//=", "<<=", "@=", "*=", "%=",
-                                           "|=", "**=", ">>=", "-=", "/=", "^="};
+constexpr const char* kInPlaceSymbols[] = {
+    "+=", "&=", "//=", "<<=", "@=", "*=", "%=", "|=", "**=", ">>=", "-=", "/=", "^="};
 
 struct SimpleNames {
     const char* method;

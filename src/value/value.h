@@ -167,7 +167,8 @@ struct Value {
     virtual Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected);
     /// `self op= other`; null to fall back to `binary`.
     virtual Value* in_place(Tracer& tracer, BinaryOperator op, Value* other);
-    /// What `self op= other` asks for: `in_place`, unless the kind walks over `other`, which may run the program's code.
+    /// What `self op= other` asks for: `in_place`, unless the kind walks over `other`, which may run the program's
+    /// code.
     virtual Outcome update(Tracer& tracer, BinaryOperator op, Value* other) { return in_place(tracer, op, other); }
     virtual Value* unary(Tracer& tracer, UnaryOperator op);
     /// Null where Python would see NotImplemented.

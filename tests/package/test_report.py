@@ -75,6 +75,18 @@ def test_explain_runs_and_reports():
     assert len(report.graph_modules) == 1
     assert report.guards
     assert "relu" in str(report)
+    assert list(report.times) == ["decode", "trace", "shapes", "guards", "fx", "backend"]
+    assert all(seconds > 0 for seconds in report.times.values())
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_second_capture_decodes_nothing():
+    def program(x):
+        return x.sum() + 1
+
+    stator.explain(program)(torch.ones(3))
+    times = stator.explain(program)(torch.ones(4)).times
+    assert times["decode"] < times["trace"] / 10 and 0 < times["shapes"] < times["trace"]
 
 
 @pytest.mark.usefixtures("engine")

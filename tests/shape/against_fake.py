@@ -104,7 +104,7 @@ def run_real(target: Target, args: tuple, kwargs: dict) -> Any:
         return error
 
 
-FIELDS = ("status", "result", "written", "changed", "view_of", "random", "side_effect")
+FIELDS = ("status", "result", "written", "changed", "view_of", "views_of", "random", "side_effect")
 
 
 def differences(rule: dict, fake: dict) -> list[str]:

@@ -31,7 +31,7 @@ nn.functional.selu nn.functional.celu nn.functional.mish nn.functional.prelu nn.
 nn.functional.tanhshrink nn.functional.softshrink nn.functional.hardshrink nn.functional.logsigmoid nn.functional.glu
 nn.functional.threshold nn.functional.rrelu nn.functional.softmin nn.functional.normalize
 nn.functional.linear nn.functional.bilinear matmul __rmatmul__ mm bmm mv dot addmm addmv addbmm baddbmm addr outer
-einsum nn.functional.scaled_dot_product_attention
+einsum inner tensordot trace nn.functional.scaled_dot_product_attention
 nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
 nn.functional.conv_transpose2d nn.functional.conv_transpose3d
 nn.functional.batch_norm nn.functional.layer_norm nn.functional.group_norm nn.functional.rms_norm
@@ -61,15 +61,13 @@ logsumexp median kthvalue count_nonzero
 arange zeros ones full empty rand_like randn randn_like randint eye linspace logspace zeros_like ones_like empty_like
 full_like randint_like new_zeros new_ones new_full new_empty tril_indices triu_indices
 to type_as float double long bool int half bfloat16 short byte char detach clone histc bincount
+nn.functional.grid_sample complex polar view_as_real view_as_complex
 meshgrid cross dist cdist allclose isclose equal bernoulli multinomial searchsorted bucketize
 """
 
 # Of these the fallback answers all forms.
 LEFT_NAMES = """
-nn.functional.bilinear nn.functional.rrelu nn.functional.local_response_norm nn.functional.lp_pool2d
-nn.functional.upsample_nearest nn.functional.upsample_bilinear nn.functional.unfold nn.functional.fold
-nn.functional.gaussian_nll_loss nn.functional.ctc_loss as_strided tril_indices triu_indices meshgrid cross dist cdist
-multinomial searchsorted bucketize
+nn.functional.upsample_nearest nn.functional.upsample_bilinear
 """
 
 LISTED = LISTED_NAMES.split()

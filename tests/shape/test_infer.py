@@ -137,6 +137,91 @@ def test_what_an_answer_says() -> None:
         assert text(F.batch_norm, (X, *statistics, None, None, False), {}, way) == "f32[8, 4]"
 
 
+@pytest.mark.parametrize("way", ["rule", "fallback"])
+def test_whose_view_a_result_is(way: str) -> None:
+    y = torch.randn(3)
+    assert text("view", (X, 32), {}, way) == "view of 0: f32[32]"
+    assert text(torch.meshgrid, (y, X[0]), {"indexing": "ij"}, way) == (
+        "views of 0, 1: (f32[3, 4] strides [1, 0], f32[3, 4] strides [0, 1])"
+    )
+    assert text(torch.meshgrid, (y, y), {"indexing": "ij"}, way).startswith("view of 0: (")
+    assert text("contiguous", (X,), {}, way) == "argument 0: f32[8, 4]"
+    assert text(torch.einsum, ("ij->ji", X), {}, way) == "view of 0: f32[4, 8] strides [1, 4]"
+
+
+def test_parts_of_a_result_may_be_arguments() -> None:
+    y = torch.randn(3)
+    answer = _C.shape_infer(torch.atleast_2d, (X, y), {})
+    assert answer["views_of"] == [-1, 1] and answer["view_of"] == -1
+    assert [part[2] for part in answer["result"][1]] == [0, -1]
+    assert answer["text"].startswith("views of none, 1: ")
+
+
+@pytest.mark.parametrize("way", ["rule", "fallback"])
+def test_what_metadata_holds(way: str) -> None:
+    """Everything that an answer says of a tensor, besides what its text shows."""
+    base = torch.randn(10, 4, requires_grad=True)
+    meta = _C.shape_infer(operator.getitem, (base, (slice(2, None), 1)), {}, way)["result"][1]
+    assert meta == {
+        "size": (8,), "stride": (4,), "storage_offset": 9, "dtype": torch.float32, "device": torch.device("cpu"),
+        "layout": torch.strided, "requires_grad": True, "is_leaf": False, "traits": 0, "wrapped_number": False,
+        "class": torch.Tensor,
+    }  # fmt: skip
+    assert _C.tensor_meta(base[2:, 1]) == meta
+    # Of a view of a view, too, and for what comes from a place behind the beginning of its storage.
+    for target, args in [
+        ("narrow", (base[3:], 0, 1, 2)),
+        ("select", (base[3:], 1, 2)),
+        ("diagonal", (base[3:], 1)),
+        ("unfold", (base[1:], 0, 3, 2)),
+        ("as_strided", (base[1:], (2, 2), (4, 1), 7)),
+        ("detach", (base[5:],)),
+        (torch.split, (base[1:], [4, 5])),
+        ("clone", (base[5:],)),
+    ]:
+        answer = _C.shape_infer(target, args, {}, way)["result"]
+        real = getattr(args[0], target)(*args[1:]) if isinstance(target, str) else target(*args)
+        parts = list(zip(answer[1], real)) if answer[0] == "tuple" else [(answer, real)]
+        assert [part[1] for part, _ in parts] == [_C.tensor_meta(tensor) for _, tensor in parts], target
+
+
+@pytest.mark.parametrize("way", ["rule", "fallback"])
+def test_numbers_are_weak_in_promotion(way: str) -> None:
+    half, small = torch.ones(2, dtype=torch.float16), torch.ones(2, dtype=torch.int8)
+    scalar = torch.tensor(1.0, dtype=torch.float64)
+    for target in (operator.add, torch.add, "add"):
+        assert text(target, (half, 2.5), {}, way) == "f16[2]"
+        assert text(target, (small, 300), {}, way) == "i8[2]"
+        assert text(target, (small, 2.5), {}, way) == "f32[2]"
+        # A tensor without dimensions is weaker than one with, and stronger than a number.
+        assert text(target, (half, scalar), {}, way) == "f16[2]"
+        assert text(target, (small, scalar), {}, way) == "f64[2]"
+        assert text(target, (scalar, 2.5), {}, way) == "f64[]"
+        assert text(target, (torch.tensor(1, dtype=torch.int8), 300), {}, way) == "i8[]"
+        assert text(target, (torch.tensor(True), 1), {}, way) == "i64[]"
+
+
+def test_subclasses() -> None:
+    """A parameter is a tensor to operations, and stays one where the operation gives it back."""
+    parameter = torch.nn.Parameter(torch.randn(8, 4))
+    for way in ("rule", "fallback"):
+        assert _C.shape_infer("t", (parameter,), {}, way)["result"][1]["class"] is torch.Tensor
+        assert _C.shape_infer("contiguous", (parameter,), {}, way)["result"][1]["class"] is torch.nn.Parameter
+        assert _C.shape_infer("detach", (parameter,), {}, way)["result"][1]["class"] is torch.Tensor
+
+    class Odd(torch.Tensor):
+        pass
+
+    assert _C.shape_infer(torch.add, (X.as_subclass(Odd), 1), {}, "rule") is None
+
+
+def test_other_layouts_are_not_answered_by_rules() -> None:
+    sparse = torch.eye(3).to_sparse()
+    for target, args in [(torch.add, (sparse, sparse)), ("t", (sparse,)), (torch.mm, (sparse, torch.eye(3)))]:
+        assert _C.shape_infer(target, args, {}, "rule") is None
+        assert _C.shape_infer(target, args, {})["status"] == "unsupported"
+
+
 def test_contents_can_not_be_known() -> None:
     for target, args in [
         ("item", (X[0, 0],)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import random
 from typing import Any
 
@@ -214,6 +215,87 @@ AGREE: list[tuple[Any, tuple, dict]] = [
     (torch.einsum, ("bij,kj->bk", tensor(2, 3, 4), tensor(5, 4)), {}),
     (torch.einsum, ("ij,ij->", X, X), {}),
     (torch.einsum, ("ij , ji -> j", [X, X.t()]), {}),
+    (torch.einsum, ("...ij,...jk->...ik", Q, Q.transpose(2, 3)), {}),
+    (torch.einsum, ("...ij,jk", Q, tensor(4, 7)), {}),
+    (torch.einsum, ("b...d,kd->k...", Q, tensor(7, 4, grad=True)), {}),
+    (torch.einsum, ("...,...", tensor(1, 3), tensor(2, 1, 3)), {}),
+    (torch.einsum, ("ij->ji", G), {}),
+    (torch.einsum, ("ij->i", INTEGERS), {}),
+    (torch.einsum, ("ii->i", tensor(4, 4)), {}),
+    (torch.einsum, ("iij,jk->ik", tensor(4, 4, 6), tensor(6, 3)), {}),
+    (torch.einsum, ("ij,jk,kl->il", X, tensor(6, 3), tensor(3, 5, grad=True)), {}),
+    (torch.einsum, ("bn,anm,bm->ba", tensor(2, 5), tensor(3, 5, 4), tensor(2, 4)), {}),
+    (torch.einsum, ("i,j,k->kji", tensor(2), tensor(3), tensor(4)), {}),
+    (torch.einsum, ("ij,jk,jl,j->", X, tensor(6, 3), tensor(6, 2), tensor(6)), {}),
+    (torch.einsum, (X, [0, 1], tensor(6, 3), [1, 2], [0, 2]), {}),
+    (torch.einsum, (Q, [..., 0, 1], tensor(4, 7), [1, 2]), {}),
+    (torch.complex, (X, G), {}),
+    (torch.polar, (tensor(4, 1), X.double().float()), {}),
+    (torch.view_as_real, (torch.complex(X, G)[1:],), {}),
+    (torch.view_as_complex, (tensor(5, 4, 2, grad=True)[1:, ::2],), {}),
+    (F.grid_sample, (IMAGE, tensor(2, 4, 5, 2, grad=True)), {"align_corners": False}),
+    (F.gaussian_nll_loss, (X, X, X * X), {}),
+    (torch.meshgrid, (tensor(3), tensor(4, grad=True)), {"indexing": "ij"}),
+    (torch.meshgrid, (tensor(3), tensor(4), tensor(1)), {"indexing": "xy"}),
+    (torch.meshgrid, ([tensor(3), torch.tensor(1.0)],), {"indexing": "xy"}),
+    (torch.tril_indices, (3, 4), {}),
+    (torch.triu_indices, (4, 3, -1), {"dtype": torch.int32}),
+    (torch.as_strided, (X, (2, 3), (6, 2), 1), {}),
+    ("as_strided", (G[1:], (3, 6), (6, 1)), {}),
+    ("as_strided_", (tensor(4, 6), (6, 4), (1, 6)), {}),
+    (F.unfold, (IMAGE, (3, 2)), {"padding": 1, "stride": 2}),
+    (F.unfold, (IMAGE[0], 2), {"dilation": 2}),
+    (F.fold, (tensor(2, 12, 49, grad=True), (8, 8), 2), {}),
+    (F.fold, (tensor(12, 16), 8, (2, 2)), {"stride": 2}),
+    (torch.cdist, (tensor(2, 5, 3), tensor(7, 3, grad=True)), {"p": 1.0}),
+    (F.pairwise_distance, (X, G), {"keepdim": True}),
+    (torch.dist, (X, tensor(6)), {}),
+    (torch.cross, (tensor(4, 3), tensor(1, 3)), {"dim": 1}),
+    (torch.linalg.cross, (tensor(4, 3), tensor(4, 3)), {}),
+    (torch.searchsorted, (tensor(5), X), {"right": True}),
+    (torch.searchsorted, (tensor(5), 0.5), {"side": "right"}),
+    (torch.searchsorted, (X, tensor(4, 2)), {"out_int32": True}),
+    (torch.searchsorted, (tensor(5), X), {"out": torch.empty(4, 6, dtype=torch.int64)}),
+    (torch.bucketize, (X.t(), tensor(5)), {}),
+    (torch.bucketize, (0.5, tensor(5)), {}),
+    (torch.multinomial, (X, 2), {}),
+    (F.rrelu, (G,), {"training": True}),
+    (F.rrelu, (tensor(4, 6), 0.1, 0.2), {"inplace": True}),
+    (F.lp_pool2d, (IMAGE, 2.0, 2), {}),
+    (F.lp_pool1d, (tensor(2, 3, 9), 1.0, 3, 2), {"ceil_mode": True}),
+    (F.local_response_norm, (tensor(2, 6, 5, 5, grad=True), 2), {}),
+    (F.bilinear, (tensor(4, 2), X, tensor(5, 2, 6, grad=True), tensor(5)), {}),
+    (F.tanh, (INTEGERS,), {}),
+    (F.leaky_relu_, (tensor(4, 6), 0.2), {}),
+    (F.hardtanh_, (tensor(4, 6),), {}),
+    (F.elu_, (tensor(4, 6),), {}),
+    (F.threshold_, (tensor(4, 6), 0.1, 20.0), {}),
+    (torch.celu, (X,), {}),
+    (torch.special.expit, (INTEGERS,), {}),
+    (torch.special.softmax, (X, 1), {}),
+    (torch.special.logsumexp, (X, 1), {}),
+    (operator.pos, (G,), {}),
+    ("__pos__", (N,), {}),
+    (operator.imatmul, (X, tensor(6, 3)), {}),
+    (torch.linalg.matmul, (X, tensor(6, 3)), {}),
+    (torch.inner, (X, tensor(3, 6)), {}),
+    (torch.tensordot, (tensor(2, 3, 4), tensor(3, 4, 5, grad=True)), {}),
+    (torch.tensordot, (tensor(2, 3, 4), tensor(5, 2, 3)), {"dims": ([0, 1], [1, 2])}),
+    ("addmv_", (tensor(4), X, tensor(6)), {}),
+    ("addbmm_", (tensor(4, 3), tensor(2, 4, 6), tensor(2, 6, 3)), {}),
+    ("addr_", (tensor(4, 6), tensor(4), tensor(6)), {}),
+    (torch.layer_norm, (X, (6,), tensor(6), None, 1e-6), {}),
+    (torch.group_norm, (IMAGE, 3), {}),
+    (torch.batch_norm, (IMAGE, None, None, tensor(3), tensor(3), True, 0.1, 1e-5, False), {}),
+    (torch.instance_norm, (IMAGE, None, None, None, None, True, 0.1, 1e-5, False), {}),
+    (torch.embedding, (tensor(5, 7, grad=True), INTEGERS), {}),
+    (torch.embedding, (tensor(5, 7, grad=True), INTEGERS, -1, False, False), {}),
+    (F.adaptive_max_pool2d_with_indices, (IMAGE, 2), {}),
+    (torch.repeat_interleave, (X, torch.tensor([1, 2, 0, 1])), {"dim": 0, "output_size": 4}),
+    (torch.isclose, (X, tensor(6)), {}),
+    (torch.trace, (X,), {}),
+    (torch.linalg.norm, (X, "fro"), {}),
+    (F.pad, (IMAGE, (2, -1, -1, 1), "replicate"), {}),
     # `out=`
     (torch.add, (X, X), {"out": tensor(4, 6)}),
     (torch.add, (X, INTEGERS), {"out": tensor(4, 6, dtype=torch.float64)}),
@@ -299,6 +381,50 @@ def test_a_rule_agrees_with_fake_tensor(target: Any, args: tuple, kwargs: dict) 
     assert verdict.kind == "agrees", verdict
 
 
+def multihead(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: bool = False, **more: Any
+) -> tuple[Any, tuple, dict]:
+    """`F.multi_head_attention_forward` for two heads."""
+    width = query.shape[-1]
+    weights: tuple = (tensor(3 * width, width, grad=grad), tensor(3 * width))
+    biases: tuple = (more.pop("bias_k", None), more.pop("bias_v", None), more.pop("add_zero_attn", False))
+    out = (more.pop("dropout_p", 0.0), tensor(width, width), tensor(width))
+    return F.multi_head_attention_forward, (query, key, value, width, 2, *weights, *biases, *out), more
+
+
+SEQUENCE, MEMORY = tensor(5, 3, 8), tensor(7, 3, 8, grad=True)
+HIDDEN = torch.zeros(5, 7, dtype=torch.bool)
+MULTIHEAD = [
+    multihead(SEQUENCE, SEQUENCE, SEQUENCE),
+    multihead(SEQUENCE, SEQUENCE, SEQUENCE, grad=True, need_weights=False, training=False),
+    multihead(SEQUENCE, MEMORY, MEMORY, need_weights=False),
+    multihead(SEQUENCE, MEMORY.detach(), MEMORY, average_attn_weights=False),
+    multihead(SEQUENCE, MEMORY, MEMORY, attn_mask=HIDDEN, key_padding_mask=torch.zeros(3, 7, dtype=torch.bool)),
+    multihead(SEQUENCE, MEMORY, MEMORY, attn_mask=tensor(5, 7), need_weights=False),
+    multihead(SEQUENCE, MEMORY, MEMORY, attn_mask=tensor(6, 5, 7), need_weights=False, is_causal=True),
+    multihead(SEQUENCE, MEMORY, MEMORY, key_padding_mask=tensor(3, 7), need_weights=False),
+    multihead(SEQUENCE, MEMORY, MEMORY, dropout_p=0.1),
+    multihead(SEQUENCE, MEMORY, MEMORY, dropout_p=0.1, need_weights=False),
+    multihead(SEQUENCE, MEMORY, MEMORY, add_zero_attn=True, bias_k=tensor(1, 1, 8), bias_v=tensor(1, 1, 8)),
+    multihead(SEQUENCE[:, 0], MEMORY[:, 0], MEMORY[:, 0]),
+    multihead(SEQUENCE[:, 0], MEMORY[:, 0], MEMORY[:, 0], need_weights=False, attn_mask=tensor(2, 5, 7)),
+    multihead(
+        SEQUENCE, tensor(7, 3, 4), tensor(7, 3, 6), use_separate_proj_weight=True, q_proj_weight=tensor(8, 8),
+        k_proj_weight=tensor(8, 4, grad=True), v_proj_weight=tensor(8, 6),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target, args, kwargs", MULTIHEAD)
+def test_multi_head_attention(target: Any, args: tuple, kwargs: dict) -> None:
+    assert against_fake.compare(target, args, kwargs).kind == "agrees", against_fake.compare(target, args, kwargs)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert against_fake.compare(target, args, kwargs).kind == "agrees"
+    # One that PyTorch refuses.
+    wrong = (args[0], args[1][:3], *args[2:])
+    assert _C.shape_infer(target, wrong, kwargs, "rule") is None
+
+
 REFUSED: list[tuple[Any, tuple, dict]] = [
     (torch.add, (X, tensor(5)), {}),
     (operator.sub, (B, B), {}),
@@ -314,6 +440,18 @@ REFUSED: list[tuple[Any, tuple, dict]] = [
     (F.conv2d, (IMAGE, tensor(4, 2, 3, 3)), {}),
     (F.layer_norm, (X, (5,)), {}),
     (torch.pow, (INTEGERS, -1), {}),
+    (torch.einsum, ("ij,jk->ik", X, tensor(5, 3)), {}),
+    (torch.einsum, ("ij->ik", X), {}),
+    (torch.einsum, ("ii->i", X), {}),
+    (torch.einsum, ("i...j...->", X), {}),
+    (torch.meshgrid, (tensor(3), X), {"indexing": "ij"}),
+    (F.fold, (tensor(2, 12, 48), (8, 8), 2), {}),
+    (F.unfold, (IMAGE, 9), {}),
+    (torch.cdist, (X, tensor(5, 3)), {}),
+    (torch.searchsorted, (X, tensor(5, 2)), {}),
+    (torch.multinomial, (X, 7), {}),
+    (torch.as_strided, (X, (5, 6), (6, 1)), {}),
+    (operator.pos, (B,), {}),
 ]
 
 
@@ -357,6 +495,7 @@ def image_steps(draw: random.Random, x: torch.Tensor) -> list[tuple[Any, tuple, 
         (F.conv2d, (x, torch.randn(2, channels, 1, 1)), {}),
         (F.batch_norm, (x, torch.zeros(channels), torch.ones(channels)), {}),
         (F.max_pool2d, (x, 1), {}),
+        (F.unfold, (x, 1), {}),
         (F.interpolate, (x,), {"scale_factor": 2, "mode": draw.choice(["nearest", "bilinear"])}),
         (F.adaptive_avg_pool2d, (x, 1), {}),
         (F.scaled_dot_product_attention, (x, x, x), {}),
@@ -397,7 +536,16 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
             (torch.cumsum, (x, dim), {}),
         ]
         choices += rearranging_steps(draw, x, dim)
+    if dims == 1:
+        choices += [(torch.meshgrid, (x, draw.choice(values).flatten().to(x.dtype)), {"indexing": "xy"})]
     if dims >= 2:
+        equation = draw.choice(["...ij,...kj->...ik", "...ij,...ij->...j", "i...,i...->...i", "...j,...j,...j->..."])
+        choices += [
+            (torch.einsum, (equation, [x] * (equation.count(",") + 1)), {}),
+            (torch.cdist, (x, x), {}),
+            ("as_strided", (x, x.shape[-1:], (1,), x.storage_offset()), {}),
+            (torch.tensordot, (x, x), {"dims": ([dim], [dim])}),
+        ]
         choices += [(torch.matmul, (x, x.transpose(-1, -2)), {}), (F.linear, (x, torch.randn(3, x.shape[-1])), {})]
     if dims == 2:
         choices += [(torch.einsum, (draw.choice(["ij,kj->ki", "ij,kj->ik", "ij,ij->ji", "ij,kj->"]), x, x), {})]
@@ -406,7 +554,10 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
     return draw.choice(choices)
 
 
-@pytest.mark.parametrize("seed", range(40))
+LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
+
+
+@pytest.mark.parametrize("seed", range(2000 if LONG else 40))
 def test_chains_of_ten(seed: int) -> None:
     draw = random.Random(seed)
     torch.manual_seed(seed)

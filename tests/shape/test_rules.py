@@ -39,6 +39,9 @@ FAKE_DIFFERS = {
     "logical_and": "FakeTensor sorts the dimensions of a broadcast result in another order",
     "logical_or": "as logical_and",
     "logical_xor": "as logical_and",
+    "copysign": "FakeTensor's decomposition ends with `where`, whose condition comes from the second operand",
+    "logaddexp": "as logical_and",
+    "logaddexp2": "as logical_and",
     "xlogy": "FakeTensor's decomposition ends with `where`, whose condition comes first in deciding the layout",
     "flip": "as empty_like",
     "fliplr": "as empty_like",
@@ -68,6 +71,7 @@ FAKE_DIFFERS_IN_INFERENCE = dict.fromkeys(
         "movedim",
         "ravel",
         "tensor_split",
+        "meshgrid",
     ],
     "a view of a tensor that requires grad, in inference mode",
 )

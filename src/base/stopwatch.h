@@ -1,0 +1,60 @@
+/// How long things take, for reports.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace stator {
+
+/// The processor's own clock, in units of its own: reading it costs some nanoseconds, a fraction of what `steady_clock`
+/// costs, so that it can be read around each operation.
+inline std::uint64_t ticks() {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    std::uint64_t count;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+    return count;
+#else
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
+
+class Stopwatch {
+  public:
+    /// Seconds since the last lap.
+    double lap() {
+        auto now = std::chrono::steady_clock::now();
+        std::uint64_t ticks_now = ticks();
+        seconds_ = std::chrono::duration<double>(now - last_).count();
+        ticks_ = ticks_now - last_ticks_;
+        last_ = now;
+        last_ticks_ = ticks_now;
+        return seconds_;
+    }
+    /// Seconds for so many of the ticks of the last lap.
+    double seconds_of(std::uint64_t part) const {
+        return ticks_ == 0 ? 0 : seconds_ * (static_cast<double>(part) / static_cast<double>(ticks_));
+    }
+
+  private:
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+    std::uint64_t last_ticks_ = ticks();
+    double seconds_ = 0;
+    std::uint64_t ticks_ = 0;
+};
+
+/// Adds the ticks that a scope takes to a sum, however the scope is left.
+class TimedScope {
+  public:
+    explicit TimedScope(std::uint64_t& sum) : sum_(sum) {}
+    ~TimedScope() { sum_ += ticks() - start_; }
+    TimedScope(const TimedScope&) = delete;
+    TimedScope& operator=(const TimedScope&) = delete;
+
+  private:
+    std::uint64_t& sum_;
+    std::uint64_t start_ = ticks();
+};
+
+}  // namespace stator
