@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from stator._engine import engine
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -79,8 +80,22 @@ def _class_for(model: type[M]) -> type[M]:
         import _abc
 
         _abc._abc_init(subclass)
-    type.__setattr__(subclass, "__call__", engine().module_call_for(subclass))
+    call = engine().module_call_for(subclass)
+    type.__setattr__(subclass, "__call__", _following_its_original(call) if issubclass(model, LazyModuleMixin) else call)
     return subclass
+
+
+def _following_its_original(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The `__call__` of a compiled lazy module: where a call makes the model another class, so it does the twin."""
+
+    def called(self: CompiledModule, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            if type(self._stator_original) is not type(self).__bases__[1]:
+                object.__setattr__(self, "__class__", _class_for(type(self._stator_original)))
+
+    return called
 
 
 def _forwarded_slots(model: type) -> dict[str, property]:

@@ -15,11 +15,11 @@ namespace stator {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, 17> kAccessNames = {
-    "Slot",         "Function",       "Pinned",  "HandledException", "Globals",       "Builtins",
-    "ClosureCell",  "CellContents",   "Default", "KeywordDefault",   "Item",          "DictItem",
-    "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction"};
-static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::MethodFunction) + 1);
+constexpr std::array<std::string_view, 18> kAccessNames = {
+    "Slot",         "Function",       "Pinned",  "HandledException", "Globals",        "Builtins",
+    "ClosureCell",  "CellContents",   "Default", "KeywordDefault",   "Item",           "DictItem",
+    "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction", "Referent"};
+static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Referent) + 1);
 constexpr std::array<std::string_view, 14> kGuardNames = {"Type",    "Identity", "Constant",  "Function",  "Length",
                                                           "Present", "HasNoKey", "Keys",      "Elements",  "Absent",
                                                           "Tensor",  "Same",     "Different", "Expression"};

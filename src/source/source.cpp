@@ -115,6 +115,9 @@ void append(std::string& text, const Source& source) {
         case Access::MethodFunction:
             text += ".__func__";
             return;
+        case Access::Referent:
+            text += "()";
+            return;
     }
 }
 

@@ -117,6 +117,7 @@ def test_hooks_of_containers_fire_in_order(make):
     same(
         Source(HEAD + CLASSES + HOOKED.replace("MAKE", make)), T(2, 4),
         mutate=["m[1].register_forward_hook(lambda module, args, output: log.append('second'))", "m[0]._forward_hooks.clear()"],
+        compare_dynamo=False,
     )  # fmt: skip
 
 

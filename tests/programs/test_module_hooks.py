@@ -48,12 +48,16 @@ keeps = Keeps()
 f.layer.register_forward_hook(keeps)""",
     "a partial": "f.layer.register_forward_hook(functools.partial(lambda name, m, a, o: log.append(name), 'layer'))",
 }
-RECOMPILES = {"removes itself"}
+CHANGE_WHAT_THEY_READ = {"removes itself", "changes the module"}
 
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_hooks(name):
-    same(Source(HEAD + HOOKS[name]), T(2, 4), kwargs={"by": 3}, stateful=name in RECOMPILES)
+    # torch._dynamo has the inputs in another order where there are hooks, or breaks.
+    same(
+        Source(HEAD + HOOKS[name]), T(2, 4), kwargs={"by": 3}, stateful=name in CHANGE_WHAT_THEY_READ,
+        fullgraph=name != "removes itself", compare_dynamo=False,
+    )  # fmt: skip
 
 
 ADDED = {
@@ -143,9 +147,7 @@ def test_hooks_of_all_modules(register, hook):
 def test_order_of_all_kinds():
     same(
         Source(HEAD + """
-from torch.nn.modules import module as registry
 def f(x, model=f):
-    handles = []
     return model(x)
 model = f.__defaults__[0]
 for place in (model, model.layer):
@@ -153,8 +155,8 @@ for place in (model, model.layer):
     place.register_forward_hook(lambda m, a, o: log.append(('post', type(m).__name__)))
     place.register_forward_hook(lambda m, a, k, o: log.append(('kwargs', len(k))), with_kwargs=True)
 """),
-        T(2, 4),
-    )
+        T(2, 4), compare_dynamo=False,
+    )  # fmt: skip
 
 
 def test_an_error_inside_with_a_hook_that_is_always_called():
