@@ -177,6 +177,19 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(bound[0]->type()->tp_call != nullptr);
 }
 
+/// Known of what was there before, with that very object guarded; what the program made has no address yet.
+Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
+    tracer.realize(bound[0]);
+    PyObject* real = bound[0]->object();
+    bool is_itself = bound[0]->kind == Kind::Object || bound[0]->kind == Kind::Function ||
+                     bound[0]->kind == Kind::Class || bound[0]->kind == Kind::PythonModule;
+    if (!is_itself || real == nullptr || bound[0]->source == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction, "the id of a " + type_name(bound[0]->type()) + " is asked");
+    tracer.guard({GuardKind::Identity, bound[0]->source, real});
+    return tracer.fresh(checked(PyLong_FromVoidPtr(real)));
+}
+
 Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "vars() is called without arguments");
     return operations::get_attribute(tracer, arguments.positional[0], interned("__dict__"));
@@ -513,6 +526,7 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "delattr", builtin_delattr);
     handlers.add(builtins, "callable", builtin_callable);
     handlers.add(builtins, "vars", builtin_vars);
+    handlers.add(builtins, "id", builtin_id);
     handlers.add(builtins, "globals", builtin_globals);
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);

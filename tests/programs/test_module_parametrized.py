@@ -74,9 +74,8 @@ STATEFUL = {"weight norm, old", "weight norm, old, inside", "spectral norm, old"
 @pytest.mark.parametrize("name", MODELS)
 def test_parametrized(name, training):
     mode = "" if training or "def f" in MODELS[name] else "\nf.eval()"
-    whole = name != "cached"
     same(
-        Source(HEAD + MODELS[name] + mode), INPUT.get(name, T(2, 4)), calls=3, fullgraph=whole,
+        Source(HEAD + MODELS[name] + mode), INPUT.get(name, T(2, 4)), calls=3,
         compare_dynamo=name not in STATEFUL,
     )  # fmt: skip
 

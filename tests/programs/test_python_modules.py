@@ -50,6 +50,22 @@ def test_modules(name):
     same(Source(f"{HEAD}\ndef f(x):\n    {LINES[name].strip()}\n"), T(2, 4))
 
 
+def test_ids():
+    same(
+        Source("""
+table = {}
+class Model(nn.Module):
+    def forward(self, x):
+        table.setdefault(id(self) == id(self), len(table))
+        return x + 1, id(self) in _by_id, id(torch) == id(self), id(Model) == id(type(self))
+f = Model()
+_by_id = {id(f)}
+"""),
+        T(2, 4), compare_dynamo=False, stateful=True, mutate=["_by_id.clear()"],
+    )  # fmt: skip
+    same(Source("def f(x): return x + 1, id(x) == id(x)"), T(2, 4), fullgraph=False, compare_dynamo=False)
+
+
 def test_changes_between_calls():
     same(
         Source(f"{HEAD}\ndef f(x):\n    return _own.doubled(x) + _own.factor, hasattr(_own, 'no_such')\n"), T(2, 4),
