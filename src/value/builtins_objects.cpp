@@ -18,6 +18,7 @@
 #include "value/sequence.h"
 #include "value/symbolic.h"
 #include "value/tracer.h"
+#include "value/weak.h"
 
 namespace stator {
 
@@ -177,17 +178,12 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(bound[0]->type()->tp_call != nullptr);
 }
 
-/// Known of what was there before, with that very object guarded; what the program made has no address yet.
+/// Known of what was there before; what the program made has no address yet.
 Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
-    tracer.realize(bound[0]);
-    PyObject* real = bound[0]->object();
-    bool is_itself = bound[0]->kind == Kind::Object || bound[0]->kind == Kind::Function ||
-                     bound[0]->kind == Kind::Class || bound[0]->kind == Kind::PythonModule;
-    if (!is_itself || real == nullptr || bound[0]->source == nullptr)
+    if (guard_weakly(tracer, bound[0]) == nullptr)
         tracer.break_graph(BreakKind::UnknownFunction, "the id of a " + type_name(bound[0]->type()) + " is asked");
-    tracer.guard({GuardKind::Identity, bound[0]->source, real});
-    return tracer.fresh(checked(PyLong_FromVoidPtr(real)));
+    return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
 }
 
 Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {

@@ -38,6 +38,39 @@ def test_changes_between_calls():
     )  # fmt: skip
 
 
+def test_made_inside_of_what_was_there():
+    same(
+        Source(f"""{HEAD}
+kept = []
+def f(x):
+    r = weakref.ref(holder)
+    kept.append(r)
+    return x * r().value, r is weakref.ref(holder), r is _to_holder
+"""),
+        T(2, 4), compare_dynamo=False, mutate=["holder.value = 7", "holder = Holder(8)"],
+    )  # fmt: skip
+
+
+def test_a_hook_registered_inside():
+    same(
+        Source("""
+log = []
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.hooked = False
+    def forward(self, x):
+        if not self.hooked:
+            self.hooked = True
+            self.layer.register_forward_hook(lambda m, a, o: log.append(tuple(o.shape)) or o * 2)
+        return self.layer(x)
+f = Model()
+"""),
+        T(2, 4), fullgraph=False, compare_dynamo=False, calls=3, stateful=True,
+    )  # fmt: skip
+
+
 def test_made_inside():
     same(
         Source("import weakref\nclass A: pass\ndef f(x):\n    a = A()\n    r = weakref.ref(a)\n    return x + 1, r() is a"),
