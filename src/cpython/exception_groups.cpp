@@ -34,8 +34,8 @@ Ref<> make_function() {
     }
     Ref<> code = checked(PyObject_GetAttrString(function.get(), "__code__"));
     Ref<> replace = checked(PyObject_GetAttrString(code.get(), "replace"));
-    Ref<> named = checked(
-        Py_BuildValue("{s:y#,s:i}", "co_code", bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "co_stacksize", 2));
+    Ref<> units = checked(PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+    Ref<> named = checked(Py_BuildValue("{s:O,s:i}", "co_code", units.get(), "co_stacksize", 2));
     Ref<> nothing = checked(PyTuple_New(0));
     Ref<> changed = checked(PyObject_Call(replace.get(), nothing.get(), named.get()));
     checked(PyObject_SetAttrString(function.get(), "__code__", changed.get()));

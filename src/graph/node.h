@@ -99,6 +99,7 @@ struct Node {
     Result result;
     std::uint32_t uses = 0;   // arguments of live nodes that are this node
     bool has_effect = false;  // stays even if nobody uses its result
+    bool is_seen = false;     // the program sees that it has run, even if nothing after it does
     bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;

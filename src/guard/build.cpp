@@ -108,6 +108,10 @@ void GuardBuilder::add(const Guard& guard) {
             keep(reinterpret_cast<PyObject*>(state_.tensors.back().type));
             fact.expected = nullptr;
             break;
+        case GuardKind::Autograd:
+            fact.number = pack(torch_room::read_autograd_state(guard.expected));
+            fact.expected = nullptr;
+            break;
         case GuardKind::Function: {
             STATOR_CHECK(PyFunction_Check(guard.expected), "a function guard needs a function");
             auto* function = reinterpret_cast<PyFunctionObject*>(guard.expected);

@@ -206,6 +206,10 @@ void GuardBuilder::emit_check(std::int32_t index) {
             step.op = StepOp::Tensor;
             step.number = fact.tensor;
             break;
+        case GuardKind::Autograd:
+            step.op = StepOp::Autograd;
+            step.number = narrow(fact.number);
+            break;
         case GuardKind::Same:
         case GuardKind::Different:
             step.op = fact.kind == GuardKind::Same ? StepOp::Same : StepOp::Different;

@@ -101,6 +101,8 @@ const char* name_of(StepOp op) {
             return "elements";
         case StepOp::Tensor:
             return "tensor";
+        case StepOp::Autograd:
+            return "autograd";
         case StepOp::Same:
             return "same";
         case StepOp::Different:
@@ -243,6 +245,9 @@ std::string GuardProgram::State::explain_failure() const {
             return "elements of " + place + " are " + contents(object) + ", were " + short_repr(step.object);
         case GuardKind::Tensor:
             return place + ": " + torch_room::explain_mismatch(object, tensors[fact.tensor]);
+        case GuardKind::Autograd:
+            return place + " is " + print_autograd_state(pack(torch_room::read_autograd_state(object))) + ", was " +
+                   print_autograd_state(fact.number);
         case GuardKind::Same:
             return place + " is not " + print_place(fact.other) + ", was the same object";
         case GuardKind::Different:

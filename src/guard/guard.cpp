@@ -43,6 +43,8 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
             return source + " does not exist";
         case GuardKind::Tensor:
             return source + " is " + torch_room::print(*tensor);
+        case GuardKind::Autograd:
+            return source + " is " + print_autograd_state(number);
         case GuardKind::Same:
             return source + " is " + other;
         case GuardKind::Different:
@@ -51,6 +53,17 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
             return source;
     }
     return "?";
+}
+
+std::int64_t pack(torch_room::AutogradState state) {
+    return (state.is_leaf ? 1 : 0) | (state.is_loose_view ? 2 : 0) | (state.refuses_writes ? 4 : 0) |
+           (state.is_given_up ? 8 : 0);
+}
+
+std::string print_autograd_state(std::int64_t packed) {
+    return std::string((packed & 1) != 0 ? "a leaf" : "no leaf") +
+           ((packed & 2) != 0 ? ", a view of several or made without gradients" : "") +
+           ((packed & 4) != 0 ? ", not to be written to" : "") + ((packed & 8) != 0 ? ", given up by autograd" : "");
 }
 
 std::string print(const Guard& guard) {

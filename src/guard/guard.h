@@ -7,6 +7,7 @@
 
 #include "source/expression.h"
 #include "source/source.h"
+#include "torch/tensor.h"
 
 namespace stator {
 
@@ -22,6 +23,7 @@ enum class GuardKind : std::uint8_t {
     Elements,    // a set with the elements of the frozenset `expected`, iterated in the order seen
     Absent,      // nothing there: an empty cell or slot, or a class attribute that does not exist
     Tensor,      // the metadata of the tensor `expected`
+    Autograd,    // autograd's state of a tensor is that of `expected`
     Same,        // the very object that `other` leads to
     Different,   // not the object that `other` leads to
     Expression,  // numbers for which `expression` is true; `source` is one of theirs
@@ -35,6 +37,10 @@ struct Guard {
     Source* other = nullptr;
     const Expression* expression = nullptr;
 };
+
+/// As a guard keeps it in `number`, and how that reads.
+std::int64_t pack(torch_room::AutogradState state);
+std::string print_autograd_state(std::int64_t packed);
 
 /// `L['x'] is a tuple of 3 items`.
 std::string print(const Guard& guard);

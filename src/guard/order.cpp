@@ -52,6 +52,7 @@ GuardBuilder::When GuardBuilder::when(const Fact& fact) const {
         case GuardKind::Function:
         case GuardKind::Elements:
         case GuardKind::Tensor:
+        case GuardKind::Autograd:
             return When::Always;
         case GuardKind::Same:
         case GuardKind::Different:

@@ -345,6 +345,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Tensor:
                 if (!torch_room::matches(from, tensors[step->number])) goto failed;
                 continue;
+            case StepOp::Autograd:
+                if (pack(torch_room::read_autograd_state(from)) != step->number) goto failed;
+                continue;
             case StepOp::Same:
                 if (from != values[step->number]) goto failed;
                 continue;

@@ -63,6 +63,7 @@ enum class StepOp : std::uint8_t {
     OrderedKeys,    // of an OrderedDict: the tuple `object`
     Elements,       // of a set, in the order of its table: the tuple `object`
     Tensor,         // metadata `tensors[number]`
+    Autograd,       // autograd's state of a tensor, packed: `number`
     Same,           // the object in register `number`
     Different,      // not the object in register `number`
     Expression,     // `expressions[number]` is true

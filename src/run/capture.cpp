@@ -1,4 +1,5 @@
 /// From a frame to an entry: trace, graph module, backend.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -111,10 +112,8 @@ bool has_work(const graph::Graph& graph) {
     return false;
 }
 
-bool has_effects(const graph::Graph& graph) {
-    for (const graph::Node* node : graph.nodes())
-        if (node->has_effect && node->kind != graph::NodeKind::Output) return true;
-    return false;
+bool is_seen(const graph::Graph& graph) {
+    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->is_seen; });
 }
 
 }  // namespace
@@ -161,7 +160,8 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     std::shared_ptr<Entry> entry;
     try {
-        entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+        entry =
+            std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     } catch (const PythonError&) {
         // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
         PyErr_Clear();
@@ -172,7 +172,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     entry->is_captured = true;
     entry->input_count = trace.inputs.size();
     entry->plan = std::move(trace.plan);
-    entry->has_effects = has_effects(*trace.graph);
+    entry->is_seen = is_seen(*trace.graph);
     std::vector<PyObject*> inputs;
     for (Source* source : trace.inputs) inputs.push_back(source->object);
     if (report_listener != nullptr) {

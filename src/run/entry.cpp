@@ -40,7 +40,8 @@ class Held {
 
 /// The graph's results. A backend may answer with a tuple or a list.
 std::span<PyObject* const> results_of(PyObject* answer) {
-    if (PyTuple_Check(answer)) return {&PyTuple_GET_ITEM(answer, 0), static_cast<std::size_t>(PyTuple_GET_SIZE(answer))};
+    if (PyTuple_Check(answer))
+        return {&PyTuple_GET_ITEM(answer, 0), static_cast<std::size_t>(PyTuple_GET_SIZE(answer))};
     if (PyList_Check(answer)) return {&PyList_GET_ITEM(answer, 0), static_cast<std::size_t>(PyList_GET_SIZE(answer))};
     PyErr_Format(PyExc_TypeError, "the compiled graph returned a %.200s, not a tuple of its results",
                  Py_TYPE(answer)->tp_name);
@@ -80,13 +81,17 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
 
 Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
                 bool* graph_failed) {
-    *graph_failed = !entry.has_effects;
+    *graph_failed = !entry.is_seen;
     // Running the graph may run anything, another check of these guards included: what they fetched is held here.
     Held fetched(entry.guards.fetched());
     Ref<> answer;
     std::span<PyObject* const> results;
     if (entry.compiled) {
-        answer = checked(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
+        answer = Ref<>::steal(PyObject_Vectorcall(entry.compiled.get(), fetched.data(), entry.input_count, nullptr));
+        if (!answer) {
+            torch_room::restore_modes(entry.state.modes);
+            throw PythonError();
+        }
         results = results_of(answer.get());
     }
     *graph_failed = false;

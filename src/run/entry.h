@@ -29,7 +29,7 @@ struct Entry {
     Ref<> compiled;
     std::size_t input_count = 0;
     /// Running the graph a second time would be noticed: it writes to its inputs or draws random numbers.
-    bool has_effects = false;
+    bool is_seen = false;
     Plan plan;
 
     /// A weak reference to the instance whose method it was captured for, if it was one: many instances of a class do

@@ -50,7 +50,6 @@ Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int num
     source->parent = parent;
     if (key != nullptr) source->key = arena_.keep(Ref<>::share(key));
     if (object != nullptr) source->object = arena_.keep(Ref<>::share(object));
-    parent->children.push_back(source);
     children_.emplace(place, source);
     return source;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -51,7 +52,6 @@ struct Source {
     PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
     Value* value = nullptr;      // the value made of it, once one was
     bool varies = false;         // a number there is likely to be another one next time
-    std::vector<Source*> children;
     const PathText* text = nullptr;  // see `path_text`
     std::int32_t register_number = -1;  // given when the guard program is built
 };
@@ -95,7 +95,9 @@ class Provenance {
     Arena& arena_;
     std::vector<Source*> roots_;
     std::unordered_map<PyObject*, Source*> pinned_;
-    std::unordered_map<ChildKey, Source*, HashChildKey> children_;
+    /// Thousands of small entries that go together.
+    std::pmr::monotonic_buffer_resource memory_{std::size_t{16} * 1024};
+    std::pmr::unordered_map<ChildKey, Source*, HashChildKey> children_{256, &memory_};
 };
 
 /// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.

@@ -37,6 +37,8 @@ struct Modes {
 };
 
 Modes current_modes();
+/// After something that was to leave the modes as they were has failed. Inference mode leaves by itself.
+void restore_modes(const Modes& modes);
 std::string print(const Modes& modes);
 
 /// Everything a graph assumes of the world besides its inputs.
@@ -140,7 +142,6 @@ class WithModes {
     WithModes& operator=(const WithModes&) = delete;
 
   private:
-    void switch_autocast(const Modes& modes);
     Modes before_;
     bool changed_;
     std::unique_ptr<WithInferenceMode> inference_;

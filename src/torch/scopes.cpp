@@ -49,6 +49,25 @@ WithAutocast::~WithAutocast() {
     at::autocast::set_autocast_cache_enabled(cache_before_);
 }
 
+namespace {
+
+void switch_autocast(const Modes& modes) {
+    for (std::size_t i = 0; i < kAutocastDevices; ++i) {
+        auto device = at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i];
+        at::autocast::set_autocast_enabled(device, modes.autocast[i].enabled);
+        at::autocast::set_autocast_dtype(device, static_cast<c10::ScalarType>(modes.autocast[i].dtype));
+    }
+    at::autocast::set_autocast_cache_enabled(modes.autocast_cache);
+}
+
+}  // namespace
+
+void restore_modes(const Modes& modes) {
+    if (current_modes() == modes) return;
+    exchange_grad_mode(modes.grad);
+    switch_autocast(modes);
+}
+
 WithModes::WithModes(const Modes& modes) : before_(current_modes()), changed_(modes != before_) {
     if (!changed_) return;
     // Inference mode sets grad mode too, so that comes after it.
@@ -62,15 +81,6 @@ WithModes::~WithModes() {
     switch_autocast(before_);
     inference_.reset();
     exchange_grad_mode(before_.grad);
-}
-
-void WithModes::switch_autocast(const Modes& modes) {
-    for (std::size_t i = 0; i < kAutocastDevices; ++i) {
-        auto device = at::autocast::_AUTOCAST_SUPPORTED_DEVICES[i];
-        at::autocast::set_autocast_enabled(device, modes.autocast[i].enabled);
-        at::autocast::set_autocast_dtype(device, static_cast<c10::ScalarType>(modes.autocast[i].dtype));
-    }
-    at::autocast::set_autocast_cache_enabled(modes.autocast_cache);
 }
 
 struct KeepRandomState::Saved {

@@ -72,13 +72,6 @@ TensorMeta read_meta(Borrowed<> object) {
     });
 }
 
-bool is_view_of_leaf(Borrowed<> object) {
-    return translating_errors([&] {
-        const at::Tensor& tensor = THPVariable_Unpack(object);
-        return tensor.is_view() && tensor._base().requires_grad() && tensor._base().is_leaf();
-    });
-}
-
 const void* storage_identity(Borrowed<> object) {
     const c10::TensorImpl& impl = *implementation(object);
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
@@ -119,6 +112,31 @@ bool requires_grad(const AutogradMeta* autograd) {
     if (autograd == nullptr) return false;
     return autograd->is_view_ ? autograd->requires_grad() : autograd->AutogradMeta::requires_grad();
 }
+
+}  // namespace
+
+AutogradState read_autograd_state(Borrowed<> object) {
+    if (!is_tensor(object)) return {};
+    const AutogradMeta* autograd = autograd_of(*implementation(object));
+    if (autograd == nullptr) return {};
+    bool needs_gradient = requires_grad(autograd);
+    AutogradState state;
+    state.is_leaf = autograd->grad_fn_ == nullptr;
+    state.refuses_writes = state.is_leaf && needs_gradient;
+    if (!autograd->is_view_) return state;
+    const auto& view = static_cast<const torch::autograd::DifferentiableViewMeta&>(*autograd);
+    if (!view.has_bw_view()) return state;
+    state.is_loose_view = view.get_creation_meta() != torch::autograd::CreationMeta::DEFAULT;
+    auto version = static_cast<std::uint32_t>(view.get_attr_version());
+    state.is_given_up =
+        state.is_loose_view && needs_gradient && version != implementation(object)->version_counter().current_version();
+    const AutogradMeta* base = autograd_of(*view.get_backward_view().base_.unsafeGetTensorImpl());
+    bool is_of_leaf = base == nullptr || base->grad_fn_ == nullptr;
+    state.refuses_writes = state.refuses_writes || state.is_loose_view || (needs_gradient && is_of_leaf);
+    return state;
+}
+
+namespace {
 
 bool are_equal(const std::int64_t* left, const std::int64_t* right, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)

@@ -22,8 +22,21 @@ TensorMeta read_meta(Borrowed<> tensor);
 
 /// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
-/// A view of a leaf that requires a gradient: PyTorch refuses to write to it.
-bool is_view_of_leaf(Borrowed<> tensor);
+/// How autograd stands to a tensor, beyond `requires_grad`.
+struct AutogradState {
+    bool is_leaf = true;
+    /// A view that was made by an operation with several results, or while gradients were off: once it or its base is
+    /// written to, autograd gives it up.
+    bool is_loose_view = false;
+    /// That has happened: using it fails.
+    bool is_given_up = false;
+    /// Writing to it fails where gradients are recorded: a leaf, a view of one, or a loose view.
+    bool refuses_writes = false;
+
+    friend bool operator==(AutogradState, AutogradState) = default;
+};
+/// Some 5 ns; `tensor` may be anything.
+AutogradState read_autograd_state(Borrowed<> tensor);
 
 /// What a graph input has to be again for an entry to be used again.
 struct TensorCheck {

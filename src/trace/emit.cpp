@@ -1,4 +1,6 @@
 /// Operations of the program becoming nodes of the graph, and the end of a trace.
+#include <algorithm>
+
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -117,6 +119,12 @@ Value* Interpreter::value_of(graph::Node* node, const graph::Result& result) {
 
 namespace {
 
+std::int64_t count_of(const torch_room::TensorMeta& meta) {
+    std::int64_t count = 1;
+    for (torch_room::Dim size : meta.sizes) count *= size.value();
+    return count;
+}
+
 const TensorValue* base_of(const TensorValue* tensor) {
     while (tensor->view_of != nullptr) tensor = tensor->view_of;
     return tensor;
@@ -142,8 +150,7 @@ bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
 
 void Interpreter::note_row(TensorValue* base, TensorValue* row, std::size_t index) {
     row->is_row = true;
-    if (!base->meta->requires_grad) return;
-    rows_.emplace(row->node, Row{base->node, index, modes_.grad});
+    rows_.emplace(row->node, Row{base->node, index, modes_.grad, base->meta->requires_grad});
     on_undo([this, node = row->node] { rows_.erase(node); });
 }
 
@@ -154,12 +161,23 @@ void Interpreter::expect_no_row(const TensorValue* tensor) {
 }
 
 /// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
-bool Interpreter::is_protected(const TensorValue* tensor) const {
-    expect_no_row(tensor);
-    if (!modes_.grad) return false;
+bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
+    // The write itself may be fine, but what the program does next with a view that autograd gives up is not.
+    for (TensorValue* base = tensor; base != nullptr; base = base->view_of) {
+        if (base->outside == nullptr || !base->meta->requires_grad) continue;
+        if (torch_room::read_autograd_state(base->outside).is_loose_view) return true;
+        guard_autograd_state(*this, base);
+    }
+    if (!is_recorded) return false;
     for (; tensor != nullptr; tensor = tensor->view_of) {
-        if (tensor->outside != nullptr && torch_room::is_view_of_leaf(tensor->outside)) return true;
-        if (tensor->meta->requires_grad && (tensor->meta->is_leaf || tensor->is_one_of_several_views)) return true;
+        if (tensor->refuses_writes || (tensor->meta->requires_grad && tensor->meta->is_leaf)) return true;
+        if (tensor->outside != nullptr) {
+            if (torch_room::read_autograd_state(tensor->outside).refuses_writes) return true;
+            guard_autograd_state(*this, tensor);
+        }
+        // Autograd knows nothing of what was detached.
+        if (tensor->view_of != nullptr && tensor->view_of->meta->requires_grad && !tensor->meta->requires_grad)
+            return false;
     }
     return false;
 }
@@ -167,10 +185,11 @@ bool Interpreter::is_protected(const TensorValue* tensor) const {
 void Interpreter::note_view(Value* view, TensorValue* base) {
     if (auto* tensor = cast<TensorValue>(view)) {
         tensor->view_of = base;
+        if (!modes_.grad) tensor->refuses_writes = true;
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
             note_view(item, base);
-            if (auto* tensor = cast<TensorValue>(item)) tensor->is_one_of_several_views = true;
+            if (auto* tensor = cast<TensorValue>(item)) tensor->refuses_writes = true;
         }
     }
 }
@@ -213,12 +232,26 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
                 graph_->truncate(mark);
                 break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");
             }
-    for (int written : answer->written)
-        if (answer->status == shape::Status::Ok && is_protected(tensors.at(static_cast<std::size_t>(written)))) {
+    bool is_recorded =
+        modes_.grad && std::ranges::any_of(tensors, [](TensorValue* one) { return one->meta->requires_grad; });
+    for (int written : answer->written) {
+        if (answer->status != shape::Status::Ok) break;
+        TensorValue* tensor = tensors.at(static_cast<std::size_t>(written));
+        expect_no_row(tensor);
+        if (is_protected(tensor, is_recorded)) {
             graph_->truncate(mark);
-            break_graph(BreakKind::OperationFails,
-                        "an operation writes to a leaf that requires a gradient, or to one of several views");
+            break_graph(
+                BreakKind::OperationFails,
+                "an operation writes to a leaf that requires a gradient, or to a view that autograd can't follow");
         }
+    }
+    for (const shape::MetadataChange& change : answer->changed_metadata) {
+        const torch_room::TensorMeta& before = *tensors.at(static_cast<std::size_t>(change.argument))->meta;
+        if (arguments.keyword("out") == nullptr || before.sizes == change.meta->sizes || count_of(before) == 0)
+            continue;
+        graph_->truncate(mark);
+        break_graph(BreakKind::OperationFails, "an operation gives its `out` another size");
+    }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
         break_graph(
@@ -227,6 +260,11 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     node->result = answer->result;
     node->has_effect = answer->has_effect();
+    auto is_outside = [&](int argument) {
+        return base_of(tensors.at(static_cast<std::size_t>(argument)))->source != nullptr;
+    };
+    node->is_seen = answer->random || answer->side_effect || std::ranges::any_of(answer->written, is_outside) ||
+                    std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
     node->location = current_location();
     node->modules = current_modules();
     note_offset(node, answer->view_of >= 0 || answer->result.same_as_argument >= 0);
@@ -265,6 +303,7 @@ graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& argu
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
     node->has_effect = true;
+    node->is_seen = true;
     node->location = current_location();
     node->modules = current_modules();
     return node;
@@ -280,7 +319,7 @@ void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
         on_undo([last] { last->has_effect = true; });
         return;
     }
-    emit_effect(function, arguments);
+    emit_effect(function, arguments)->is_seen = false;  // of what fails, the modes are put back
 }
 
 graph::Node* Interpreter::add_placeholder(Source* source) {

@@ -58,10 +58,14 @@ void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
     }
 }
 
-graph::Node* Interpreter::as_output(graph::Node* node) {
+/// Iterating makes all rows in one operation, with what that means to autograd. At a return this is left out where no
+/// gradient is asked for, as torch._dynamo does it.
+graph::Node* Interpreter::as_output(graph::Node* node, bool is_return) {
     auto row = rows_.find(node);
     if (row == rows_.end()) return node;
-    if (row->second.with_grad != entry_modes_.grad)
+    bool is_other_mode = row->second.with_grad != entry_modes_.grad;
+    if (!row->second.needs_gradient && (is_return || is_other_mode)) return node;
+    if (is_other_mode)
         throw Break{BreakKind::Rebuild, "a row of a tensor leaves the code that recorded no gradients", false};
     graph::Node*& unbound = unbound_[row->second.base];
     if (unbound == nullptr) {
@@ -79,10 +83,11 @@ graph::Node* Interpreter::as_output(graph::Node* node) {
     return part;
 }
 
-void Interpreter::finish_plan(PlanBuilder plan) {
+void Interpreter::finish_plan(PlanBuilder plan, bool is_return) {
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
-        outputs->values.push_back(graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)))));
+        outputs->values.push_back(
+            graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
     graph_->add(graph::NodeKind::Output, interned("output"),
                 {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();
@@ -109,7 +114,7 @@ void Interpreter::build_return() {
     rebuild_modes(plan, /*is_return=*/true);
     plan.set_handled_exception(rebuild_handled(plan, handled_exception_));
     plan.add(PlanOp::Return, {returned});
-    finish_plan(std::move(plan));
+    finish_plan(std::move(plan), /*is_return=*/true);
 }
 
 void Interpreter::build_exit() {
@@ -117,7 +122,7 @@ void Interpreter::build_exit() {
     replay_effects(plan);
     add_frames(plan);
     rebuild_modes(plan, /*is_return=*/false);
-    finish_plan(std::move(plan));
+    finish_plan(std::move(plan), /*is_return=*/false);
 }
 
 /// What a backend makes of modes that the graph leaves changed is its own business: the program's modes are set

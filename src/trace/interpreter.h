@@ -146,12 +146,12 @@ class Interpreter final : public Tracer {
     BytecodeFrame* innermost() const;
     void record_break(const Break& reason);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
-    bool is_protected(const TensorValue* tensor) const;
+    bool is_protected(TensorValue* tensor, bool is_recorded);
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
     static void expect_no_row(const TensorValue* tensor);
     /// What a node gives to the world outside the graph.
-    graph::Node* as_output(graph::Node* node);
-    static void note_view(Value* view, TensorValue* base);
+    graph::Node* as_output(graph::Node* node, bool is_return);
+    void note_view(Value* view, TensorValue* base);
     Value* value_of(graph::Node* node, const graph::Result& result);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
                                               std::vector<graph::KeywordArgument>* keywords);
@@ -185,7 +185,7 @@ class Interpreter final : public Tracer {
     /// The plan of a program that returned, and of one that goes on in the open frames.
     void build_return();
     void build_exit();
-    void finish_plan(PlanBuilder plan);
+    void finish_plan(PlanBuilder plan, bool is_return);
     void rebuild_modes(PlanBuilder& plan, bool is_return);
     void add_frames(PlanBuilder& plan);
     /// Adds what the program did to objects from outside to the plan.
@@ -220,6 +220,7 @@ class Interpreter final : public Tracer {
         graph::Node* base;
         std::size_t index;
         bool with_grad;
+        bool needs_gradient;
     };
     std::unordered_map<const graph::Node*, Row> rows_;
     std::unordered_map<const graph::Node*, graph::Node*> unbound_;

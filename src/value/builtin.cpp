@@ -8,6 +8,7 @@
 #include "torch/tensor.h"
 #include "value/attributes.h"
 #include "value/keys.h"
+#include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/scalar.h"
 #include "value/tracer.h"
@@ -232,7 +233,7 @@ graph::Argument BuiltinValue::as_argument(Tracer&) {
 }
 
 int BuiltinValue::rebuild(PlanBuilder& plan) {
-    return plan.constant(held);
+    return rebuild_identical(plan, this, held);
 }
 
 std::string BuiltinValue::print() const {

@@ -261,7 +261,7 @@ graph::Argument ClassValue::as_argument(Tracer&) {
 }
 
 int ClassValue::rebuild(PlanBuilder& plan) {
-    return plan.constant(object());
+    return rebuild_identical(plan, this, object());
 }
 
 std::string ClassValue::print() const {

@@ -6,6 +6,7 @@
 #include "value/attributes.h"
 #include "value/dict.h"
 #include "value/operations.h"
+#include "value/rebuilding.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -78,7 +79,7 @@ Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 }
 
 int PythonModuleValue::rebuild(PlanBuilder& plan) {
-    return plan.constant(held);
+    return rebuild_identical(plan, this, held);
 }
 
 std::string PythonModuleValue::print() const {

@@ -37,6 +37,10 @@ int rebuild_outside(PlanBuilder& plan, Value* value) {
     return plan.fetch(value->source);
 }
 
+int rebuild_identical(PlanBuilder& plan, Value* value, PyObject* object) {
+    return value->source != nullptr && !value->realized ? rebuild_outside(plan, value) : plan.constant(object);
+}
+
 int rebuild_own_dict(PlanBuilder& plan, int to, DictValue* dict) {
     if (int known = plan.known(dict); known >= 0) return known;
     static PyObject* const get_dict = [] {

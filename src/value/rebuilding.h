@@ -14,6 +14,8 @@ bool all_leaves(const std::vector<Value*>& values);
 
 /// What a value from outside that did not change is in a plan: the object that its source leads to.
 int rebuild_outside(PlanBuilder& plan, Value* value);
+/// A builtin, a class or a Python module: itself, once a guard has seen to it; before that, what is found in its place.
+int rebuild_identical(PlanBuilder& plan, Value* value, PyObject* object);
 
 /// The real `__dict__` of the object in register `to`, whose attributes `dict` holds.
 int rebuild_own_dict(PlanBuilder& plan, int to, DictValue* dict);

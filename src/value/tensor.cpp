@@ -48,8 +48,15 @@ void TensorValue::realize(Tracer& tracer) {
         PyErr_Clear();
         tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is used of which PyTorch does not tell the metadata");
     }
+    if (torch_room::read_autograd_state(outside).is_given_up)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd has given up");
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
     node = tracer.input(this);
+}
+
+void guard_autograd_state(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->outside != nullptr && tensor->source != nullptr)
+        tracer.guard({GuardKind::Autograd, tensor->source, tensor->outside});
 }
 
 PyTypeObject* TensorValue::type() const {

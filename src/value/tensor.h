@@ -14,9 +14,11 @@ struct TensorValue final : Value {
     const torch_room::TensorMeta* meta = nullptr;
     PyObject* outside = nullptr;  // the real tensor, if it is an input
     TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
-    bool is_one_of_several_views = false;  // of `unbind`, `split`, ...
-    bool is_row = false;                   // of iterating over a tensor
-    Value* set_gradient = nullptr;         // what the program has put into `grad`
+    /// A view to which PyTorch lets nothing be written while gradients are recorded: one of several (of `unbind`, `split`,
+    /// ...), or made while they were not.
+    bool refuses_writes = false;
+    bool is_row = false;            // of iterating over a tensor
+    Value* set_gradient = nullptr;  // what the program has put into `grad`
     bool is_gradient = false;  // stands for a gradient that will come: how its memory is laid out is not known
 
     void realize(Tracer& tracer) override;
@@ -42,6 +44,9 @@ struct TensorValue final : Value {
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
 };
+
+/// From here on the trace relies on how autograd stands to a tensor from outside.
+void guard_autograd_state(Tracer& tracer, TensorValue* tensor);
 
 /// The result of a node that is no tensor and that the program does not see: what leaving a mode needs.
 struct NodeValue final : Value {

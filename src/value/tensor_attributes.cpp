@@ -64,7 +64,13 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
         tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()), held.get());
 }
 
+Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
+    guard_autograd_state(tracer, tensor);
+    return tracer.boolean(tensor->meta->is_leaf);
+}
+
 Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
+    guard_autograd_state(tracer, tensor);
     if (tensor->meta->is_leaf) return tracer.none();
     tracer.break_graph(BreakKind::UnsupportedTensor, "the grad_fn of a tensor is read");
 }
@@ -82,7 +88,7 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("layout", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::layout_object(x->meta->layout)); });
         add("ndim", [](Tracer& t, TensorValue* x) { return t.integer(static_cast<std::int64_t>(x->meta->sizes.size())); });
         add("requires_grad", [](Tracer& t, TensorValue* x) { return t.boolean(x->meta->requires_grad); });
-        add("is_leaf", [](Tracer& t, TensorValue* x) { return t.boolean(x->meta->is_leaf); });
+        add("is_leaf", is_leaf);
         add("is_cuda", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "cuda")); });
         add("is_cpu", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "cpu")); });
         add("is_meta", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "meta")); });

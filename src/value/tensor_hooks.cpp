@@ -172,6 +172,7 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(tensor);
     tracer.realize(hook);
     if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that needs no gradient");
+    guard_autograd_state(tracer, tensor);
     // A leaf stays what it is, whatever the graph does; where another tensor got its value is not the same later on.
     if (tensor->source != nullptr && tensor->meta->is_leaf &&
         (tensor->node->kind == graph::NodeKind::Placeholder || tensor->node->kind == graph::NodeKind::Attribute)) {

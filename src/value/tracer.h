@@ -2,6 +2,7 @@
 /// raise, break. The trace room implements it.
 #pragma once
 
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -196,7 +197,8 @@ class Tracer {
     /// In the order in which the program did them.
     std::vector<Effect> effects_;
     /// Outside objects with an identity of their own, by address.
-    std::unordered_map<PyObject*, Value*> by_identity_;
+    std::pmr::monotonic_buffer_resource memory_{std::size_t{16} * 1024};
+    std::pmr::unordered_map<PyObject*, Value*> by_identity_{256, &memory_};
     Value* none_ = nullptr;
     Value* booleans_[2] = {};
     Value* exhausted_ = nullptr;

@@ -4,9 +4,9 @@ import engine
 import torch
 
 
-def compiled(program):
+def compiled(program, **options):
     engine.reset()
-    return engine.compile(program)
+    return engine.compile(program, **options)
 
 
 def both(program, *arguments):

@@ -145,3 +145,33 @@ def test_what_the_opaque_call_changes_is_seen(name, place):
             restore(None)
 
     same(Source(opaque + bodies[place]), T(3), compare_dynamo=False, fullgraph=False, under=fresh_modes, calls=3)
+
+
+# What stands on the stack or in a variable while the program breaks, twice, and is asked for only then.
+LIVING_THROUGH = {
+    "a builtin": ("", "len(t.shape[:n])", "len = lambda c: 12"),
+    "a class": ("class C:\n    def __init__(self, n): self.n = n", "C(n).n", "C = type('C', (C,), {'n': 7, '__init__': lambda self, n: None})"),
+    "a builtin class": ("kind = list", "len(kind('ab') * n)", "kind = tuple; kind = lambda c: [1, 2, 3, 4, 5]"),
+    "a Python module": ("import math as library", "library.sqrt(n * 1.0)", "import types; library = types.SimpleNamespace(sqrt=lambda n: n + 9)"),
+    "a function": ("def g(n): return n + 1", "g(n)", "g = lambda n: n + 5"),
+    "a method of C": ("items = [1, 2]", "items.count(n)", "items = (2, 2, 2)"),
+    "a constant": ("k = 3", "max(k, n)", "k = 8"),
+    "a tensor": ("w = torch.ones(2)", "torch.add(w, n).sum()", "w = torch.full((2,), 4.0)"),
+    "a bound method": ("class C:\n    n = 1\n    def m(self, n): return self.n + n\nc = C()", "c.m(n)", "c = type('D', (C,), {'n': 6})()"),
+}  # fmt: skip
+
+
+@pytest.mark.later_effects
+@pytest.mark.parametrize("place", ["on the stack", "in a variable", "inlined"])
+@pytest.mark.parametrize("name", LIVING_THROUGH)
+def test_what_lives_through_breaks_unused_is_what_it_is_now(name, place):
+    state, use, change = LIVING_THROUGH[name]
+    holder = use.split("(")[0].split(".")[0]
+    opaque = f"import torch._dynamo\n{state}\n@torch._dynamo.disable\ndef _opaque(t): return 1\n"
+    twice = "_opaque(t) + _opaque(t * 2)"
+    bodies = {
+        "on the stack": f"def f(x):\n    t = x + 1\n    return t * {use.replace('n)', f'({twice}))').replace('n *', f'({twice}) *')}\n",
+        "in a variable": f"def f(x):\n    t = x + 1\n    held = {holder}\n    n = {twice}\n    return t * {use.replace(holder, 'held', 1)}\n",
+        "inlined": f"def inner(t, held):\n    n = {twice}\n    return t * {use.replace(holder, 'held', 1)}\ndef f(x):\n    return inner(x + 1, {holder})\n",
+    }
+    same(Source(opaque + bodies[place]), T(3), mutate=[change], compare_dynamo=False, fullgraph=False, calls=3)

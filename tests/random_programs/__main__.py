@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 
-from .campaign import as_file, run_campaign, work
+from .campaign import as_file, limit_memory, run_campaign, work
 from .check import check
 from .program import generate
 
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--shrink", type=float, default=60, help="seconds for making a failure small")
     parser.add_argument("--most", type=int, default=20, help="how many failures are shrunk and printed")
     parser.add_argument("--into", type=pathlib.Path, help="a folder for the failing programs, beside printing them")
+    parser.add_argument("--uncompiled", type=int, help="run the program of this seed, uncompiled alone")
     parser.add_argument("--work", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
 
@@ -36,6 +37,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.work:
         return work(*options.work)
+    if options.uncompiled is not None:
+        limit_memory()
+        return check(generate(options.uncompiled), compiled=False)
     if options.show is not None:
         return print(generate(options.show))
     start = time.monotonic()

@@ -5,6 +5,7 @@ import io
 import linecache
 import random
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import torch
 from compare import Comparison, Difference
 from harness import backward, global_modes, users_lines
 
+LONGEST = 10  # seconds that a program may run uncompiled
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 IMPORTED: dict[str, Any] = {}
 exec(
@@ -30,7 +32,29 @@ del IMPORTED["__builtins__"]
 
 
 class Invalid(Exception):
-    """The program can't be run as a program: its text or its steps are wrong."""
+    """The program can't be run as a program: its text or its steps are wrong, or it has no end."""
+
+
+class Endless(BaseException):
+    """Raised in a program that runs for too long."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """What chance wrote may run for ever, uncompiled too: then there is nothing to compare."""
+
+    def stop(*_: object) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    except Endless:
+        raise Invalid("no end") from None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @dataclass
@@ -194,17 +218,23 @@ def check(text: str, backend: str = "eager", compiled: bool = True, summary: Sum
         compile = None
         if compiled:
             compile = lambda function: engine.compile(function, backend=recorder, fullgraph=False)  # noqa: E731
-        one, other = World(program, None), World(program, compile)
+        with limited(LONGEST):
+            one, other = World(program, None), World(program, compile)
         for number, (change, arguments) in enumerate(one.steps, start=1):
             with room(one.program):
-                expected = one.call(change, arguments, number)
+                with limited(LONGEST):
+                    expected = one.call(change, arguments, number)
                 if isinstance(expected.error, RecursionError):
                     return  # how deep a stack gets is no promise
                 if "modified inplace" in str(expected.error):
                     # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
                     # a graph does not compute that.
                     return
+                if isinstance(expected.error, MemoryError):
+                    raise Invalid("no end")
                 actual = other.call(change, arguments, number)
+                if re.search("derivative for .* is not implemented", str(actual.error)) and backend != "eager":
+                    raise Invalid("aot_autograd wants a derivative that nobody asked for")
             summary.calls += 1
             summary.returned += expected.error is None
             tolerance = None if backend == "eager" else 1e-6

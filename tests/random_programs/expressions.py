@@ -133,6 +133,7 @@ EXPRESSIONS = {
         (1, "0 < <int> < 3"),
         (1, "<@tensor> is <@tensor>"),
         (1, "<@tensor>.requires_grad"),
+        (1, "<@tensor>.is_leaf"),
         (1, "torch.is_grad_enabled()"),
         (1, "hasattr(<@obj>, 'extra')"),
         (1, "isinstance(<@obj>, Thing)"),

@@ -85,6 +85,10 @@ CHANGES = [
     (1, "change", "<@tensor>[1:].add_(<int>)"),
     (1, "change", "<@tensor>.view(-1)[0] += <int>"),
     (1, "change", "<@tensor>.detach().mul_(<int>)"),
+    (1, "change", """
+with torch.no_grad():
+    <@tensor>.mul_(<int>)
+"""),
     (1, "change", "torch.add(<tensor>, <tensor>, out=<@tensor>)"),
     (1, "change", "<~int> += 1"),
     (1, "change", "<@module>.seen += 1"),
@@ -144,6 +148,29 @@ match <int>:
     case 1 | 2:
         <block>
     case _:
+        <block>
+"""),
+    (1, "", """
+match <@obj>:
+    case Thing(n=0, t=<=tensor1>) | Guarded(t=<=tensor1>):
+        <block>
+    case Sub(n=<=int>, extra=<=int>) if <bool>:
+        <block>
+    case collections.abc.Sized():
+        <block>
+"""),
+    (1, "", """
+match <table>:
+    case {'a': <=int>, **rest} if len(rest) > 1:
+        <block>
+    case {'b': 0 | 1} | {}:
+        <block>
+"""),
+    (1, "", """
+match <ints>:
+    case [<=int>, *_, <=int>]:
+        <block>
+    case [] | [_]:
         <block>
 """),
     (4, "", """
@@ -311,6 +338,23 @@ try:
 except Custom as error:
     print([entry.lineno for entry in traceback.extract_tb(error.__traceback__)])
     <block>
+"""),
+    (1, "", """
+try:
+    <block>
+    raise ExceptionGroup('group', [Custom(<plain>), ExceptionGroup('inner', [ValueError(<int>), KeyError(<str>)])])
+except* (Custom, KeyError) as group:
+    print(group.message, len(group.exceptions))
+    <=tensor> = <tensor>
+except* ValueError:
+    <=tensor> = <tensor>
+    print(<plain>)
+"""),
+    (1, "", """
+try:
+    <block>
+except* <error>:
+    <=int> = <int>
 """),
     (2, "", "if <bool>: raise <error_made>"),
     (1, "", "if <cond>: raise <error_made>"),

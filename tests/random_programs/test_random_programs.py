@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from . import check as check_module
 from .campaign import as_file, run_seeds
-from .check import Difference, check
+from .check import Difference, Invalid, check
 from .program import generate
 from .shrink import kind, shrunk, symptom
 
@@ -78,3 +79,9 @@ def test_crashes_and_endless_loops_are_answers(monkeypatch):
     assert "SIGKILL" in symptom(program.format("import os; os.kill(os.getpid(), 9)"))
     assert symptom(program.format("while True: pass")) == "hangs"
     assert symptom(program.format("return t1 + 1")) is None
+
+
+def test_a_program_without_end_is_no_program(monkeypatch):
+    monkeypatch.setattr(check_module, "LONGEST", 0.3)
+    with pytest.raises(Invalid, match="no end"):
+        check("def f(t1):\n    while True: pass\nSTEPS = [('pass', 'torch.ones(3),')]\n")
