@@ -14,9 +14,10 @@ from collections.abc import Callable
 from types import MemberDescriptorType, MethodType
 from typing import Any, TypeVar
 
-from stator._engine import engine
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
+
+from stator._engine import engine
 
 M = TypeVar("M", bound=nn.Module)
 

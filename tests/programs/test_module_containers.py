@@ -112,7 +112,9 @@ def f(x): return m(x)
 """
 
 
-@pytest.mark.parametrize("make", ["nn.Sequential(nn.Linear(4, 4), nn.Sequential(Double()))", "Stack([nn.Linear(4, 4), Double()])"])
+@pytest.mark.parametrize(
+    "make", ["nn.Sequential(nn.Linear(4, 4), nn.Sequential(Double()))", "Stack([nn.Linear(4, 4), Double()])"]
+)
 def test_hooks_of_containers_fire_in_order(make):
     same(
         Source(HEAD + CLASSES + HOOKED.replace("MAKE", make)), T(2, 4),

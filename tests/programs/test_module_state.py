@@ -274,7 +274,10 @@ def test_training_steps(optimiser):
 
 @pytest.mark.skipif(ENGINE == "dynamo", reason="torch.compile wraps modules in a class of its own")
 def test_lazy_module_becomes_what_it_initialises():
-    for make, argument in ((lambda: nn.LazyLinear(3), torch.randn(2, 5)), (lambda: nn.LazyConv1d(3, 2), torch.randn(2, 5, 4))):
+    for make, argument in (
+        (lambda: nn.LazyLinear(3), torch.randn(2, 5)),
+        (lambda: nn.LazyConv1d(3, 2), torch.randn(2, 5, 4)),
+    ):
         plain, lazy = make(), make()
         compiled = compile(lazy)
         plain(argument), compiled(argument)

@@ -114,7 +114,9 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("name", ["named_parameters", "parameters", "buffers", "named_children", "named_modules", "requires_grad in a walk"])
+@pytest.mark.parametrize(
+    "name", ["named_parameters", "parameters", "buffers", "named_children", "named_modules", "requires_grad in a walk"]
+)
 def test_walks_after_changes(name):
     same(model(WALKS[name]), T(2, 4), compare_dynamo=False, mutate=CHANGES)
 

@@ -45,7 +45,12 @@ def test_written(name, backend):
 
 
 def test_written_with_gradients():
-    run_both("def f(x, i):\n    y = torch.zeros(6, 5)\n    y[i:i + 2] = x[:2] * 3\n    return y", [0, 1, 2, 3], captures=5, grads=True)
+    run_both(
+        "def f(x, i):\n    y = torch.zeros(6, 5)\n    y[i:i + 2] = x[:2] * 3\n    return y",
+        [0, 1, 2, 3],
+        captures=5,
+        grads=True,
+    )
 
 
 def test_over_the_ends():
@@ -61,7 +66,9 @@ def test_of_other_lengths():
 
 
 def test_where_it_begins_is_asked():
-    source = "def f(x, i):\n    part = x[i:i + 2]\n    return part + 1, part.storage_offset(), part[1:].storage_offset()"
+    source = (
+        "def f(x, i):\n    part = x[i:i + 2]\n    return part + 1, part.storage_offset(), part[1:].storage_offset()"
+    )
     run_both(source, [0, 1, 2, 3], captures=None)
 
 

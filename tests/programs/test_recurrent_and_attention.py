@@ -9,7 +9,10 @@ pytestmark = [pytest.mark.core, pytest.mark.filterwarnings("ignore")]
 
 RECURRENT = {
     "rnn": (lambda: nn.RNN(4, 3), [T(5, 2, 4)]),
-    "rnn with relu and layers": (lambda: nn.RNN(4, 3, num_layers=2, nonlinearity="relu", batch_first=True), [T(2, 5, 4)]),
+    "rnn with relu and layers": (
+        lambda: nn.RNN(4, 3, num_layers=2, nonlinearity="relu", batch_first=True),
+        [T(2, 5, 4)],
+    ),
     "rnn without a batch": (lambda: nn.RNN(4, 3), [T(5, 4)]),
     "rnn with a state": (lambda: nn.RNN(4, 3), [T(5, 2, 4), T(1, 2, 3)]),
     "lstm": (lambda: nn.LSTM(4, 3), [T(5, 2, 4)]),

@@ -28,7 +28,12 @@ LINES = {
 
 @pytest.mark.parametrize("name", LINES)
 def test_called(name):
-    same(Source(f"{HEAD}\ndef f(x):\n    {LINES[name].strip()}\n"), T(2, 4), compare_dynamo=False, stateful=name == "changed through")
+    same(
+        Source(f"{HEAD}\ndef f(x):\n    {LINES[name].strip()}\n"),
+        T(2, 4),
+        compare_dynamo=False,
+        stateful=name == "changed through",
+    )
 
 
 def test_changes_between_calls():
