@@ -8,13 +8,16 @@ own `__call__` with the model itself as `self`, so that hooks and side effects s
 from __future__ import annotations
 
 import copy
+import weakref
 from abc import ABCMeta
 from collections.abc import Callable
 from types import MemberDescriptorType, MethodType
 from typing import Any, TypeVar
 
-from stator._engine import engine
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from stator._engine import engine
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -44,11 +47,20 @@ class CompiledModule:
         return _rebuild, (self._stator_original, self._stator_arguments)
 
 
+class CompiledLazyModule(CompiledModule):
+    """The same for a lazy module. An object can only change between classes that get their slots from one base."""
+
+    __slots__ = _SLOTS
+
+
 def compile_module(module: M, compile_call: Callable[[MethodType], Any], arguments: dict[str, Any]) -> M:
     """The compiled twin of `module`. `compile_call` compiles its bound `__call__`, with these arguments."""
-    compiled = object.__new__(_class_for(type(module)))
+    is_lazy = isinstance(module, LazyModuleMixin) and not _forwarded_slots(type(module))
+    compiled = object.__new__(_class_for(type(module), CompiledLazyModule if is_lazy else CompiledModule))
     object.__setattr__(compiled, "__dict__", module.__dict__)
     call = compile_call(MethodType(type(module).__call__, module))
+    if is_lazy:
+        call = _until_initialised(compiled, call)
     for slot, value in zip(_SLOTS, (module, call, arguments), strict=True):
         object.__setattr__(compiled, slot, value)
     return compiled
@@ -60,13 +72,13 @@ def _rebuild(module: nn.Module, arguments: dict[str, Any]) -> Any:
     return compile(module, **arguments)
 
 
-def _class_for(model: type[M]) -> type[M]:
+def _class_for(model: type[M], base: type[CompiledModule]) -> type[M]:
     # The list of subclasses is weak: a class made in a function goes when its last object goes.
     for subclass in type.__subclasses__(model):
-        if subclass.__bases__[0] is CompiledModule:
+        if subclass.__bases__[0] is base:
             return subclass
     namespace: dict[str, Any] = {
-        "__slots__": _SLOTS,
+        "__slots__": () if base is CompiledLazyModule else _SLOTS,
         "__module__": model.__module__,
         "__qualname__": model.__qualname__,
         "__doc__": model.__doc__,
@@ -74,13 +86,30 @@ def _class_for(model: type[M]) -> type[M]:
     }
     # Not through the metaclass, which may register what it makes. Only that of abc has to know of every class.
     metaclass = type(model)
-    subclass = type.__new__(metaclass, model.__name__, (CompiledModule, model), namespace)
+    subclass = type.__new__(metaclass, model.__name__, (base, model), namespace)
     if issubclass(metaclass, ABCMeta):
         import _abc
 
         _abc._abc_init(subclass)
     type.__setattr__(subclass, "__call__", engine().module_call_for(subclass))
     return subclass
+
+
+def _until_initialised(compiled: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    """What a compiled lazy module is called by, until a call makes its model another class: then it follows."""
+    twin = weakref.ref(compiled)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        finally:
+            followed = twin()
+            if followed is not None and type(followed._stator_original) is not type(followed).__bases__[1]:
+                became = _class_for(type(followed._stator_original), CompiledLazyModule)
+                object.__setattr__(followed, "__class__", became)
+                object.__setattr__(followed, "_stator_call", call)
+
+    return called
 
 
 def _forwarded_slots(model: type) -> dict[str, property]:

@@ -13,4 +13,9 @@ Ref<> weak_target(PyObject* weak_reference) {
 #endif
 }
 
+Borrowed<> referent_or_none(PyObject* weak_reference) {
+    Ref<> target = weak_target(weak_reference);
+    return target ? target.get() : Py_None;
+}
+
 }  // namespace stator::cpython

@@ -118,6 +118,9 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
         case Access::MethodFunction:
             step.op = StepOp::MethodFunction;
             break;
+        case Access::Referent:
+            step.op = StepOp::Referent;
+            break;
     }
     emit(step);
 }

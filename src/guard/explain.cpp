@@ -53,6 +53,8 @@ const char* name_of(StepOp op) {
             return "method self";
         case StepOp::MethodFunction:
             return "method function";
+        case StepOp::Referent:
+            return "referent";
         case StepOp::EnterDict:
             return "enter dict";
         case StepOp::EnterInstanceDict:

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
+#include "cpython/weak.h"
 #include "guard/constants.h"
 #include "guard/set_entries.h"
 #include "guard/steps.h"
@@ -237,6 +238,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 break;
             case StepOp::MethodFunction:
                 found = PyMethod_Check(from) ? PyMethod_GET_FUNCTION(from) : cpython::c_method_descriptor(from).get();
+                break;
+            case StepOp::Referent:
+                if (PyWeakref_Check(from)) found = cpython::referent_or_none(from).get();
                 break;
 
             case StepOp::EnterInstanceDict:

@@ -33,6 +33,7 @@ enum class StepOp : std::uint8_t {
     Computed,    // what the descriptor `object` gives for `from`; kept in `computed[number]`
     MethodSelf,  // of the bound method `from`
     MethodFunction,  // of the bound method `from`
+    Referent,        // of the weak reference `from`
 
     // Blocks. An Enter knows its Leave by index (`number`), and a Leave its Enter. The Enter keeps the dict or class
     // (`object`) and its `version` as of the block's last success.

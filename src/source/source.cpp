@@ -114,6 +114,9 @@ void append(std::string& text, const Source& source) {
         case Access::MethodFunction:
             text += ".__func__";
             return;
+        case Access::Referent:
+            text += "()";
+            return;
     }
 }
 

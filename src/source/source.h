@@ -34,6 +34,7 @@ enum class Access : std::uint8_t {
     Member,        // `key` read through a C member or getset descriptor of a builtin class or of `__slots__`
     MethodSelf,    // of a bound method
     MethodFunction,  // of a bound method
+    Referent,        // of a weak reference; None once it is gone
 };
 
 /// How a source prints, in pieces: what hangs deep in a model shares the beginning of its path. May outlive the source.

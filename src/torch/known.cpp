@@ -28,6 +28,7 @@ Known look_up() {
     known.module_class = find_class("torch.nn", "Module");
     known.module_getattr = PyObject_GetAttrString(reinterpret_cast<PyObject*>(known.module_class), "__getattr__");
     known.module_call = PyObject_GetAttrString(reinterpret_cast<PyObject*>(known.module_class), "__call__");
+    known.module_call_impl = PyObject_GetAttrString(reinterpret_cast<PyObject*>(known.module_class), "_call_impl");
     known.module_setattr = PyObject_GetAttrString(reinterpret_cast<PyObject*>(known.module_class), "__setattr__");
     known.tensor_class = find_class("torch", "Tensor");
     known.dtype_class = find_class("torch", "dtype");

@@ -9,6 +9,7 @@ struct Known {
     PyTypeObject* module_class;  // torch.nn.Module
     PyObject* module_getattr;    // torch.nn.Module.__getattr__
     PyObject* module_call;       // torch.nn.Module.__call__
+    PyObject* module_call_impl;  // torch.nn.Module._call_impl
     PyObject* module_setattr;    // torch.nn.Module.__setattr__
     PyTypeObject* tensor_class;  // torch.Tensor
     PyTypeObject* dtype_class;

@@ -88,6 +88,7 @@ class Interpreter final : public Tracer {
     graph::Node* input(TensorValue* tensor) override;
     graph::Argument number_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
+    TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) override;
     void note_row(TensorValue* base, TensorValue* row, std::size_t index) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;

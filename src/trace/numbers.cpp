@@ -137,6 +137,15 @@ TensorValue* Interpreter::emit_select(TensorValue* tensor, std::int64_t dimensio
     return static_cast<TensorValue*>(part);
 }
 
+TensorValue* Interpreter::emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) {
+    static PyObject* function =
+        checked(PyObject_GetAttrString(checked(PyImport_ImportModule("torch")).get(), "narrow")).release();
+    Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), start, integer(length));
+    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
+    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
+    return static_cast<TensorValue*>(part);
+}
+
 const std::vector<ConstantValue*>* Interpreter::movers_of(const graph::Node* node) const {
     auto found = movers_.find(node);
     if (found == movers_.end() && !node->arguments.empty() && node->arguments[0].kind == graph::Argument::Kind::Node) {

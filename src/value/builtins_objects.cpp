@@ -18,6 +18,7 @@
 #include "value/sequence.h"
 #include "value/symbolic.h"
 #include "value/tracer.h"
+#include "value/weak.h"
 
 namespace stator {
 
@@ -175,6 +176,14 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "callable", arguments, {"obj"}, 1, 1);
     tracer.realize(bound[0]);
     return tracer.boolean(bound[0]->type()->tp_call != nullptr);
+}
+
+/// Known of what was there before; what the program made has no address yet.
+Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
+    if (guard_weakly(tracer, bound[0]) == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction, "the id of a " + type_name(bound[0]->type()) + " is asked");
+    return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
 }
 
 Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {
@@ -513,6 +522,7 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "delattr", builtin_delattr);
     handlers.add(builtins, "callable", builtin_callable);
     handlers.add(builtins, "vars", builtin_vars);
+    handlers.add(builtins, "id", builtin_id);
     handlers.add(builtins, "globals", builtin_globals);
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);

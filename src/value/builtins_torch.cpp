@@ -11,6 +11,7 @@
 #include "torch/tensor.h"
 #include "value/class.h"
 #include "value/constant.h"
+#include "value/function.h"
 #include "value/object.h"
 #include "value/operations.h"
 #include "value/rebuilding.h"
@@ -189,6 +190,12 @@ Outcome answers_true(Tracer& tracer, const Arguments&) {
     return tracer.boolean(true);
 }
 
+/// True, except to `Module._call_impl`: it would leave out the hooks that are to be called after an exception too.
+Outcome is_compiling(Tracer& tracer, const Arguments&) {
+    auto* call_impl = reinterpret_cast<PyFunctionObject*>(torch_room::known().module_call_impl);
+    return tracer.boolean(reinterpret_cast<PyObject*>(tracer.running_function()->code) != call_impl->func_code);
+}
+
 Outcome answers_false(Tracer& tracer, const Arguments&) {
     return tracer.boolean(false);
 }
@@ -288,7 +295,7 @@ void register_torch(Handlers& handlers) {
         handlers.add_method(type, "__enter__", enter_autocast);
         handlers.add_method(type, "__exit__", exit_autocast);
     }
-    for (const char* module : {"torch.compiler", "torch._utils"}) handlers.add(module, "is_compiling", answers_true);
+    for (const char* module : {"torch.compiler", "torch._utils"}) handlers.add(module, "is_compiling", is_compiling);
     handlers.add("torch.compiler", "is_dynamo_compiling", answers_true);
     handlers.add("torch.compiler", "is_exporting", answers_false);
     handlers.add("torch._jit_internal", "is_scripting", answers_false);

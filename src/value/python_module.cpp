@@ -47,21 +47,32 @@ bool PythonModuleValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
 }
 
 Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
-    // Some modules are instances of a class of their own (torch.backends.*), with properties in it.
-    if (Py_TYPE(held) != &PyModule_Type) {
-        PyObject* raw = nullptr;
-        Value* attribute = class_attribute(tracer, type(), name, &raw);
-        if (raw != nullptr && Py_TYPE(raw)->tp_descr_set != nullptr)
-            return bind_attribute(tracer, attribute, raw, this, type(), name);
-    }
-    if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
+    if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
     if (name.get() == interned("__dict__")) {
         PyObject* dict = PyModule_GetDict(held);
         return tracer.outside(
             tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict), dict);
     }
-    if (Value* fallback = own_attribute(tracer, interned("__getattr__")); fallback != nullptr)
-        return operations::call(tracer, fallback, Arguments::of(tracer.constant(name)));
+    // Some modules are instances of a class of their own (torch.backends.*), with properties and methods in it.
+    bool has_own_class = type() != &PyModule_Type;
+    PyObject* raw = nullptr;
+    Value* attribute = has_own_class ? class_attribute(tracer, type(), name, &raw) : nullptr;
+    if (raw != nullptr && Py_TYPE(raw)->tp_descr_set != nullptr) {
+        if (Py_TYPE(raw) == &PyGetSetDescr_Type || Py_TYPE(raw) == &PyMemberDescr_Type)
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "attribute '" + std::string(utf8(name)) + "' of " + print() + " is read by C code");
+        return bind_attribute(tracer, attribute, raw, this, type(), name);
+    }
+    if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
+    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, this, type(), name);
+    Value* own_fallback = own_attribute(tracer, interned("__getattr__"));
+    Value* class_fallback = has_own_class ? class_attribute(tracer, type(), interned("__getattr__"), &raw) : nullptr;
+    if (class_fallback != nullptr && (own_fallback != nullptr || !PyFunction_Check(raw)))
+        tracer.break_graph(BreakKind::CustomAttribute, "attributes of " + print() + " are found by C code");
+    if (class_fallback != nullptr)
+        return operations::call(tracer, class_fallback,
+                                Arguments::of(static_cast<Value*>(this), tracer.constant(name)));
+    if (own_fallback != nullptr) return operations::call(tracer, own_fallback, Arguments::of(tracer.constant(name)));
     const char* module_name = PyModule_GetName(held);
     tracer.raise(PyExc_AttributeError, "module '" + std::string(module_name == nullptr ? "?" : module_name) +
                                            "' has no attribute '" + std::string(utf8(name)) + "'");

@@ -262,6 +262,8 @@ void realize_all(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (SequenceValue* sequence = as_sequence(value))
         for (Value* part : sequence->all(tracer)) realize_all(tracer, part);
+    if (auto* slice = cast<SliceValue>(value))
+        for (Value* end : {slice->start, slice->stop, slice->step}) tracer.realize(end);
 }
 
 namespace {
@@ -304,13 +306,43 @@ bool is_whole(Tracer& tracer, Value* part) {
 
 }  // namespace
 
+namespace {
+
+/// A slice of which both ends change from call to call, as where a cache is written at its position.
+bool is_moving(const Value* part) {
+    auto* slice = cast<SliceValue>(part);
+    return slice != nullptr && is(slice->start) && is(slice->stop) && slice->step->object() == Py_None;
+}
+
+/// How long a moving slice is, guarded: that length, and that it lies within the dimension. -1 if it does not now.
+std::int64_t guard_length(Tracer& tracer, const TensorValue* tensor, const SliceValue* slice, std::size_t dimension) {
+    auto* start = static_cast<ConstantValue*>(slice->start);
+    auto* stop = static_cast<ConstantValue*>(slice->stop);
+    if (!PyLong_CheckExact(start->held) || !PyLong_CheckExact(stop->held)) return -1;
+    std::int64_t first = seen(start).integer(), length = seen(stop).integer() - first;
+    const auto& sizes = tensor->meta->sizes;
+    std::int64_t size = dimension < sizes.size() && sizes[dimension].is_known() ? sizes[dimension].value() : -1;
+    if (first < 0 || length < 0 || first + length > size) return -1;
+    auto* difference = cast<ConstantValue>(binary(tracer, BinaryOperator::Subtract, stop, start));
+    if (difference == nullptr || !is(difference)) return -1;
+    realize_class(tracer, start);
+    realize_class(tracer, stop);
+    decide(tracer, Op::GreaterEqual, start, 0);
+    decide(tracer, Op::LessEqual, start, size - length);
+    decide(tracer, Op::Equal, difference, length);
+    return length;
+}
+
+}  // namespace
+
 Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     std::vector<Value*> parts;
-    if (is(key)) {
+    if (is(key) || is_moving(key)) {
         parts.push_back(key);
     } else if (auto* tuple = cast<TupleValue>(key); tuple != nullptr && tuple->class_ == &PyTuple_Type) {
         parts = tuple->all(tracer);
-        if (std::ranges::none_of(parts, is)) return {tensor, key};
+        if (std::ranges::none_of(parts, [](const Value* part) { return is(part) || is_moving(part); }))
+            return {tensor, key};
     } else {
         realize_all(tracer, key);
         return {tensor, key};
@@ -320,10 +352,20 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     if (!is_basic(parts)) known = 0;
     std::vector<Value*> rest;
     std::vector<std::size_t> selected;
+    bool is_narrowed = false;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (i < known && is(parts[i]) && guard_bounds(tracer, tensor, static_cast<ConstantValue*>(parts[i]), i)) {
             selected.push_back(i);
             continue;
+        }
+        if (i < known && is_moving(parts[i])) {
+            auto* slice = static_cast<SliceValue*>(parts[i]);
+            if (std::int64_t length = guard_length(tracer, tensor, slice, i); length >= 0) {
+                tensor = tracer.emit_narrow(tensor, static_cast<std::int64_t>(i), slice->start, length);
+                rest.push_back(tracer.make<SliceValue>(tracer.none(), tracer.none(), tracer.none()));
+                is_narrowed = true;
+                continue;
+            }
         }
         realize_all(tracer, parts[i]);
         rest.push_back(parts[i]);
@@ -331,7 +373,8 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     // From the last on, so that the dimensions before stay where they are.
     for (auto dimension = selected.rbegin(); dimension != selected.rend(); ++dimension)
         tensor = tracer.emit_select(tensor, static_cast<std::int64_t>(*dimension), parts[*dimension]);
-    bool is_done = !selected.empty() && std::ranges::all_of(rest, [&](Value* part) { return is_whole(tracer, part); });
+    bool is_done = (!selected.empty() || is_narrowed) &&
+                   std::ranges::all_of(rest, [&](Value* part) { return is_whole(tracer, part); });
     return {tensor, is_done ? nullptr : rest.size() == 1 ? rest[0] : make_tuple(tracer, std::move(rest))};
 }
 

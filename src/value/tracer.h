@@ -119,6 +119,9 @@ class Tracer {
     virtual graph::Argument number_argument(ConstantValue* value) = 0;
     /// `torch.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
+    /// `torch.narrow`: so many items from an int on, within bounds, that may change between calls.
+    virtual TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start,
+                                     std::int64_t length) = 0;
     /// A row of a tensor, of which the program thinks that `unbind` gave it.
     virtual void note_row(TensorValue* base, TensorValue* row, std::size_t index) = 0;
     /// Called for each tensor that becomes an argument of the node under construction, in order.

@@ -58,6 +58,29 @@ def unet() -> Made:
     return model, (torch.randn(2, 3, 16, 16), 5)
 
 
+def conditional_unet() -> Made:
+    model = importlib.import_module("diffusers").UNet2DConditionModel(
+        sample_size=16, layers_per_block=1, block_out_channels=(16, 32), norm_num_groups=8, cross_attention_dim=16,
+        attention_head_dim=4, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    )  # fmt: skip
+    return model, (torch.randn(1, 4, 16, 16), torch.tensor(3), torch.randn(1, 5, 16))
+
+
+def autoencoder() -> Made:
+    model = importlib.import_module("diffusers").AutoencoderKL(
+        block_out_channels=(16, 32), norm_num_groups=8, layers_per_block=1, latent_channels=4,
+        down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
+    )  # fmt: skip
+    return model, (image(16, 1),)
+
+
+def with_labels() -> Made:
+    """A model that computes its own loss: the tokens are its labels too."""
+    model, (ids,) = from_transformers("LlamaForCausalLM", "LlamaConfig", lambda: (tokens(),), **DECODER)
+    return model, (ids, torch.tensor([[1] * 8, [0] * 3 + [1] * 5]), None, None, None, ids)
+
+
 def graph_network(kind: str) -> Callable[[], Made]:
     def make() -> Made:
         edges = torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 3]])
@@ -83,6 +106,14 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
         "ALBERT": text("AlbertModel", "AlbertConfig", **TEXT, embedding_size=16),
         "ELECTRA": text("ElectraModel", "ElectraConfig", **TEXT, embedding_size=16),
         "Mixtral": text("MixtralForCausalLM", "MixtralConfig", **DECODER, num_local_experts=4),
+        "Llama with labels and a mask": with_labels,
+        "Falcon": text("FalconForCausalLM", "FalconConfig", vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2,
+                       num_attention_heads=4, alibi=True),
+        "GPT-NeoX": text("GPTNeoXForCausalLM", "GPTNeoXConfig", **TEXT, max_position_embeddings=64),
+        "DeepSeek-V3": text("DeepseekV3ForCausalLM", "DeepseekV3Config", **{**DECODER, "num_key_value_heads": 4},
+                            n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=16,
+                            kv_lora_rank=8, q_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=8,
+                            first_k_dense_replace=1),
         "BART": text("BartModel", "BartConfig", vocab_size=VOCABULARY, max_position_embeddings=64, **ENCODER_DECODER),
         "T5": t5,
         "CLIP": clip,
@@ -91,7 +122,9 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
                        num_heads=[2, 4], window_size=4),
         "ConvNext": vision("ConvNextModel", "ConvNextConfig", hidden_sizes=[8, 16], depths=[1, 1], num_stages=2),
     },
-    "diffusers": {"UNet2DModel": unet},
+    "diffusers": {
+        "UNet2DModel": unet, "UNet2DConditionModel": conditional_unet, "AutoencoderKL": autoencoder,
+    },
     "torch_geometric": {"GraphSAGE": graph_network("GraphSAGE")},
 }  # fmt: skip
 
