@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import torch
 from harness import T, same
 from worlds import IMPORTED, compile_source
-
-import torch
 
 ARGUMENTS: dict[str, Any] = {
     "x": T(3, 4),

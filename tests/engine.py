@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import torch._dynamo
-
 import torch
+import torch._dynamo
 
 ENGINE = "identity" if os.environ.get("STATOR_TEST_IDENTITY") == "1" else os.environ.get("STATOR_TEST_ENGINE", "stator")
 CAPTURES = ENGINE != "identity"

@@ -10,23 +10,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from compare import Comparison, Difference
 from engine import (
-    captures,
     CAPTURES,
     ENGINE,
     Recorder,
     captured,
     captured_by_dynamo,
     captured_graphs,
+    captures,
     compile,
     describe,
     graph_difference,
     reset,
 )
 from worlds import Built, Source, T, World, is_plain
-
-import torch
 
 __all__ = ["Built", "Source", "T", "captured", "same", "same_graph_as_dynamo", "unrelated"]
 

@@ -5,11 +5,10 @@ import random
 
 import harness
 import pytest
+import torch
 from compare import Comparison, Difference
 from engine import Node, captured_by_dynamo, describe, graph_difference
 from harness import Source, T, same
-
-import torch
 
 
 class Shared:

@@ -52,9 +52,9 @@ __all__ = [
     "compile",
     "config",
     "explain",
-    "watch",
     "list_backends",
     "reset",
+    "watch",
 ]
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import torch
 from torch.fx import _lazy_graph_module
 from torch.fx.graph import PythonCode
 from torch.fx.graph_module import _assign_attr
-
-import torch
 
 from . import _C
 

@@ -30,7 +30,10 @@ bool has_patches(const TensorMeta* self) {
 /// `F.unfold(input, kernel_size, dilation, padding, stride)`.
 bool unfold_image(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (!has_patches(self) || (self->dimensions() != 3 && self->dimensions() != 4)) return false;
+    if (self == nullptr || !torch_room::is_floating(self->dtype)) return false;
+    if (self->dimensions() != 3 && self->dimensions() != 4) return false;
+    // There may be no images, but none is empty.
+    if (element_count(Dims(self->sizes.end() - 3, self->sizes.end())) == 0) return false;
     Dims image(self->sizes.end() - 2, self->sizes.end()), sizes(self->sizes.begin(), self->sizes.end() - 2);
     auto windows = windows_over(call, image, 1);
     if (!windows) return false;

@@ -223,7 +223,7 @@ bool kth_value(Call& call) {
 void add_reduction_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.sum Tensor.sum", "self dim? keepdim? * dtype?", sum);
     registry.add_neutral_on_cpu("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", sum_without_nan);
-    registry.add_neutral_on_cpu("torch.trace Tensor.trace", "self", trace);
+    registry.add_float32_on_cpu("torch.trace Tensor.trace", "self", trace);
     registry.add_neutral("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
     registry.add_float32_on_cpu("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
     registry.add_neutral("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);

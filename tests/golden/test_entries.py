@@ -2,9 +2,10 @@
 
 import collections
 
-import stator
 import torch
 from expecttest import assert_expected_inline
+
+import stator
 
 Point = collections.namedtuple("Point", "x y")
 SCALE = 2.0

@@ -6,9 +6,8 @@ import collections
 import operator
 from typing import Any
 
-import torch.nn.functional as F
-
 import torch
+import torch.nn.functional as F
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stator import _C
-
 import torch
+
+from stator import _C
 
 
 def write_copy(graph: torch.fx.Graph, example_maker: Callable[..., Any] | None = None) -> _C.Graph:

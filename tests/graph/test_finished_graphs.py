@@ -6,11 +6,11 @@ import operator
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stator import _C
 
-import torch
+from stator import _C
 
 
 def lines(text: str) -> list[str]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import copy
 import operator
+import os
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from graph_programs import PROGRAMS
 from graph_writing import chain, thaw, write_copy
-from stator import _C
-from stator.graph_module import GraphModule
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.utils._pytree import tree_leaves
 
-import torch
+from stator import _C
+from stator.graph_module import GraphModule
 
 ROUTES = pytest.mark.parametrize("ordinary", [False, True], ids=["direct", "ordinary"])
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from graph_writing import chain
+
 from stator import _C
 from stator.graph_module import GraphModule
-
-import torch
 
 
 def build_only() -> None:

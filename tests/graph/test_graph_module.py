@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stator import _C
-from stator.graph_module import GraphModule
+import torch
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
-import torch
+from stator import _C
+from stator.graph_module import GraphModule
 
 
 def linear_relu(mode: FakeTensorMode | None = None) -> GraphModule:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stator import _C
-
 import torch
+
+from stator import _C
 
 KEYS = ["nn_module_stack", "source_fn_stack", "stack_trace", "example_value"]
 

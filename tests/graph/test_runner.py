@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import collections
 import gc
 import inspect
 import operator
+import os
 import weakref
 from typing import Any
 
 import pytest
+import torch
 from graph_writing import chain
+
 from stator import _C
 from stator.graph_module import GraphModule
-
-import torch
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 

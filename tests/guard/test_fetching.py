@@ -16,7 +16,7 @@ ANYTHING = [None, 3, "text", (), (1,), [], [1], {}, {"a": 1}, {1: 2}, {1}, int, 
 
 
 class Slotted:
-    __slots__ = ("full", "empty")
+    __slots__ = ("empty", "full")
 
     def __init__(self) -> None:
         self.full = 5

@@ -3,10 +3,10 @@
 import copy
 
 import pytest
-from bench.models import gpt2, installed, llama
+import torch
 
 import stator
-import torch
+from bench.models import gpt2, installed, llama
 
 pytestmark = pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
 

@@ -28,6 +28,7 @@ class _Keep(logging.Handler):
 _LOG = logging.Logger("program")
 _LOG.addHandler(_Keep())
 _LOG.isEnabledFor(logging.INFO)  # which the logger remembers
+inspect.stack(0)  # for which the module remembers where modules lie
 _FILE = io.StringIO()
 @torch.compiler.disable
 def _disabled(t):

@@ -448,7 +448,6 @@ core.lines(
     torch.aminmax(x)
     torch.frexp(x)
     torch.meshgrid(z, z, indexing="ij")
-    torch.broadcast_tensors(x, z)
     torch.linalg.qr(x).R.abs()
     torch.unbind(u)[0] * 2
     [t + k for k, t in enumerate(x.split(1))]
@@ -622,6 +621,7 @@ core.lines(
     u.mT
     x.H
     x[0] is x[0]
+    torch.broadcast_tensors(x, z), torch.broadcast_tensors(x, z)[0] is x
     """,
     compare_dynamo=False,
 )

@@ -153,9 +153,7 @@ def test_samples_of_the_operator_database(part: int) -> None:
     names = sorted({op.name for op in OPERATIONS})[part::PARTS]
     operations = [op for op in OPERATIONS if op.name in names]
     for op in operations:
-        for dtype in DTYPES:
-            if not op.supports_dtype(dtype, "cpu"):
-                continue
+        for dtype in [one for one in DTYPES if op.supports_dtype(one, "cpu")] or [torch.complex64]:
             for requires_grad in (False, True):
                 if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
                     continue

@@ -4,9 +4,10 @@ import types
 
 import pytest
 import torch
-from stator import _C
 from torch._dynamo import trace_rules
 from torch._dynamo.variables import TorchInGraphFunctionVariable
+
+from stator import _C
 
 FUNCTIONS = [
     (f"{module.__name__}.{name}", function)
