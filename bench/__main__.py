@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, captures, models, systems, tables, tracker
+from bench import breaks, captures, depth, models, systems, tables, tracker
 from bench.measure import measure
 from bench.programs import PROGRAMS
 
@@ -30,6 +30,9 @@ def main() -> None:
     shapes = [] if options.dynamo_alone else [shape for shape in tracker.SHAPES if options.only in f"tracker {shape}"]
     tracking = {shape: tracker.measure(shape) for shape in shapes}
 
+    growths = [growth for growth in depth.GROWTHS if options.only in growth.name]
+    growing = {growth.name: depth.measure(growth, compared) for growth in growths}
+
     if results:
         print_programs(results)
     if costs:
@@ -37,12 +40,16 @@ def main() -> None:
     if captured:
         print()
         print(captures.table(captured))
+    if growing:
+        print()
+        print(depth.table(growing))
     if tracking:
         print()
         print(tracker.table(tracking))
     more = {
         "steps": captures.as_record(captured),
         "breaks": breaks.as_record(costs),
+        "growth": depth.as_record(growing),
         "tracker": tracker.as_record(tracking),
     }
     print(f"\nWritten to {tables.write_json(results, more, Path(__file__).parent / 'results')}")

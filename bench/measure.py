@@ -65,7 +65,7 @@ class Answering:
 def measure(program: Program, systems: Sequence[System], repeats: int) -> dict[str, Figures]:
     """The systems take turns, so that what happens to the machine happens to both."""
     figures = {system.name: Figures() for system in systems}
-    recorded = {system.name: _recorded(program, system) for system in systems}
+    recorded = {system.name: recorded(program, system) for system in systems}
     for _ in range(repeats):
         for system in systems:
             _measure_once(program, system, recorded[system.name], figures[system.name])
@@ -74,7 +74,7 @@ def measure(program: Program, systems: Sequence[System], repeats: int) -> dict[s
     return figures
 
 
-def _recorded(program: Program, system: System) -> list[Any]:
+def recorded(program: Program, system: System) -> list[Any]:
     backend = Recording()
     system.reset()
     function, arguments = made(program)
@@ -88,7 +88,7 @@ def _measure_once(program: Program, system: System, outputs: list[Any], figures:
     backend = Answering(outputs)
     compiled = system.compile(function, backend=backend)
     with quiet():
-        figures.capture = min(figures.capture, _seconds(lambda: compiled(*arguments)))
+        figures.capture = min(figures.capture, seconds_of(lambda: compiled(*arguments)))
         figures.cached = min(figures.cached, best_seconds(lambda: compiled(*arguments)))
     figures.nodes = backend.nodes
 
@@ -96,10 +96,10 @@ def _measure_once(program: Program, system: System, outputs: list[Any], figures:
     system.reset()
     compiled = system.compile(function, backend="eager")
     with quiet():
-        figures.first_result = min(figures.first_result, _seconds(lambda: compiled(*arguments)))
+        figures.first_result = min(figures.first_result, seconds_of(lambda: compiled(*arguments)))
 
 
-def _seconds(job: Callable[[], Any]) -> float:
+def seconds_of(job: Callable[[], Any]) -> float:
     start = time.perf_counter()
     job()
     return time.perf_counter() - start
@@ -113,7 +113,7 @@ def best_seconds(job: Callable[[], Any], batches: int = 20, calls: int = 50) -> 
             job()
 
     batch()
-    return min(_seconds(batch) for _ in range(batches)) / calls
+    return min(seconds_of(batch) for _ in range(batches)) / calls
 
 
 @contextmanager

@@ -26,6 +26,7 @@ void Graph::ensure_names() const {
     const std::vector<Node*> nodes = std::move(unnamed_);
     unnamed_.clear();
     std::unordered_map<PyObject*, std::string> names_of_targets;
+    PathNames paths;
     auto naming = namings_.begin();
     auto name_after_variables = [&](std::size_t size) {
         for (; naming != namings_.end() && naming->size <= size; ++naming) {
@@ -38,9 +39,16 @@ void Graph::ensure_names() const {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         name_after_variables(i);
         if (nodes[i]->target == nullptr) {
-            std::string target = identifier(*nodes[i]->path);
+            paths.go_to(*nodes[i]->path);
+            const std::string &target = paths.target(), &name = paths.name();
             nodes[i]->target = arena_.keep(
                 checked(PyUnicode_FromStringAndSize(target.data(), static_cast<Py_ssize_t>(target.size()))));
+            // What looks like a special method is named in another way.
+            bool is_plain = !name.empty() && !name.starts_with("__") && (name[0] < '0' || name[0] > '9');
+            if (is_plain) {
+                nodes[i]->name = names_.create_like(name);
+                continue;
+            }
         }
         auto [found, is_new] = names_of_targets.try_emplace(nodes[i]->target);
         if (is_new) found->second = name_of_target(nodes[i]->target);

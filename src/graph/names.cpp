@@ -26,13 +26,17 @@ bool is_ascii(std::string_view text) {
 }
 
 /// `pascalCase` -> `pascal_case`, `ALL_CAPS` -> `all_caps`.
-std::string snake_case(std::string_view text) {
-    std::string snake;
-    snake.reserve(text.size() + 2);
-    for (std::size_t i = 0; i < text.size(); ++i) {
+void append_snake_case(std::string& snake, std::string_view text, std::size_t from) {
+    for (std::size_t i = from; i < text.size(); ++i) {
         if (i > 0 && is_lower(text[i - 1]) && is_upper(text[i])) snake += '_';
         snake += is_upper(text[i]) ? static_cast<char>(text[i] - 'A' + 'a') : text[i];
     }
+}
+
+std::string snake_case(std::string_view text) {
+    std::string snake;
+    snake.reserve(text.size() + 2);
+    append_snake_case(snake, text, 0);
     if (is_ascii(snake)) return snake;
     // Lower case beyond ASCII is a table that only Python has.
     ErrorAside aside;
@@ -89,6 +93,23 @@ std::string name_of_target(Borrowed<> target) {
     return snake_case(utf8(name.get()));
 }
 
+void PathNames::go_to(const PathText& path) {
+    std::vector<const PathText*> unknown;
+    const PathText* at = &path;
+    for (; at != nullptr && !places_.contains(at); at = at->before) unknown.push_back(at);
+    std::size_t kept = at == nullptr ? 0 : places_.at(at) + 1;
+    for (; pieces_.size() > kept; pieces_.pop_back()) places_.erase(pieces_.back().text);
+    target_.resize(kept == 0 ? 0 : pieces_.back().target_end);
+    name_.resize(kept == 0 ? 0 : pieces_.back().name_end);
+    for (auto next = unknown.rbegin(); next != unknown.rend(); ++next) {
+        std::size_t from = target_.size();
+        append_identifier(target_, (*next)->piece);
+        append_snake_case(name_, target_, from);
+        places_.emplace(*next, pieces_.size());
+        pieces_.push_back({*next, target_.size(), name_.size()});
+    }
+}
+
 bool is_reserved_name(const std::string& name) {
     // `torch.fx` keeps them in one dict that may grow: read again when it has another size.
     static PyObject* table = nullptr;
@@ -114,7 +135,10 @@ bool is_reserved_name(const std::string& name) {
 std::string Names::create(std::string_view wanted) {
     bool is_legal =
         !wanted.empty() && !is_digit(wanted[0]) && std::all_of(wanted.begin(), wanted.end(), is_identifier_part);
-    std::string candidate = is_legal ? std::string(wanted) : legal_identifier(wanted);
+    return create_like(is_legal ? std::string(wanted) : legal_identifier(wanted));
+}
+
+std::string Names::create_like(std::string candidate) {
     auto [base_view, number] = split_number(candidate);
     std::string base(base_view);
     long& count = counts_[base];

@@ -5,19 +5,41 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "base/ref.h"
+#include "source/source.h"
 
 namespace stator::graph {
 
 /// What `torch.fx.Graph._target_to_str` says: `add` for `operator.add`, `l_x_` for a placeholder `L_x_`.
 std::string name_of_target(Borrowed<> target);
 
+/// Targets and names of placeholders, one after the other. In a deep model they are as long as their paths, and each
+/// has most of that in common with the one before.
+class PathNames {
+  public:
+    void go_to(const PathText& path);
+    const std::string& target() const { return target_; }  // `L_x_`
+    const std::string& name() const { return name_; }      // `l_x_`
+
+  private:
+    struct Piece {
+        const PathText* text;
+        std::size_t target_end, name_end;
+    };
+    std::vector<Piece> pieces_;
+    std::unordered_map<const PathText*, std::size_t> places_;  // in `pieces_`
+    std::string target_, name_;
+};
+
 /// `torch.fx.graph._Namespace`: the same names for the same requests in the same order.
 class Names {
   public:
-    /// A name like `candidate` that was not given before.
-    std::string create(std::string_view candidate);
+    /// A name like `wanted` that was not given before.
+    std::string create(std::string_view wanted);
+    /// The same for what is a legal name already.
+    std::string create_like(std::string candidate);
 
     /// How far each base name was counted: what `torch.fx` needs to go on where this left off.
     const std::unordered_map<std::string, long>& counts() const { return counts_; }

@@ -1,5 +1,6 @@
 #include "guard/quick.h"
 
+#include "base/prefetch.h"
 #include "cpython/versions.h"
 #include "guard/steps.h"
 
@@ -16,6 +17,10 @@ bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function)
         if (level.first_step >= 0 && !state.execute_steps(&parts_.steps.items[level.first_step], slots, function))
             return false;
         for (const Instance* end = parts_.instances.items.data() + level.instances; instance != end; ++instance) {
+            look_ahead(instance, end, [](const Instance& later) {
+                prefetch(later.object);
+                prefetch(later.dict);
+            });
             if (Py_TYPE(instance->object) != instance->type) return false;
             auto* place = reinterpret_cast<char*>(instance->object) + instance->dict_offset;
             if (*reinterpret_cast<PyObject**>(place) != instance->dict) return false;
@@ -23,8 +28,10 @@ bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function)
         }
         for (const Typed* end = parts_.typed.items.data() + level.typed; typed != end; ++typed)
             if (Py_TYPE(typed->object) != typed->type) return false;
-        for (const Dict* end = parts_.dicts.items.data() + level.dicts; dict != end; ++dict)
+        for (const Dict* end = parts_.dicts.items.data() + level.dicts; dict != end; ++dict) {
+            look_ahead(dict, end, [](const Dict& later) { prefetch(later.dict); });
             if (cpython::dict_version(dict->dict) != dict->version) return false;
+        }
         for (const Class* end = parts_.classes.items.data() + level.classes; type != end; ++type)
             if (cpython::current_type_version(type->type) != type->version) return false;
         if (level.tensors != tensor) {

@@ -38,8 +38,7 @@ Source* Provenance::pinned(Borrowed<> object) {
     return source;
 }
 
-Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object,
-                          bool* is_new) {
+Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object, bool* is_new) {
     ChildKey place{parent, access, number, key.get()};
     if (is_new != nullptr) *is_new = false;
     if (auto found = children_.find(place); found != children_.end()) return found->second;
@@ -152,16 +151,6 @@ bool joins_its_dict(const std::vector<Source*>& path, std::size_t i) {
     return i > 0 && path[i]->access == Access::InstanceDict && path[i - 1]->access == Access::DictItem;
 }
 
-void append_identifier(std::string& name, std::string_view text) {
-    for (char c : text) {
-        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (is_word)
-            name += c;
-        else if (name.empty() || name.back() != '_')
-            name += '_';
-    }
-}
-
 std::string text_of(const Source& source, Labels labels) {
     // From the root down, in one string: a deep model has long names.
     std::vector<Source*> path;
@@ -229,6 +218,16 @@ std::string print(const PathText& text) {
     std::vector<const PathText*> pieces = pieces_of(text);
     for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) whole += (*piece)->piece;
     return whole;
+}
+
+void append_identifier(std::string& name, std::string_view piece) {
+    for (char c : piece) {
+        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (is_word)
+            name += c;
+        else if (name.empty() || name.back() != '_')
+            name += '_';
+    }
 }
 
 std::string identifier(const PathText& text) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory_resource>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -17,24 +18,24 @@ struct Value;
 
 /// How a source is reached from its parent. Each is a plain read of memory: fetching never runs user code.
 enum class Access : std::uint8_t {
-    Slot,          // root: slot `number` of the frame
-    Function,      // root: the function whose frame it is
-    Pinned,        // root: `object` itself, kept alive by the entry; reached again by identity
+    Slot,              // root: slot `number` of the frame
+    Function,          // root: the function whose frame it is
+    Pinned,            // root: `object` itself, kept alive by the entry; reached again by identity
     HandledException,  // root: the exception that the thread handles, or None
-    Globals,       // the globals dict of a function
-    Builtins,      // the builtins dict of a function
-    ClosureCell,   // cell `number` of a function's closure
-    CellContents,  // what a cell holds
-    Default,       // positional default `number` of a function
-    KeywordDefault,  // keyword-only default `key` of a function
-    Item,          // item `number` of a tuple, list or deque
-    DictItem,      // value of `key` in a dict, by the dict's own lookup
-    InstanceDict,  // the dict of an instance, a Python module or a function
-    ClassAttribute,  // `key` as found along the MRO of a class, unbound
-    Member,        // `key` read through a C member or getset descriptor of a builtin class or of `__slots__`
-    MethodSelf,    // of a bound method
-    MethodFunction,  // of a bound method
-    Referent,        // of a weak reference; None once it is gone
+    Globals,           // the globals dict of a function
+    Builtins,          // the builtins dict of a function
+    ClosureCell,       // cell `number` of a function's closure
+    CellContents,      // what a cell holds
+    Default,           // positional default `number` of a function
+    KeywordDefault,    // keyword-only default `key` of a function
+    Item,              // item `number` of a tuple, list or deque
+    DictItem,          // value of `key` in a dict, by the dict's own lookup
+    InstanceDict,      // the dict of an instance, a Python module or a function
+    ClassAttribute,    // `key` as found along the MRO of a class, unbound
+    Member,            // `key` read through a C member or getset descriptor of a builtin class or of `__slots__`
+    MethodSelf,        // of a bound method
+    MethodFunction,    // of a bound method
+    Referent,          // of a weak reference; None once it is gone
 };
 
 /// How a source prints, in pieces: what hangs deep in a model shares the beginning of its path. May outlive the source.
@@ -47,12 +48,12 @@ struct Source {
     Access access;
     std::int32_t number = 0;
     Source* parent = nullptr;
-    PyObject* key = nullptr;     // kept alive by the arena
-    PyObject* label = nullptr;   // how it prints, where that is not how it is reached; kept alive by the arena
-    PyObject* object = nullptr;  // what was there while tracing; null where nothing was (an empty cell)
-    Value* value = nullptr;      // the value made of it, once one was
-    bool varies = false;         // a number there is likely to be another one next time
-    const PathText* text = nullptr;  // see `path_text`
+    PyObject* key = nullptr;            // kept alive by the arena
+    PyObject* label = nullptr;          // how it prints, where that is not how it is reached; kept alive by the arena
+    PyObject* object = nullptr;         // what was there while tracing; null where nothing was (an empty cell)
+    Value* value = nullptr;             // the value made of it, once one was
+    bool varies = false;                // a number there is likely to be another one next time
+    const PathText* text = nullptr;     // see `path_text`
     std::int32_t register_number = -1;  // given when the guard program is built
 };
 
@@ -67,14 +68,13 @@ class Provenance {
     Source* pinned(Borrowed<> object);
     /// The child of `parent` by this access; `object` is what was found there. `is_new` tells whether it was asked for
     /// the first time.
-    Source* child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object,
-                  bool* is_new = nullptr);
+    Source* child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object, bool* is_new = nullptr);
 
     const std::vector<Source*>& roots() const { return roots_; }
 
   private:
-    /// Keys are compared by identity: attribute names are interned, and two sources for one place cost a second look-up,
-    /// not a wrong answer.
+    /// Keys are compared by identity: attribute names are interned, and two sources for one place cost a second
+    /// look-up, not a wrong answer.
     struct ChildKey {
         Source* parent;
         Access access;
@@ -111,5 +111,7 @@ const PathText* path_text(Source& source, Arena& arena);
 std::string print(const PathText& text);
 /// As an identifier, which names the placeholder: `L_self_layers_0_`.
 std::string identifier(const PathText& text);
+/// Goes on with such an identifier.
+void append_identifier(std::string& name, std::string_view piece);
 
 }  // namespace stator

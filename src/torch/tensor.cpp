@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "base/text.h"
 #include "torch/errors.h"
 #include "torch/names.h"
@@ -188,7 +189,14 @@ ExpectedTensor expect_again(Borrowed<> object, const TensorCheck& check) {
 
 bool all_match(std::span<const ExpectedTensor> tensors) {
     return false_if_it_throws([&] {
+        const ExpectedTensor* const end = tensors.data() + tensors.size();
         for (const ExpectedTensor& expected : tensors) {
+            look_ahead(&expected, end, [](const ExpectedTensor& later) {
+                prefetch(later.object);
+                const auto* implementation = static_cast<const char*>(later.implementation);
+                for (std::size_t line = 0; line < sizeof(c10::TensorImpl); line += 64) prefetch(implementation + line);
+                prefetch(later.autograd);
+            });
             if (Py_TYPE(expected.object) != expected.check->type) return false;
             if (implementation(expected.object) != expected.implementation) return false;
             const auto& tensor = *static_cast<const c10::TensorImpl*>(expected.implementation);
