@@ -46,6 +46,9 @@ struct StartsHere {
 
 PassObserver told_of_passes;
 
+/// Counted in one way or another, depending on the version of PyTorch.
+using NodePointer = decltype(torch::autograd::Edge::function);
+
 /// Stands in for PyTorch's engine where C++ code asks for it, and leaves all work to that one.
 class WatchedEngine : public torch::autograd::Engine {
   public:
@@ -63,7 +66,7 @@ class WatchedEngine : public torch::autograd::Engine {
         return plain().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
     c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
-        const std::shared_ptr<torch::autograd::GraphTask>& pass, c10::intrusive_ptr<torch::autograd::Node> root,
+        const std::shared_ptr<torch::autograd::GraphTask>& pass, NodePointer root,
         torch::autograd::InputBuffer&& inputs) override {
         return plain().execute_with_graph_task(pass, std::move(root), std::move(inputs));
     }
