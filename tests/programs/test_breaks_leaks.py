@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import io
+import os
 import sys
 import tracemalloc
 import weakref
@@ -85,6 +86,7 @@ def test_calls_leave_nothing_behind(name):
     assert items == [1]
 
 
+@pytest.mark.skipif("STATOR_SANITIZED" in os.environ, reason="tracemalloc misses what that allocator frees")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_memory_stays_flat(name):

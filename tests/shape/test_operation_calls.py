@@ -377,6 +377,8 @@ AGREE: list[tuple[Any, tuple, dict]] = [
 
 @pytest.mark.parametrize("target, args, kwargs", AGREE, ids=[against_fake.show(*entry) for entry in AGREE])
 def test_a_rule_agrees_with_fake_tensor(target: Any, args: tuple, kwargs: dict) -> None:
+    if target is torch.einsum and len(args) > 3 and torch.backends.opt_einsum.is_available():
+        pytest.skip("another package decides in which order operands are multiplied")
     verdict = against_fake.compare(target, args, kwargs)
     assert verdict.kind == "agrees", verdict
 
