@@ -1,5 +1,6 @@
 """Many programs in several processes. A process that dies or hangs is a finding, and the work goes on behind it."""
 
+import os
 import queue
 import re
 import resource
@@ -67,6 +68,8 @@ def outcome(seed: int, backend: str, summary: Summary) -> str:
 
 # ---- Processes: a worker says on its output what it is at, the parent listens. ---------------------------------------
 def limit_memory() -> None:
+    if "STATOR_SANITIZED" in os.environ:
+        return  # the address sanitizer reserves all there is
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
