@@ -153,10 +153,14 @@ bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
 
 }  // namespace
 
-void Interpreter::note_row(TensorValue* base, TensorValue* row, std::size_t index) {
-    row->is_row = true;
-    rows_.emplace(row->node, Row{base->node, index, modes_.grad, base->meta->requires_grad});
-    on_undo([this, node = row->node] { rows_.erase(node); });
+void Interpreter::note_rows(TensorValue* base, const std::vector<Value*>& rows) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        auto* row = static_cast<TensorValue*>(rows[i]);
+        row->is_row = true;
+        const graph::Node* first = static_cast<TensorValue*>(rows[0])->node;
+        rows_.emplace(row->node, Row{base->node, first, i, modes_.grad, base->meta->requires_grad});
+        on_undo([this, node = row->node] { rows_.erase(node); });
+    }
 }
 
 void Interpreter::expect_no_row(const TensorValue* tensor) {

@@ -67,7 +67,7 @@ graph::Node* Interpreter::as_output(graph::Node* node, bool is_return) {
     if (!row->second.needs_gradient && (is_return || is_other_mode)) return node;
     if (is_other_mode)
         throw Break{BreakKind::Rebuild, "a row of a tensor leaves the code that recorded no gradients", false};
-    graph::Node*& unbound = unbound_[row->second.base];
+    graph::Node*& unbound = unbound_[row->second.first];
     if (unbound == nullptr) {
         unbound = graph_->add(graph::NodeKind::Method, interned("unbind"), {graph::Argument::of(row->second.base)});
         unbound->location = node->location;

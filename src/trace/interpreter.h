@@ -89,7 +89,7 @@ class Interpreter final : public Tracer {
     graph::Argument number_argument(ConstantValue* value) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) override;
-    void note_row(TensorValue* base, TensorValue* row, std::size_t index) override;
+    void note_rows(TensorValue* base, const std::vector<Value*>& rows) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
@@ -233,6 +233,7 @@ class Interpreter final : public Tracer {
     std::vector<graph::Node*> input_nodes_;
     struct Row {
         graph::Node* base;
+        const graph::Node* first;  // of the rows that were made together
         std::size_t index;
         bool with_grad;
         bool needs_gradient;

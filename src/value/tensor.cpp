@@ -159,7 +159,7 @@ Outcome TensorValue::iterate(Tracer& tracer) {
         rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
     // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same
     // for a row that leaves the graph or is written to.
-    for (std::size_t i = 0; i < rows.size(); ++i) tracer.note_row(this, static_cast<TensorValue*>(rows[i]), i);
+    tracer.note_rows(this, rows);
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
 

@@ -122,8 +122,8 @@ class Tracer {
     /// `torch.narrow`: so many items from an int on, within bounds, that may change between calls.
     virtual TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start,
                                      std::int64_t length) = 0;
-    /// A row of a tensor, of which the program thinks that `unbind` gave it.
-    virtual void note_row(TensorValue* base, TensorValue* row, std::size_t index) = 0;
+    /// The rows of a tensor, of which the program thinks that one `unbind` gave them.
+    virtual void note_rows(TensorValue* base, const std::vector<Value*>& rows) = 0;
     /// Called for each tensor that becomes an argument of the node under construction, in order.
     void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
     /// The modes of PyTorch as the program has set them so far.

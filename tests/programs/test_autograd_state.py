@@ -94,3 +94,15 @@ def test_an_output_that_is_also_read_and_gets_another_size():
     expected = f(torch.ones(2, 3), torch.ones(3))
     actual = compiled(f, fullgraph=False)(torch.ones(2, 3), torch.ones(3))
     assert torch.equal(expected[0], actual[0]) and expected[1] == actual[1]
+
+
+@pytest.mark.later_effects
+def test_rows_of_two_iterations_are_two_objects():
+    source = """
+def f(x):
+    kept = [row for row in x] + [row for row in x]
+    print(1)
+    return kept, kept[0] is kept[2], [row for row in x]
+"""
+    same(Source(source), T(2, 3), fullgraph=False, compare_dynamo=False)
+    same(Source(source), T(2, 3, grad=True), fullgraph=False, compare_dynamo=False)
