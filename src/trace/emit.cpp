@@ -175,6 +175,8 @@ bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
     for (TensorValue* base = tensor; base != nullptr; base = base->view_of) {
         if (base->outside == nullptr || !base->meta->requires_grad) continue;
         if (torch_room::read_autograd_state(base->outside).is_loose_view) return true;
+        // A write behind autograd's back to an input: aot_autograd puts other values into it.
+        if (modes_.grad && base != tensor && !tensor->meta->requires_grad) return true;
         guard_autograd_state(*this, base);
     }
     if (!is_recorded) return false;

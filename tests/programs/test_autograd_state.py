@@ -106,3 +106,13 @@ def f(x):
 """
     same(Source(source), T(2, 3), fullgraph=False, compare_dynamo=False)
     same(Source(source), T(2, 3, grad=True), fullgraph=False, compare_dynamo=False)
+
+
+@pytest.mark.later_effects
+@pytest.mark.parametrize("write", ["x.detach().mul_(2)", "x.data.mul_(2)", "with torch.no_grad(): x.mul_(2)"])
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_a_write_behind_autograd_beside_another(write, backend):
+    """aot_autograd gives the detached input the other one's values."""
+    source = f"KEPT = torch.ones(3)\ndef f(x, y):\n    {write}\n    y += KEPT\n    return y, -KEPT\n"
+    same(Source(source), T(3, grad=True), T(3), fullgraph=False, compare_dynamo=False, backend=backend,
+         tolerance=1e-6 if backend else None)  # fmt: skip

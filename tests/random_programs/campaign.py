@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 
-from .check import Difference, Invalid, Summary, check
+from .check import Difference, Invalid, Summary, check, depends_on_depth
 from .program import generate
 from .shrink import shrunk
 
@@ -60,7 +60,7 @@ def outcome(seed: int, backend: str, summary: Summary) -> str:
     except Invalid:
         return "invalid"
     except Difference as difference:
-        return str(difference)
+        return "invalid" if depends_on_depth(generate(seed)) else str(difference)
     except Exception as error:
         return f"raised: {type(error).__name__}: {error}"
     return ""

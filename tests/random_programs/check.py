@@ -17,10 +17,12 @@ import torch
 from compare import Comparison, Difference
 from harness import backward, global_modes, users_lines
 
+DEPTH = 400  # calls that a program may go deep
 LONGEST = 10  # seconds that a program may run uncompiled
 # What aot_autograd says of a backward pass that the program may never ask for, with torch._dynamo as well.
 BACKEND_REFUSES = re.compile(
     "derivative for .* is not implemented|has been modified by an inplace operation|outs_to_grad length|a second time"
+    "|does not yet handle non-differentiable view input mutations"
 )
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 IMPORTED: dict[str, Any] = {}
@@ -214,8 +216,10 @@ class Summary:
     nodes: int = 0
 
 
-def check(text: str, backend: str = "eager", compiled: bool = True, summary: Summary | None = None) -> None:
-    """Raises Difference if the compiled program behaves in another way."""
+def check(
+    text: str, backend: str = "eager", compiled: bool = True, summary: Summary | None = None, depth: int = DEPTH
+) -> None:
+    """Raises Difference if the compiled program behaves in another way. It may go `depth` calls deep."""
     engine.reset()
     program = Program(text)
     recorder = engine.Recorder(None if backend == "eager" else backend)
@@ -227,20 +231,20 @@ def check(text: str, backend: str = "eager", compiled: bool = True, summary: Sum
         with limited(LONGEST):
             one, other = World(program, None), World(program, compile)
         for number, (change, arguments) in enumerate(one.steps, start=1):
-            with room(one.program):
-                with limited(LONGEST):
-                    expected = one.call(change, arguments, number)
-                if isinstance(expected.error, RecursionError):
-                    return  # how deep a stack gets is no promise
-                if "modified inplace" in str(expected.error):
-                    # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
-                    # a graph does not compute that.
-                    return
-                if isinstance(expected.error, MemoryError):
-                    raise Invalid("no end")
+            with room(DEPTH), limited(LONGEST):
+                expected = one.call(change, arguments, number)
+            if isinstance(expected.error, RecursionError):
+                return  # how deep a stack gets is no promise
+            if "modified inplace" in str(expected.error):
+                # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
+                # a graph does not compute that.
+                return
+            if isinstance(expected.error, MemoryError):
+                raise Invalid("no end")
+            with room(depth):
                 actual = other.call(change, arguments, number)
-                if backend != "eager" and BACKEND_REFUSES.search(str(actual.error)):
-                    raise Invalid("aot_autograd wants a derivative that nobody asked for")
+            if backend != "eager" and BACKEND_REFUSES.search(str(actual.error)):
+                raise Invalid("aot_autograd wants a derivative that nobody asked for")
             summary.calls += 1
             summary.returned += expected.error is None
             tolerance = None if backend == "eager" else 1e-6
@@ -252,11 +256,22 @@ def check(text: str, backend: str = "eager", compiled: bool = True, summary: Sum
         summary.nodes += sum(len(graph.graph.nodes) for graph in recorder.graphs)
 
 
+def depends_on_depth(text: str) -> bool:
+    """Whether the program does something else where the stack ends sooner: it catches RecursionError."""
+    try:
+        check(text, compiled=False, depth=DEPTH - 50)
+    except Difference:
+        return True
+    except Invalid:
+        pass
+    return False
+
+
 @contextlib.contextmanager
-def room(program: Program) -> Iterator[None]:
+def room(depth: int) -> Iterator[None]:
     """A recursion that has no end by chance ends soon."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(400)
+    sys.setrecursionlimit(depth)
     try:
         yield
     finally:
