@@ -65,10 +65,10 @@ class Answering:
 def measure(program: Program, systems: Sequence[System], repeats: int) -> dict[str, Figures]:
     """The systems take turns, so that what happens to the machine happens to both."""
     figures = {system.name: Figures() for system in systems}
-    recorded = {system.name: recorded(program, system) for system in systems}
+    outputs = {system.name: recorded(program, system) for system in systems}
     for _ in range(repeats):
         for system in systems:
-            _measure_once(program, system, recorded[system.name], figures[system.name])
+            _measure_once(program, system, outputs[system.name], figures[system.name])
     for system in systems:
         system.reset()
     return figures

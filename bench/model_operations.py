@@ -1,8 +1,6 @@
 """Operations that real models call, asked of the shape rules: which have none, and how long the answers take.
 
-python bench/model_operations.py [--capture] [MODEL ...]     needs transformers and pytorchcv beside torch
-
-With `--capture` the models are captured instead, and the share of that time that shapes take is shown.
+python bench/model_operations.py [MODEL ...]     needs transformers and pytorchcv beside torch
 """
 
 from __future__ import annotations
@@ -120,32 +118,8 @@ def record(make: Callable[[], tuple[torch.nn.Module, dict]], training: bool) -> 
     return recorder
 
 
-def capture(names: list[str]) -> None:
-    """How much of a first capture goes into shapes, and how its questions were answered."""
-    import stator
-
-    print(f"{'model':18}{'graphs':>7}{'nodes':>7}{'shapes':>9}{'rules':>7}{'hits':>7}{'fallbacks':>11}")
-    for name in names or MODELS:
-        torch.manual_seed(0)
-        model, inputs = MODELS[name]()
-        model.eval()
-        _C.shape_forget()
-        before = _C.shape_counts()
-        report = stator.explain(model)(**inputs)
-        counts = {key: value - before[key] for key, value in _C.shape_counts().items()}
-        together = sum(report.times.values())
-        share = report.times.get("shapes", 0.0) / together if together else 0.0
-        nodes = sum(each.nodes for each in report.captures)
-        print(
-            f"{name:18}{len(report.captures):7}{nodes:7}{share:9.1%}{counts['rules']:7}{counts['hits']:7}"
-            f"{counts['fallbacks']:11}"
-        )
-
-
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    if "--capture" in names:
-        return capture([name for name in names if name != "--capture"])
     print(f"{'model':18}{'mode':8}{'calls':>7}{'without rule':>14}{'share':>8}{'ns each':>9}")
     without: collections.Counter[str] = collections.Counter()
     for name in names or MODELS:

@@ -21,9 +21,10 @@ struct Lost {};
 class Values {
   public:
     Values(const Trace& trace, const graph::Failure& failure) : graph_(*trace.graph) {
+        std::size_t inputs = 0;
         for (const graph::Node* node : graph_.nodes())
             if (node->kind == graph::NodeKind::Placeholder) {
-                known_.emplace(node, Ref<>::share(trace.inputs[inputs_++]->object));
+                known_.emplace(node, Ref<>::share(trace.inputs[inputs++]->object));
             } else if (auto found = failure.values.find(node->serial); found != failure.values.end()) {
                 known_.emplace(node, Ref<>::share(found->second.get()));
             } else if (const graph::Node* same = written_argument(*node); same != nullptr && known_.contains(same)) {
@@ -132,7 +133,6 @@ class Values {
     }
 
     const graph::Graph& graph_;
-    std::size_t inputs_ = 0;
     std::unordered_map<const graph::Node*, Ref<>> known_;
 };
 
