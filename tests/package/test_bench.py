@@ -1,0 +1,38 @@
+"""The bench measures: every kind of figure once, on something small."""
+
+import torch
+
+from bench import captures, depth, tables
+from bench.measure import measure
+from bench.programs import Program
+from bench.systems import both, stator
+
+
+def doubled(x):
+    return torch.relu(x * 2)
+
+
+PROGRAM = Program("small", lambda: (doubled, (torch.ones(2),)))
+
+
+def test_programs_under_both_systems():
+    figures = measure(PROGRAM, both(), repeats=1)
+    for each in figures.values():
+        assert 0 < each.cached < each.capture and each.first_result > 0 and each.node_count == 4
+    assert "small" in tables.comparison([(PROGRAM, figures)], "capture", "Capture")
+
+
+def test_steps_of_a_capture():
+    steps = captures.measure(PROGRAM, repeats=1)
+    assert steps.operations == 2 and {"decode", "trace", "shapes", "guards", "fx"} <= set(steps.times)
+    assert "small" in captures.table([(PROGRAM, steps)])
+
+
+def test_growth(monkeypatch):
+    monkeypatch.setattr(depth, "ROUNDS", 1)
+    for what, make in (("capture", depth.nested), ("cached", depth.layers)):
+        growth = depth.Growth("growth", what, make(1), make(4), at_most=100)
+        figures = depth.measure(growth, (stator(),))
+        assert figures["stator"].times > 1
+        monkeypatch.setattr(depth, "GROWTHS", (growth,))
+        assert "met" in depth.table({"growth": figures})
