@@ -44,15 +44,16 @@ EntryCache::~EntryCache() {
 }
 
 PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_main) {
+    const bytecode::Code* code = nullptr;
     try {
-        bytecode::decode(cpython::code_of(frame));
+        code = &bytecode::decode(cpython::code_of(frame));
     } catch (const PythonError&) {
         return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
     } catch (const std::exception& error) {
         report_internal_error(cpython::code_of(frame), error.what());
         return cpython::run_untouched(thread, frame);
     }
-    return FrameRun(*this, thread, frame, {0}, is_main).go_on();
+    return FrameRun(*this, thread, frame, *code, {0}, is_main).go_on();
 }
 
 EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {

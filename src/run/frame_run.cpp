@@ -14,11 +14,12 @@ namespace stator {
 using bytecode::Index;
 using bytecode::Instruction;
 
-FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, Index at, bool is_main)
+FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, const bytecode::Code& code,
+                   Index at, bool is_main)
     : cache_(cache),
       thread_(thread),
       frame_(frame),
-      code_(bytecode::decode(cpython::code_of(frame))),
+      code_(code),
       at_(at),
       is_main_(is_main),
       is_untouched_(at.value == 0) {}
@@ -222,9 +223,10 @@ Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
 }  // namespace
 
 PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context) {
-    // The trace has decoded its code, so making the FrameRun can't fail; `go_on` does not throw.
+    // The trace has decoded its code, so that does not fail now; `go_on` does not throw.
     auto* primed = static_cast<Primed*>(context);
-    return FrameRun(*primed->cache, thread, frame, {0}).go_on(*primed->exit, primed->depth);
+    const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
+    return FrameRun(*primed->cache, thread, frame, code, {0}).go_on(*primed->exit, primed->depth);
 }
 
 Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
@@ -275,7 +277,7 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
         report_internal_error(cpython::code_of(frame), error.what());
     }
     if (code == nullptr) return cpython::run(thread, frame);
-    return FrameRun(*cache, thread, frame, code->index_at(cpython::next_offset(frame))).go_on();
+    return FrameRun(*cache, thread, frame, *code, code->index_at(cpython::next_offset(frame))).go_on();
 }
 
 PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {

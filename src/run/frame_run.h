@@ -22,8 +22,9 @@ struct Exit {
 
 class FrameRun {
   public:
-    /// For a frame that is about to execute the instruction `at`.
-    FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bytecode::Index at, bool is_main = false);
+    /// For a frame that is about to execute the instruction `at` of its code.
+    FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, const bytecode::Code& code,
+             bytecode::Index at, bool is_main = false);
 
     /// Goes on until the frame is left. What comes out is the answer of the frame's evaluation. Does not throw: where
     /// Stator itself fails, CPython goes on with the frame from where it stands.
