@@ -26,3 +26,20 @@ class RegisterHook:
 
     def __repr__(self) -> str:
         return f"register_hook({getattr(self.hook, '__qualname__', self.hook)!s})"
+
+
+class RegisterTracedHook:
+    """The same for a hook as it was traced: a graph that takes the gradient and the tensors that the hook reads."""
+
+    def __init__(self, traced: Callable[..., tuple[torch.Tensor | None]]) -> None:
+        self.traced = traced
+        self.__name__ = self.__qualname__ = "register_hook"
+
+    def __call__(self, tensor: torch.Tensor, *read: torch.Tensor) -> None:
+        tensor.register_hook(lambda gradient: self.traced(gradient, *read)[0])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RegisterTracedHook:
+        return self
+
+    def __repr__(self) -> str:
+        return "register_hook(a traced hook)"

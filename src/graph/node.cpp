@@ -1,5 +1,7 @@
 #include "graph/node.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace stator::graph {
@@ -93,6 +95,24 @@ void Graph::truncate(std::size_t size) {
         namings_.back().node->is_named = false;
         namings_.pop_back();
     }
+}
+
+std::vector<Node*> Graph::take(std::size_t size) {
+    STATOR_CHECK(!is_finished_ && size <= nodes_.size(), "only what was added can be taken");
+    std::vector<Node*> taken, kept;
+    for (std::size_t i = size; i < nodes_.size(); ++i) {
+        bool stays = nodes_[i]->kind == NodeKind::Placeholder || nodes_[i]->kind == NodeKind::Attribute;
+        (stays ? kept : taken).push_back(nodes_[i]);
+    }
+    for (Node* node : taken) for_each_input(*node, [](Node* input) { --input->uses; });
+    nodes_.resize(size);
+    for (Node* node : kept) {
+        node->index = node->serial = static_cast<std::uint32_t>(nodes_.size());
+        nodes_.push_back(node);
+    }
+    std::erase_if(namings_, [&](const Naming& naming) { return std::ranges::find(taken, naming.node) != taken.end(); });
+    for (Naming& naming : namings_) naming.size = std::min(naming.size, nodes_.size());
+    return taken;
 }
 
 }  // namespace stator::graph

@@ -143,6 +143,9 @@ class Graph {
 
     /// Forgets every node from `size` on, and the variables that named nodes since then.
     void truncate(std::size_t size);
+    /// Takes the operations from `size` on out of the graph, in order. Placeholders and attributes stay. The nodes live
+    /// as long as the graph does.
+    std::vector<Node*> take(std::size_t size);
     /// Puts placeholders first, and removes nodes that nobody uses and that have no effect, placeholders included. To
     /// be called once, after the output node was added.
     void finish();

@@ -79,6 +79,8 @@ std::vector<graph::Argument> Interpreter::arguments_of(const Arguments& argument
         if (keyword.value->kind != Kind::Constant) realize(keyword.value);
         keywords->push_back({keyword.name, keyword.value->as_argument(*this)});
     }
+    if (later_)
+        for (TensorValue* tensor : tensor_arguments_) later_->read.emplace_back(tensor->node, tensor);
     return positional;
 }
 
@@ -260,6 +262,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (answer->status != shape::Status::Ok) break;
         TensorValue* tensor = tensors.at(static_cast<std::size_t>(written));
         expect_no_row(tensor);
+        expect_own(tensor);
         if (is_protected(tensor, is_recorded)) {
             graph_->truncate(mark);
             break_graph(
@@ -268,6 +271,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         }
     }
     for (const shape::MetadataChange& change : answer->changed_metadata) {
+        expect_own(tensors.at(static_cast<std::size_t>(change.argument)));
         const torch_room::TensorMeta& before = *tensors.at(static_cast<std::size_t>(change.argument))->meta;
         if (arguments.keyword("out") == nullptr || before.sizes == change.meta->sizes || count_of(before) == 0)
             continue;
@@ -336,7 +340,7 @@ graph::Node* Interpreter::emit_effect(Borrowed<> function, const Arguments& argu
 }
 
 void Interpreter::emit_switch(Borrowed<> function, const Arguments& arguments) {
-    for (std::size_t i = graph_->size(); i-- > 0;) {
+    for (std::size_t i = graph_->size(); i-- > (later_ ? later_->start : 0);) {
         graph::Node* last = graph_->at(i);
         if (last->kind == graph::NodeKind::Placeholder) continue;
         if (last->target == function.get() && !last->has_effect) continue;  // cancelled before

@@ -90,6 +90,10 @@ class Interpreter final : public Tracer {
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) override;
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override;
+    void begin_later() override;
+    Later end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;
+    void emit_history(Borrowed<> function, const Arguments& arguments,
+                      std::span<TensorValue* const> results) override;
     torch_room::Modes modes() const override { return modes_; }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
@@ -154,6 +158,10 @@ class Interpreter final : public Tracer {
     bool is_to_stop(Borrowed<> target);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(TensorValue* tensor, bool is_recorded);
+    /// Whether a node was there before what runs later.
+    bool predates_later(const graph::Node* node) const;
+    /// Breaks if what runs later would write to what was there before.
+    void expect_own(const TensorValue* written);
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
     static void expect_no_row(const TensorValue* tensor);
     /// What a node gives to the world outside the graph.
@@ -174,7 +182,7 @@ class Interpreter final : public Tracer {
     graph::Node* add_placeholder(Source* source);
 
     // Numbers that change between calls, in the graph: numbers.cpp.
-    bool has_variables() const { return dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
+    bool has_variables() const { return !later_ && dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
     shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
     /// What an operation that takes any float does with it.
     enum class FloatUse : std::uint8_t {
@@ -244,6 +252,12 @@ class Interpreter final : public Tracer {
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> movers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
     FloatUse float_use_ = FloatUse::Computes;        // by it
+    /// Operations under capture that run later.
+    struct LaterPart {
+        std::size_t start;  // in the graph
+        std::vector<std::pair<const graph::Node*, TensorValue*>> read;
+    };
+    std::optional<LaterPart> later_;
     std::unordered_map<const Source*, int> module_calls_;
     bool registers_attributes_ = false;
     graph::Names attribute_names_;

@@ -277,7 +277,9 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     static PyObject* const union_class = PyObject_GetAttrString(PyImport_ImportModule("types"), "UnionType");
     if (reinterpret_cast<PyObject*>(type) == union_class && self->object() != nullptr)
         return attribute_of_union(tracer, self, name);
-    if (self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))
+    // A module's attributes are read by what PyTorch does with them too: those reads are not followed one by one.
+    bool is_module = PyType_IsSubtype(type, torch_room::known().module_class) != 0;
+    if (is_module || self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))
         tracer.break_graph(BreakKind::CustomAttribute,
                            "class " + type_name(type) + " has a __getattribute__ of its own");
     Value* fallback = fallback_of(tracer, type, &raw);

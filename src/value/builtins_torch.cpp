@@ -41,11 +41,18 @@ Ref<> constant_argument(Tracer& tracer, Value* value, const char* what) {
 // --- gradients
 // ---------------------------------------------------------------------------------------------------------
 
+void expect_known_grad_mode(Tracer& tracer) {
+    if (tracer.runs_in_any_grad_mode())
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass asks for the grad mode or changes it");
+}
+
 Outcome is_grad_enabled(Tracer& tracer, const Arguments&) {
+    expect_known_grad_mode(tracer);
     return tracer.boolean(tracer.modes().grad);
 }
 
 Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
+    expect_known_grad_mode(tracer);
     Ref<> wanted = constant_argument(tracer, arguments.positional.at(0), "the grad mode");
     bool enabled = PyObject_IsTrue(wanted.get()) == 1;
     torch_room::Modes modes = tracer.modes();

@@ -23,6 +23,7 @@ void register_all(Handlers& handlers) {
     register_weak(handlers);
     register_torch(handlers);
     register_tensor_hooks(handlers);
+    register_autograd_functions(handlers);
     register_lazy_modules(handlers);
 }
 

@@ -1,7 +1,7 @@
 /// A hook on an input is registered by the plan once the graph has run: the engine asks for it in the backward pass,
 /// not before. A hook on a result inside the graph is registered by a node, because a backend may take the graph apart.
 /// Such a backend traces the hook when it compiles, so the hook must change nothing: it is traced here first, for what
-/// it does and for guards on what it reads.
+/// it does and for guards on what it reads. Where the graph can't hold the hook, it holds what was traced.
 #include "value/tensor_hooks.h"
 
 #include "base/names.h"
@@ -14,6 +14,7 @@
 #include "value/function.h"
 #include "value/operations.h"
 #include "value/partial.h"
+#include "value/reachable.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
@@ -74,34 +75,39 @@ Outcome HandleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.break_graph(BreakKind::UnsupportedTensor, why);
 }
 
-Ref<> constant_in_hook(Tracer& tracer, Value* value) {
-    Ref<> constant = value->as_constant(tracer);
-    if (!constant) refuse(tracer, "a hook on a result inside the graph is bound to something that is no constant");
-    return constant;
+/// Whether every value is known; the objects are then in `constants`.
+bool all_constant(Tracer& tracer, const std::vector<Value*>& values, std::vector<Ref<>>& constants) {
+    for (Value* value : values) {
+        constants.push_back(value->as_constant(tracer));
+        if (!constants.back()) return false;
+    }
+    return true;
 }
 
 Ref<> made_function(Tracer& tracer, FunctionValue* function) {
-    // What it encloses may change until the backward pass.
-    bool is_plain = function->closure.empty() && function->set_name == nullptr && function->set_qualname == nullptr &&
+    bool is_plain = function->set_name == nullptr && function->set_qualname == nullptr &&
                     function->attributes.empty() && function->own_dict == nullptr;
-    if (!is_plain) refuse(tracer, "a hook on a result inside the graph is a closure");
+    std::vector<Value*> values = function->defaults;
+    for (const Keyword& keyword : function->keyword_defaults) values.push_back(keyword.value);
+    std::vector<Ref<>> constants;
+    if (!is_plain || !all_constant(tracer, values, constants)) return nullptr;
     Ref<> made = checked(PyFunction_New(reinterpret_cast<PyObject*>(function->code), function->globals));
-    if (!function->defaults.empty()) {
-        Ref<> defaults = checked(PyTuple_New(static_cast<Py_ssize_t>(function->defaults.size())));
-        for (std::size_t i = 0; i < function->defaults.size(); ++i)
-            PyTuple_SET_ITEM(defaults.get(), i, constant_in_hook(tracer, function->defaults[i]).release());
+    const std::size_t positional = function->defaults.size();
+    if (positional > 0) {
+        Ref<> defaults = checked(PyTuple_New(static_cast<Py_ssize_t>(positional)));
+        for (std::size_t i = 0; i < positional; ++i) PyTuple_SET_ITEM(defaults.get(), i, constants[i].release());
         checked(PyFunction_SetDefaults(made.get(), defaults.get()));
     }
     if (!function->keyword_defaults.empty()) {
         Ref<> defaults = checked(PyDict_New());
-        for (const Keyword& keyword : function->keyword_defaults)
-            checked(PyDict_SetItem(defaults.get(), keyword.name, constant_in_hook(tracer, keyword.value).get()));
+        for (std::size_t i = 0; i < function->keyword_defaults.size(); ++i)
+            checked(PyDict_SetItem(defaults.get(), function->keyword_defaults[i].name, constants[positional + i].get()));
         checked(PyFunction_SetKwDefaults(made.get(), defaults.get()));
     }
     return made;
 }
 
-/// The hook as an object that the graph can hold.
+/// The hook as an object that the graph can hold; empty if it is bound to what is not known.
 Ref<> real_hook(Tracer& tracer, Value* hook) {
     if (hook->source != nullptr && hook->object() != nullptr) {
         tracer.guard({GuardKind::Identity, hook->source, hook->object()});
@@ -112,7 +118,7 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
     auto* partial = cast<ObjectValue>(hook);
     if (partial == nullptr || partial->outside != nullptr || !is_partial_class(partial->class_) ||
         partial->own_dict != nullptr || partial->attributes.size() != 3)
-        refuse(tracer, "a hook on a result inside the graph is a " + hook->print());
+        return nullptr;
     Value *function = nullptr, *arguments = nullptr, *keywords = nullptr;
     for (auto& [name, value] : partial->attributes) {
         if (name == interned("func")) function = value;
@@ -120,7 +126,8 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
         if (name == interned("keywords")) keywords = value;
     }
     Ref<> bound = real_hook(tracer, function);
-    Ref<> given = constant_in_hook(tracer, arguments), named = constant_in_hook(tracer, keywords);
+    Ref<> given = arguments->as_constant(tracer), named = keywords->as_constant(tracer);
+    if (!bound || !given || !named) return nullptr;
     Ref<> all = checked(PyTuple_New(PyTuple_GET_SIZE(given.get()) + 1));
     PyTuple_SET_ITEM(all.get(), 0, bound.release());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i)
@@ -128,12 +135,29 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
     return checked(PyObject_Call(reinterpret_cast<PyObject*>(partial->class_), all.get(), named.get()));
 }
 
-/// Traces the hook with a stand-in for the gradient, whose nodes nobody uses.
+/// What a hook may change: what it is bound to, and what was put into objects from outside.
+std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
+    std::vector<const Value*> roots{hook};
+    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    std::vector<const Value*> found = reachable(std::move(roots));
+    if (!found.empty() && found.back() == nullptr)
+        refuse(tracer, "a hook on a result inside the graph is bound to something unknown");
+    return found;
+}
+
+/// Traces the hook with a stand-in for the gradient, into a graph of its own.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     static PyObject* const stand_in = function_of_module("torch", "empty_like");
     static PyObject* const registration = function_of_module("stator.hooks", "RegisterHook");
+    static PyObject* const traced_registration = function_of_module("stator.hooks", "RegisterTracedHook");
+    std::vector<const Value*> own = reachable({hook});
+    for (const Value* value : own)  // what a variable holds may be something else by the backward pass
+        if (value != nullptr && value->kind == Kind::Cell)
+            refuse(tracer, "a hook on a result inside the graph is a closure");
+    const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
     const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
     const torch_room::Modes modes = tracer.modes();
+    tracer.begin_later();
     torch_room::Modes in_backward = modes;
     in_backward.grad = false;
     tracer.set_modes(in_backward);
@@ -148,14 +172,23 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     }
     if (raises) refuse(tracer, "a hook on a result inside the graph raises");
     tracer.set_modes(modes);
-    bool has_effect = tracer.recorded() != effects;
+    bool has_effect = tracer.recorded() != effects || reachable_by_hook(tracer, hook) != before;
     for (std::size_t i = nodes; i < tracer.graph().size(); ++i) has_effect |= tracer.graph().at(i)->has_effect;
     if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
+    tracer.realize(result);
     if (result->kind != Kind::Tensor && result->object() != Py_None)
         refuse(tracer, "a hook on a result inside the graph gives a " + result->print());
-    Ref<> real = real_hook(tracer, hook);
-    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(registration, real.get())));
-    tracer.emit_effect(registers, Arguments::of(tensor));
+    TensorValue* const inputs[] = {gradient};
+    Value* const outputs[] = {result};
+    Tracer::Later later = tracer.end_later(inputs, outputs);
+    // The hook itself reads what is there when the backward pass comes, if it reads no tensors, which a backend that
+    // traces it would not know.
+    Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
+    PyObject* maker = real ? registration : traced_registration;
+    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
+    Arguments arguments = Arguments::of(tensor);
+    arguments.positional.insert(arguments.positional.end(), later.reads.begin(), later.reads.end());
+    tracer.emit_effect(registers, arguments);
     co_return tracer.make<HandleValue>(tensor, hook, nullptr);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory_resource>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -130,6 +131,24 @@ class Tracer {
     virtual torch_room::Modes modes() const = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
+    // --- what runs later ------------------------------------------------------------------------------------------
+
+    /// The operations from here on are not for this graph, but for one of their own that runs later on: a backward
+    /// pass. Numbers are constants in it, and what was there before is not written to.
+    virtual void begin_later() = 0;
+    struct Later {
+        PyObject* runner;                 // runs that graph
+        std::vector<TensorValue*> reads;  // what it takes behind its inputs: tensors that were there before
+    };
+    /// Ends that, given the inputs of that graph, which were made since, and its outputs: tensors or None.
+    virtual Later end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) = 0;
+    /// Whether such a graph is being captured that may run with gradients recorded or without.
+    bool runs_in_any_grad_mode() const { return runs_in_any_grad_mode_; }
+    void set_runs_in_any_grad_mode(bool runs);
+    /// A node that gives these results, which stay the same objects to the program, a history in autograd.
+    virtual void emit_history(Borrowed<> function, const Arguments& arguments,
+                              std::span<TensorValue* const> results) = 0;
+
     /// A context of PyTorch that the graph enters and leaves.
     struct EnteredContext {
         Value* manager;
@@ -153,6 +172,7 @@ class Tracer {
     /// Whether anything from outside has changed so far: until then, what is outside is what it was.
     bool has_recorded() const { return !effects_.empty(); }
     std::size_t recorded() const { return effects_.size(); }
+    std::span<const Effect> effects() const { return effects_; }
     /// The value of an outside object with an identity, if there is one already.
     Value* known(Borrowed<> object) const {
         auto found = by_identity_.find(object.get());
@@ -191,6 +211,7 @@ class Tracer {
     /// Ints at these places are variables; null if there are none.
     const DynamicSources* dynamic_ = nullptr;
     std::vector<EnteredContext> contexts_;
+    bool runs_in_any_grad_mode_ = false;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;

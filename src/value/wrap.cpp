@@ -232,6 +232,11 @@ Value* Tracer::string(std::string_view text) {
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
 }
 
+void Tracer::set_runs_in_any_grad_mode(bool runs) {
+    on_undo([this, before = runs_in_any_grad_mode_] { runs_in_any_grad_mode_ = before; });
+    runs_in_any_grad_mode_ = runs;
+}
+
 void Tracer::push_context(const EnteredContext& context) {
     on_undo([this, before = contexts_] { contexts_ = before; });
     contexts_.push_back(context);

@@ -224,16 +224,6 @@ class Model(nn.Module):
     def forward(self, x):
         return self.hidden[0](x) + self.by_name["a"](x), len(list(self.parameters()))
 """,
-    "own __getattribute__": """
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scale = 3
-    def __getattribute__(self, name):
-        return object.__getattribute__(self, name) + 1 if name == "scale" else super().__getattribute__(name)
-    def forward(self, x):
-        return x * self.scale, hasattr(self, "absent")
-""",
 }
 
 # torch._dynamo names placeholders after `__dict__` or the wrapper around a module here, or returns what nobody needs.
@@ -279,6 +269,34 @@ def test_attributes_change_between_calls(name):
 
 
 REFUSED = {
+    "a __getattribute__ in Python": """
+class Watched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 3
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name) + 1 if name == "scale" else super().__getattribute__(name)
+    def forward(self, x):
+        return x * self.scale, hasattr(self, "absent")
+f = Watched()
+""",
+    "a __getattribute__ of a base": """
+class Base:
+    seen = 0
+    def __getattribute__(self, name):
+        return 7 if name == "seen" else super().__getattribute__(name)
+class Watched(Base, nn.Module):
+    def forward(self, x):
+        return x * self.seen
+f = Watched()
+""",
+    "a __getattribute__ that is no function": """
+class Watched(nn.Module):
+    __getattribute__ = functools.partialmethod(nn.Module.__getattribute__)
+    def forward(self, x):
+        return x * 2
+f = Watched()
+""",
     "a __getattr__ that is no function": """
 class Watched(nn.Module):
     __getattr__ = functools.partial(print)

@@ -1,0 +1,71 @@
+"""The backward pass of a `torch.autograd.Function`, captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+_ONCE = next(code for code in once_differentiable.__code__.co_consts if hasattr(code, "co_code"))
+
+
+def is_once_differentiable(function: Callable[..., Any]) -> bool:
+    """Whether a `backward` is marked with `once_differentiable`."""
+    return getattr(function, "__code__", None) is _ONCE
+
+
+class AttachBackward:
+    """The target of a node that gives results of the graph a backward pass of their own.
+
+    What `forward` of the program's Function does stands before it in the graph, without gradients. The node takes the
+    tensors that get a gradient, the results, and, in a tuple that autograd does not look into, what else `backward`
+    reads. `backward` is a captured graph: it takes the gradients of the results and then those of these tensors that
+    `reads` counts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backward: Callable[..., tuple[torch.Tensor | None, ...]],
+        inputs: int,
+        fresh: Sequence[bool],
+        reads: Sequence[int],
+        saved: Sequence[bool],
+        once: bool,
+    ) -> None:
+        self.__name__ = self.__qualname__ = name
+        results = len(fresh)
+        checked = [place for place, is_saved in zip(reads, saved, strict=True) if is_saved]
+        unchecked = [place for place, is_saved in zip(reads, saved, strict=True) if not is_saved]
+
+        def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
+            *tensors, others = arguments
+            results_ = tuple(tensors[inputs:])
+            # Nobody else has them: to have written to them gives them a history, where a view would be given one.
+            ctx.mark_dirty(*(result for result, is_fresh in zip(results_, fresh, strict=True) if is_fresh))
+            tensors.extend(others)
+            ctx.save_for_backward(*(tensors[place] for place in checked))
+            ctx.unchecked = [tensors[place] for place in unchecked]
+            return results_
+
+        def run_backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+            of_checked, of_unchecked = iter(ctx.saved_tensors), iter(ctx.unchecked)
+            read = [next(of_checked if is_saved else of_unchecked) for is_saved in saved]
+            return (*backward(*gradients, *read), *[None] * (results + 1))
+
+        body = {
+            "forward": staticmethod(forward),
+            "backward": staticmethod(once_differentiable(run_backward) if once else run_backward),
+        }
+        self._function = type(name, (torch.autograd.Function,), body)
+
+    def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        return self._function.apply(*arguments)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AttachBackward:
+        return self
+
+    def __repr__(self) -> str:
+        return f"backward of {self.__name__}"
