@@ -264,9 +264,9 @@ void attach(Tracer& tracer, const Application& call, const Tracer::Later& backwa
 std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Application& call) {
     std::vector<const Value*> roots{call.context};
     for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
-    std::vector<const Value*> found = reachable(std::move(roots));
-    if (!found.empty() && found.back() == nullptr) refuse(tracer, "may change something in backward");
-    return found;
+    std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
+    if (!found) refuse(tracer, "may change something in backward");
+    return *std::move(found);
 }
 
 /// Traces `backward` and gives the results their history.
@@ -340,15 +340,19 @@ Task apply(Tracer& tracer, Application call) {
     call.context = tracer.make<FunctionContext>(type->held, std::move(needs));
 
     switch_gradients(tracer, false);
-    Arguments arguments;
-    arguments.positional = call.arguments;
+    // (GCC 12 frees temporaries of a conditional expression twice beside `co_await`.)
+    Arguments for_forward;
+    if (!has_setup) for_forward.positional.push_back(call.context);
+    for (Value* argument : call.arguments) for_forward.positional.push_back(argument);
     Value* raised = nullptr;
     try {
-        call.result = co_await operations::call(tracer, forward, has_setup ? arguments : arguments.after(call.context));
-        if (has_setup)
-            co_await operations::call(tracer, setup,
-                                      Arguments::of(static_cast<Value*>(call.context),
-                                                    static_cast<Value*>(make_tuple(tracer, call.arguments)), call.result));
+        call.result = co_await operations::call(tracer, forward, for_forward);
+        if (has_setup) {
+            Arguments for_setup = Arguments::of(static_cast<Value*>(call.context));
+            for_setup.positional.push_back(make_tuple(tracer, call.arguments));
+            for_setup.positional.push_back(call.result);
+            co_await operations::call(tracer, setup, for_setup);
+        }
     } catch (const Raised& exception) {
         raised = exception.exception;
     }

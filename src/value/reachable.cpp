@@ -15,16 +15,13 @@ class Walk {
   public:
     explicit Walk(std::vector<const Value*> roots) : waiting_(std::move(roots)) {}
 
-    std::vector<const Value*> run() {
+    std::optional<std::vector<const Value*>> run() {
         while (!waiting_.empty()) {
             const Value* value = waiting_.back();
             waiting_.pop_back();
             if (value == nullptr || value->source != nullptr || !seen_.insert(value).second) continue;
             found_.push_back(value);
-            if (!look_into(value)) {
-                found_.push_back(nullptr);
-                break;
-            }
+            if (!look_into(value)) return std::nullopt;
         }
         return std::move(found_);
     }
@@ -105,7 +102,7 @@ class Walk {
 
 }  // namespace
 
-std::vector<const Value*> reachable(std::vector<const Value*> roots) {
+std::optional<std::vector<const Value*>> reachable(std::vector<const Value*> roots) {
     return Walk(std::move(roots)).run();
 }
 

@@ -139,10 +139,9 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
 std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
     std::vector<const Value*> roots{hook};
     for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
-    std::vector<const Value*> found = reachable(std::move(roots));
-    if (!found.empty() && found.back() == nullptr)
-        refuse(tracer, "a hook on a result inside the graph is bound to something unknown");
-    return found;
+    std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
+    if (!found) refuse(tracer, "a hook on a result inside the graph is bound to something unknown");
+    return *std::move(found);
 }
 
 /// Traces the hook with a stand-in for the gradient, into a graph of its own.
@@ -150,11 +149,11 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     static PyObject* const stand_in = function_of_module("torch", "empty_like");
     static PyObject* const registration = function_of_module("stator.hooks", "RegisterHook");
     static PyObject* const traced_registration = function_of_module("stator.hooks", "RegisterTracedHook");
-    std::vector<const Value*> own = reachable({hook});
+    const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
+    const std::vector<const Value*> own = reachable({hook}).value();
     for (const Value* value : own)  // what a variable holds may be something else by the backward pass
         if (value != nullptr && value->kind == Kind::Cell)
             refuse(tracer, "a hook on a result inside the graph is a closure");
-    const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
     const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
     const torch_room::Modes modes = tracer.modes();
     tracer.begin_later();
