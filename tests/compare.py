@@ -24,7 +24,9 @@ ATOMS = (
     types.GetSetDescriptorType, types.MemberDescriptorType,
 )  # fmt: skip
 
-SKIPPED_CLASS_ATTRIBUTES = {"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__doc__", "__module__"}
+SKIPPED_CLASS_ATTRIBUTES = {
+    "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__doc__", "__module__", "_autograd_function_id",
+}  # fmt: skip
 
 
 class Difference(AssertionError):

@@ -160,7 +160,9 @@ void settle_results(Tracer& tracer, Application& call) {
             Arguments arguments = is_cut ? Arguments::of(tensor) : Arguments::of(tensor, tensor);
             result = tracer.emit_method(interned(is_cut ? "detach" : "view_as"), arguments);
             tensor = static_cast<TensorValue*>(result);
-        } else if (!is_argument && (tensor->meta->requires_grad || (has_gradient && tensor->source != nullptr))) {
+        } else if (!is_argument && ((tensor->meta->requires_grad && tensor->view_of == nullptr) ||
+                                    (has_gradient && tensor->source != nullptr))) {
+            // (A view requires a gradient if its base does, recorded or not.)
             refuse(tracer, "gives a tensor that is not its own");
         } else if (is_written && call.needs_gradient) {
             bool is_simple = tensor->source == nullptr && tensor->view_of == nullptr && !tensor->refuses_writes &&
@@ -372,6 +374,9 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     if (function == nullptr) refuse(tracer, "is applied in an unusual way");
     if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
+    // Its node in autograd is what hooks of modules on gradients are registered on: those count the node's inputs.
+    static PyObject* const of_hooks = function_of_module("torch.nn.modules._functions", "BackwardHookFunction");
+    if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
     Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}};
     return tracer.start(apply(tracer, std::move(call)));
 }

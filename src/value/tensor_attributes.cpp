@@ -9,6 +9,7 @@
 #include "torch/names.h"
 #include "value/builtin.h"
 #include "value/constant.h"
+#include "value/rebuilding.h"
 #include "value/sequence.h"
 #include "value/tracer.h"
 
@@ -69,9 +70,21 @@ Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
     return tracer.boolean(tensor->meta->is_leaf);
 }
 
+/// Whether a `torch.autograd.Function` that was captured gave the tensor its history (autograd_function.cpp).
+bool has_custom_history(const TensorValue* tensor) {
+    static PyObject* const target = function_of_module("stator.custom_gradients", "AttachBackward");
+    const graph::Node* node = tensor->node;
+    if (node->target != getitem_function() || node->arguments[0].kind != graph::Argument::Kind::Node) return false;
+    PyObject* from = node->arguments[0].node->target;
+    return from != nullptr && PyObject_TypeCheck(from, reinterpret_cast<PyTypeObject*>(target));
+}
+
 Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
     guard_autograd_state(tracer, tensor);
     if (tensor->meta->is_leaf) return tracer.none();
+    // What the program would find on its own Function's node is not on the one that stands for it.
+    if (has_custom_history(tensor))
+        throw Break{BreakKind::UnsupportedTensor, "the grad_fn of what a torch.autograd.Function gave is read", false};
     tracer.break_graph(BreakKind::UnsupportedTensor, "the grad_fn of a tensor is read");
 }
 
