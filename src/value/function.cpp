@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "bytecode/code.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
@@ -35,6 +36,29 @@ Value* CellValue::get(Tracer& tracer) {
     }
     contents = tracer.outside(place, held);
     return contents;
+}
+
+namespace {
+
+/// Whether a function or one inside of it assigns to a variable of that name that closures share.
+bool assigns_shared(PyCodeObject* code, Borrowed<> name) {
+    const bytecode::Code& decoded = bytecode::decode(code);
+    for (bytecode::Index at{0}; at.value < decoded.end().value; ++at.value) {
+        const bytecode::Instruction& instruction = decoded[at];
+        bool assigns = instruction.op == bytecode::Op::StoreDeref || instruction.op == bytecode::Op::DeleteDeref;
+        if (assigns && PyUnicode_Compare(decoded.slot_name(instruction.arg), name) == 0) return true;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
+        PyObject* inner = PyTuple_GET_ITEM(code->co_consts, i);
+        if (PyCode_Check(inner) && assigns_shared(reinterpret_cast<PyCodeObject*>(inner), name)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+bool CellValue::is_settled() const {
+    return parameter_of != nullptr && name != nullptr && !assigns_shared(parameter_of, name);
 }
 
 void CellValue::set(Tracer& tracer, Value* value) {

@@ -16,7 +16,10 @@ struct CellValue final : Value {
     PyObject* outside = nullptr;  // the real cell, if it came from outside
     bool read = true;             // false for an outside cell that was not read yet
     PyObject* name = nullptr;     // of the variable, for messages; may be null
+    PyCodeObject* parameter_of = nullptr;  // the function that it is a parameter of, if the trace has called one
 
+    /// Whether no code assigns to the variable again: it stays what it is for whoever reads it later.
+    bool is_settled() const;
     /// What it holds; null if it is empty. Guards either answer.
     Value* get(Tracer& tracer);
     void set(Tracer& tracer, Value* value);

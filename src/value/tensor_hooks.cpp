@@ -92,6 +92,16 @@ Ref<> made_function(Tracer& tracer, FunctionValue* function) {
     std::vector<Ref<>> constants;
     if (!is_plain || !all_constant(tracer, values, constants)) return nullptr;
     Ref<> made = checked(PyFunction_New(reinterpret_cast<PyObject*>(function->code), function->globals));
+    if (!function->closure.empty()) {
+        Ref<> cells = checked(PyTuple_New(static_cast<Py_ssize_t>(function->closure.size())));
+        for (std::size_t i = 0; i < function->closure.size(); ++i) {
+            const CellValue* cell = function->closure[i];
+            if (cell->source == nullptr || cell->outside == nullptr) return nullptr;
+            tracer.guard({GuardKind::Identity, cell->source, cell->outside});
+            PyTuple_SET_ITEM(cells.get(), i, Py_NewRef(cell->outside));
+        }
+        checked(PyFunction_SetClosure(made.get(), cells.get()));
+    }
     const std::size_t positional = function->defaults.size();
     if (positional > 0) {
         Ref<> defaults = checked(PyTuple_New(static_cast<Py_ssize_t>(positional)));
@@ -150,10 +160,6 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     static PyObject* const registration = function_of_module("stator.hooks", "RegisterHook");
     static PyObject* const traced_registration = function_of_module("stator.hooks", "RegisterTracedHook");
     const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
-    const std::vector<const Value*> own = reachable({hook}).value();
-    for (const Value* value : own)  // what a variable holds may be something else by the backward pass
-        if (value != nullptr && value->kind == Kind::Cell)
-            refuse(tracer, "a hook on a result inside the graph is a closure");
     const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
     const torch_room::Modes modes = tracer.modes();
     tracer.begin_later();
@@ -174,6 +180,10 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     bool has_effect = tracer.recorded() != effects || reachable_by_hook(tracer, hook) != before;
     for (std::size_t i = nodes; i < tracer.graph().size(); ++i) has_effect |= tracer.graph().at(i)->has_effect;
     if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
+    const std::vector<const Value*> own = reachable({hook}).value();
+    for (const Value* value : own)
+        if (const auto* cell = cast<CellValue>(value); cell != nullptr && !cell->is_settled())
+            refuse(tracer, "a hook on a result inside the graph encloses a variable that may change until it is called");
     tracer.realize(result);
     if (result->kind != Kind::Tensor && result->object() != Py_None)
         refuse(tracer, "a hook on a result inside the graph gives a " + result->print());

@@ -199,3 +199,76 @@ def test_hook_without_gradient_raises_as_uncompiled():
         return x
 
     same(program, T(3), fullgraph=False, compare_dynamo=False)
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+    def hook(self, grad):
+        return grad * self.value
+
+
+def scaled(grad, holder, by=1):
+    return grad * holder.value + by
+
+
+BOUND = {
+    "partial over an object": lambda holder: functools.partial(scaled, holder=holder, by=2),
+    "method": lambda holder: holder.hook,
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("kind", [*BOUND, "closure over an argument"])
+def test_hook_on_a_result_is_bound_to_an_object(kind, backend):
+    """What the hook reads is an input of the graph, or guarded."""
+
+    def program(x, holder):
+        y = x.sin()
+        if kind == "closure over an argument":
+            y.register_hook(lambda grad: grad + holder.value)
+        else:
+            y.register_hook(BOUND[kind](holder))
+        return y.cos()
+
+    compiled = compile(program, backend=backend, fullgraph=True)
+    for value in (torch.arange(3.0), torch.ones(3), 4.0, 5.0, 6.0, torch.zeros(3)):
+        gradients = []
+        for one in (program, compiled):
+            x = torch.linspace(0, 1, 3, requires_grad=True)
+            one(x, Holder(value)).sum().backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients)
+
+
+def test_hook_on_a_result_encloses_what_changes():
+    """The hook sees the variable as it is in the backward pass."""
+
+    def program(x):
+        y = x.sin()
+        scale = 2.0
+        y.register_hook(lambda grad: grad * scale)
+        scale = 5.0
+        for index in range(3):
+            y.register_hook(lambda grad: grad + index)
+        return y.cos()
+
+    same(program, T(3, grad=True), compare_dynamo=False, fullgraph=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_hook_on_a_result_reads_a_number_that_changes(backend):
+    space = {"FACTOR": 1}
+
+    def program(x):
+        y = x * 2
+        y.register_hook(lambda grad: grad * space["FACTOR"])
+        return y * 3
+
+    compiled = compile(program, backend=backend)
+    for factor in (1, 2, 3, 4, 5, 2):
+        space["FACTOR"] = factor
+        x = torch.ones(3, requires_grad=True)
+        compiled(x).sum().backward()
+        assert torch.equal(x.grad, torch.full((3,), 6.0 * factor))
