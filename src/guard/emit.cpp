@@ -209,6 +209,10 @@ void GuardBuilder::emit_check(std::int32_t index) {
             step.op = StepOp::Autograd;
             step.number = narrow(fact.number);
             break;
+        case GuardKind::Offset:
+            step.op = StepOp::Offset;
+            step.version = static_cast<std::uint64_t>(fact.number);
+            break;
         case GuardKind::Subclass:
             STATOR_CHECK(PyType_Check(fact.expected), "a guard on a subclass needs a class");
             step.op = StepOp::Subclass;

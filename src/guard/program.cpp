@@ -360,6 +360,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Autograd:
                 if (pack(torch_room::read_autograd_state(from)) != step->number) goto failed;
                 continue;
+            case StepOp::Offset:
+                if (static_cast<std::uint64_t>(torch_room::storage_offset(from)) != step->version) goto failed;
+                continue;
             case StepOp::Subclass:
                 if (!is_subclass_still(*step, from)) goto failed;
                 continue;

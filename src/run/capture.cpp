@@ -129,6 +129,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
         interpreter.register_attributes();
     Interpreter::End end = interpreter.run();
+    state.reads_autocast = interpreter.reads_autocast();
     double decoding = bytecode::take_decoding_seconds();
     report.times.back().second += decoding;
     double traced = watch.lap(), shapes = watch.seconds_of(interpreter.shape_ticks());

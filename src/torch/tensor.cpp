@@ -78,6 +78,12 @@ const void* storage_identity(Borrowed<> object) {
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
 }
 
+std::int64_t storage_offset(Borrowed<> object) {
+    if (!is_tensor(object)) return -1;
+    const c10::TensorImpl& impl = *implementation(object);
+    return has_plain_strides(impl) && impl.has_storage() ? impl.storage_offset() : -1;
+}
+
 TensorCheck make_check(Borrowed<> object) {
     return translating_errors([&] {
         const c10::TensorImpl& tensor = *implementation(object);

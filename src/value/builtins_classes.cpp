@@ -31,16 +31,6 @@ PyObject* as_object(PyTypeObject* type) {
     return reinterpret_cast<PyObject*>(type);
 }
 
-/// The MRO, which holds as long as nobody assigns to `__bases__`.
-bool is_subtype(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
-    if (type != of && !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) {
-        Source* mro = tracer.provenance().child(tracer.provenance().pinned(as_object(type)), Access::Member,
-                                                interned("__mro__"), 0, type->tp_mro);
-        tracer.guard({GuardKind::Identity, mro, type->tp_mro});
-    }
-    return PyType_IsSubtype(type, of) != 0;
-}
-
 // ---- The class that an instance says it is of ----------------------------------------------------------------------
 
 /// Whether reading `__class__` may give something other than the class.
@@ -89,8 +79,8 @@ bool ask_abstract(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
     if (answer < 0) {
         // Why may depend on who asks: protocols look at the frame.
         PyErr_Clear();
-        tracer.break_graph(BreakKind::UnknownObject, type_name(of) + " does not answer whether " + type_name(type) +
-                                                         " is a subclass of it");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           type_name(of) + " does not answer whether " + type_name(type) + " is a subclass of it");
     }
     tracer.guard({.kind = GuardKind::Subclass,
                   .source = tracer.provenance().pinned(as_object(type)),

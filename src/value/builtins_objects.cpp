@@ -101,7 +101,7 @@ Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
 Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "callable", arguments, {"obj"}, 1, 1);
     tracer.realize(bound[0]);
-    return tracer.boolean(bound[0]->type()->tp_call != nullptr);
+    return tracer.boolean(has_special_method(tracer, bound[0]->type(), "__call__"));
 }
 
 /// Known of what was there before; what the program made has no address yet.
@@ -330,7 +330,8 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
     Value *function = arguments.positional[0], *self = arguments.positional[1];
     tracer.realize(function);
     tracer.realize(self);
-    if (function->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "first argument must be callable");
+    if (!has_special_method(tracer, function->type(), "__call__"))
+        tracer.raise(PyExc_TypeError, "first argument must be callable");
     if (self->object() == Py_None) tracer.raise(PyExc_TypeError, "instance must not be None");
     if (function->kind == Kind::Builtin)
         tracer.break_graph(BreakKind::UnknownFunction, "a method is made of a C function");

@@ -191,6 +191,10 @@ Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
 /// Asked as an operation: where a part of a tensor begins may depend on ints that change between calls.
 Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
+    const TensorValue* base = cast<TensorValue>(arguments.positional[0]);
+    while (base->view_of != nullptr) base = base->view_of;
+    // Compared where it is asked for only: other graphs hold wherever an input begins.
+    if (base->outside != nullptr) tracer.guard({GuardKind::Offset, base->source, base->outside});
     return tracer.emit_method(interned("storage_offset"), arguments);
 }
 
