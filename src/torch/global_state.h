@@ -151,6 +151,18 @@ class WithModes {
     std::unique_ptr<WithInferenceMode> inference_;
 };
 
+/// Operations go without oneDNN.
+class WithoutOneDnn {
+  public:
+    WithoutOneDnn();
+    ~WithoutOneDnn();
+    WithoutOneDnn(const WithoutOneDnn&) = delete;
+    WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
+
+  private:
+    bool before_;
+};
+
 /// Puts back the state of the CPU's default random generator, whatever happens inside.
 class KeepRandomState {
   public:
