@@ -95,6 +95,11 @@ class Interpreter final : public Tracer {
     void emit_history(Borrowed<> function, const Arguments& arguments,
                       std::span<TensorValue* const> results) override;
     torch_room::Modes modes() const override { return modes_; }
+    void rely_on_autocast() override { reads_autocast_ = true; }
+    bool reads_autocast() const { return reads_autocast_; }
+    void tell_apart(const Value* value) override {
+        if (value->source != nullptr) told_apart_.push_back(value->source);
+    }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
     void record(Effect effect) override;
@@ -263,6 +268,8 @@ class Interpreter final : public Tracer {
     graph::Names attribute_names_;
     std::vector<Attribute> attributes_;
     torch_room::Modes modes_;
+    bool reads_autocast_ = false;
+    std::vector<Source*> told_apart_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;

@@ -61,8 +61,8 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
         tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
     }
     Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
-    return tracer.outside(
-        tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()), held.get());
+    return tracer.outside(tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()),
+                          held.get());
 }
 
 Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
@@ -96,10 +96,10 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         auto add = [made](const char* name, Getter getter) { made->emplace(interned(name), getter); };
         add("shape", [](Tracer& t, TensorValue* x) { return sizes_of(t, *x->meta); });
         add("dtype", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::dtype_object(x->meta->dtype)); });
-        add("device",
-            [](Tracer& t, TensorValue* x) { return t.fresh(torch_room::device_object(x->meta->device)); });
+        add("device", [](Tracer& t, TensorValue* x) { return t.fresh(torch_room::device_object(x->meta->device)); });
         add("layout", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::layout_object(x->meta->layout)); });
-        add("ndim", [](Tracer& t, TensorValue* x) { return t.integer(static_cast<std::int64_t>(x->meta->sizes.size())); });
+        add("ndim",
+            [](Tracer& t, TensorValue* x) { return t.integer(static_cast<std::int64_t>(x->meta->sizes.size())); });
         add("requires_grad", [](Tracer& t, TensorValue* x) { return t.boolean(x->meta->requires_grad); });
         add("is_leaf", is_leaf);
         add("is_cuda", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "cuda")); });
@@ -123,7 +123,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("real", [](Tracer& t, TensorValue* x) { return operation(t, x, "real"); });
         add("imag", [](Tracer& t, TensorValue* x) { return operation(t, x, "imag"); });
         add("data", [](Tracer& t, TensorValue* x) {
-            if (PyObject* function = data_function(); function != nullptr) return t.emit_function(function, Arguments::of(x));
+            if (PyObject* function = data_function(); function != nullptr)
+                return t.emit_function(function, Arguments::of(x));
             return t.emit_method(interned("detach"), Arguments::of(x));
         });
         return made;
@@ -133,7 +134,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
 
 TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
     auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
-    if (tensor == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "a method of tensors is called on something else");
+    if (tensor == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a method of tensors is called on something else");
     tracer.realize(tensor);
     return tensor;
 }
@@ -154,7 +156,8 @@ std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
     std::int64_t range = count == 0 ? 1 : count;
     if (wanted < -range || wanted >= range)
         tracer.raise(PyExc_IndexError, "Dimension out of range (expected to be in range of [" + std::to_string(-range) +
-                                           ", " + std::to_string(range - 1) + "], but got " + std::to_string(wanted) + ")");
+                                           ", " + std::to_string(range - 1) + "], but got " + std::to_string(wanted) +
+                                           ")");
     return static_cast<std::size_t>(wanted < 0 ? wanted + range : wanted);
 }
 
@@ -201,6 +204,10 @@ Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
 /// Asked as an operation: where a part of a tensor begins may depend on ints that change between calls.
 Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
+    const TensorValue* base = cast<TensorValue>(arguments.positional[0]);
+    while (base->view_of != nullptr) base = base->view_of;
+    // Compared where it is asked for only: other graphs hold wherever an input begins.
+    if (base->outside != nullptr) tracer.guard({GuardKind::Offset, base->source, base->outside});
     return tracer.emit_method(interned("storage_offset"), arguments);
 }
 
@@ -234,11 +241,12 @@ Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
 Outcome method_type(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     if (arguments.count() > 1) return tracer.emit_method(interned("type"), arguments);
-    tracer.break_graph(BreakKind::UnsupportedTensor, "the type name of a tensor is asked: " + self->print());
+    return tracer.fresh(checked(PyUnicode_FromString(legacy_type_name(tracer, self).c_str())));
 }
 
 Outcome reads_data(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::DataDependent, "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
+    tracer.break_graph(BreakKind::DataDependent,
+                       "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
 }
 
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
@@ -258,6 +266,14 @@ PyObject* find_method(const char* name) {
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name) {
     auto found = getters().find(name.get());
     return found == getters().end() ? nullptr : found->second(tracer, tensor);
+}
+
+std::string legacy_type_name(Tracer& tracer, TensorValue* tensor) {
+    tracer.realize(tensor);
+    std::string name = torch_room::legacy_type_name(*tensor->meta);
+    if (name.empty())
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the type name of a tensor is asked: " + tensor->print());
+    return name;
 }
 
 void register_tensor_methods(Handlers& handlers) {
