@@ -13,6 +13,11 @@ namespace stator::cpython {
 
 namespace {
 
+/// Whoever is shown the traceback may look at the variables, which are looked for in their cells.
+void make_cells(Frame* frame) {
+    if (is_at_start(frame)) enter_body(frame);
+}
+
 PyObject* raise_here(PyThreadState* thread, Frame* frame) {
     return _PyEval_EvalFrameDefault(thread, frame, 1);
 }
@@ -41,6 +46,7 @@ PyObject* leave_raising(PyThreadState* thread, Frame* frame, Offset offset) {
 #if PY_VERSION_HEX < 0x030D0000
 
 PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
+    make_cells(frame);
     layout::set_executing(frame, layout::first_unit(frame) + offset.unit());
     return raise_here(thread, frame);
 }
@@ -73,6 +79,7 @@ PyObject* run_handler(PyThreadState* thread, Frame* frame, Offset offset, const 
 /// Asked to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before it, which is
 /// meant for generators that stand behind their YIELD_VALUE.
 PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
+    make_cells(frame);
     _Py_CODEUNIT* unit = layout::first_unit(frame) + offset.unit();
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
     const HandlerRange* handler = find_handler(handlers, offset);

@@ -182,7 +182,7 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
     const std::vector<const Value*> own = reachable({hook}).value();
     for (const Value* value : own)
-        if (const auto* cell = cast<CellValue>(value); cell != nullptr && !cell->is_settled())
+        if (const auto* cell = cast<CellValue>(value); cell != nullptr && cell->source == nullptr && !cell->is_settled())
             refuse(tracer, "a hook on a result inside the graph encloses a variable that may change until it is called");
     tracer.realize(result);
     if (result->kind != Kind::Tensor && result->object() != Py_None)

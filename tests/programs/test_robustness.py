@@ -553,3 +553,26 @@ print("done")
 def test_the_first_use_of_all_is_in_several_threads():
     run = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=110)
     assert run.stdout.strip() == "done", run.stderr
+
+
+@captures
+def test_a_refused_closure_shows_its_variables():
+    """A debugger or a test runner reads the variables of every frame in a traceback."""
+    enclosed = [1, 2]
+
+    def program(x, own=3):
+        def inner():
+            return own
+
+        print(enclosed, inner())
+        return x
+
+    try:
+        compile(program, fullgraph=True, backend="eager")(torch.ones(2))
+    except unsupported() as error:
+        trace = error.__traceback__
+    seen = {}
+    while trace is not None:
+        seen[trace.tb_frame.f_code.co_name] = dict(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+    assert seen["program"]["enclosed"] == [1, 2] and seen["program"]["own"] == 3

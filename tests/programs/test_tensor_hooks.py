@@ -209,12 +209,12 @@ class Holder:
         return grad * self.value
 
 
-def scaled(grad, holder, by=1):
+def scaled_by_holder(grad, holder, by=1):
     return grad * holder.value + by
 
 
 BOUND = {
-    "partial over an object": lambda holder: functools.partial(scaled, holder=holder, by=2),
+    "partial over an object": lambda holder: functools.partial(scaled_by_holder, holder=holder, by=2),
     "method": lambda holder: holder.hook,
 }
 
