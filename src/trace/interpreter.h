@@ -92,8 +92,7 @@ class Interpreter final : public Tracer {
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override;
     void begin_later() override;
     Later end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;
-    void emit_history(Borrowed<> function, const Arguments& arguments,
-                      std::span<TensorValue* const> results) override;
+    void emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) override;
     torch_room::Modes modes() const override { return modes_; }
     void rely_on_autocast() override { reads_autocast_ = true; }
     bool reads_autocast() const { return reads_autocast_; }

@@ -115,7 +115,8 @@ Tracer::Later Interpreter::end_later(std::span<TensorValue* const> inputs, std::
         if (!copier.has(node)) copier.add(*node);
     for (Value* output : outputs) {
         auto* tensor = cast<TensorValue>(output);
-        items->values.push_back(tensor == nullptr ? Argument::of_constant(Py_None) : Argument::of(copier.of(tensor->node)));
+        items->values.push_back(tensor == nullptr ? Argument::of_constant(Py_None)
+                                                  : Argument::of(copier.of(tensor->node)));
     }
     apart->add(NodeKind::Output, interned("output"), {Argument::of_items(Argument::Kind::Tuple, items)});
     apart->finish();
@@ -138,8 +139,8 @@ void Interpreter::emit_history(Borrowed<> function, const Arguments& arguments, 
         part.tensor = meta;
         node->result.items.push_back(part);
         PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(i)));
-        graph::Node* item = graph_->add(NodeKind::Function, getitem_function(),
-                                        {Argument::of(node), Argument::of_constant(index)});
+        graph::Node* item =
+            graph_->add(NodeKind::Function, getitem_function(), {Argument::of(node), Argument::of_constant(index)});
         item->result = part;
         item->location = node->location;
         item->modules = node->modules;

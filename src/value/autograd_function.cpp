@@ -1,6 +1,6 @@
-/// `torch.autograd.Function`: `forward` is inlined without gradients, like any call. If a gradient is wanted, `backward`
-/// is traced at once into a graph of its own, and a node gives the results that graph as their history. So what both
-/// read is guarded, what `forward` changes is an effect, and nothing of the Function itself runs any more.
+/// `torch.autograd.Function`: `forward` is inlined without gradients, like any call. If a gradient is wanted,
+/// `backward` is traced at once into a graph of its own, and a node gives the results that graph as their history. So
+/// what both read is guarded, what `forward` changes is an effect, and nothing of the Function itself runs any more.
 ///
 /// `backward` runs later: it may change nothing, and what it reads is what was there when `forward` was called.
 #include <algorithm>
@@ -153,8 +153,7 @@ void settle_results(Tracer& tracer, Application& call) {
         bool is_written = contains(context->written, tensor);
         bool is_argument = contains(call.arguments, tensor);
         bool is_marked = contains(context->non_differentiable, tensor);
-        bool has_gradient =
-            call.needs_gradient && !is_marked && torch_room::can_have_grad(tensor->meta->dtype);
+        bool has_gradient = call.needs_gradient && !is_marked && torch_room::can_have_grad(tensor->meta->dtype);
         if (is_argument && !is_written) {
             bool is_cut = !has_gradient && tensor->meta->requires_grad;
             Arguments arguments = is_cut ? Arguments::of(tensor) : Arguments::of(tensor, tensor);
@@ -252,9 +251,9 @@ void attach(Tracer& tracer, const Application& call, const Tracer::Later& backwa
         checked(PyList_Append(saved.get(), contains(call.context->saved, read) ? Py_True : Py_False));
     }
     Ref<> name = checked(PyType_GetName(call.function->held));
-    PyObject* target = tracer.keep(checked(PyObject_CallFunction(
-        maker, "OOnOOOO", name.get(), backward.runner, static_cast<Py_ssize_t>(inputs), fresh.get(), reads.get(),
-        saved.get(), once ? Py_True : Py_False)));
+    PyObject* target = tracer.keep(
+        checked(PyObject_CallFunction(maker, "OOnOOOO", name.get(), backward.runner, static_cast<Py_ssize_t>(inputs),
+                                      fresh.get(), reads.get(), saved.get(), once ? Py_True : Py_False)));
     Arguments arguments;
     arguments.positional.assign(tensors.begin(), tensors.end());
     arguments.positional.push_back(make_tuple(tracer, std::move(others)));
@@ -285,7 +284,8 @@ Task differentiate(Tracer& tracer, Application call) {
     Value* backward = co_await call.function->get_attribute(tracer, interned("backward"));
     tracer.realize(backward);
     auto* function = cast<FunctionValue>(backward);
-    if (function == nullptr || function->outside == nullptr) refuse(tracer, "has a backward that is no Python function");
+    if (function == nullptr || function->outside == nullptr)
+        refuse(tracer, "has a backward that is no Python function");
     const bool once = checked(PyObject_CallOneArg(is_once, function->outside)).get() == Py_True;
     // What this decorator puts around it asks for the grad mode, in which the captured one will run as well.
     if (once) backward = co_await backward->get_attribute(tracer, interned("__wrapped__"));

@@ -111,7 +111,8 @@ Ref<> made_function(Tracer& tracer, FunctionValue* function) {
     if (!function->keyword_defaults.empty()) {
         Ref<> defaults = checked(PyDict_New());
         for (std::size_t i = 0; i < function->keyword_defaults.size(); ++i)
-            checked(PyDict_SetItem(defaults.get(), function->keyword_defaults[i].name, constants[positional + i].get()));
+            checked(
+                PyDict_SetItem(defaults.get(), function->keyword_defaults[i].name, constants[positional + i].get()));
         checked(PyFunction_SetKwDefaults(made.get(), defaults.get()));
     }
     return made;
@@ -182,8 +183,10 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
     const std::vector<const Value*> own = reachable({hook}).value();
     for (const Value* value : own)
-        if (const auto* cell = cast<CellValue>(value); cell != nullptr && cell->source == nullptr && !cell->is_settled())
-            refuse(tracer, "a hook on a result inside the graph encloses a variable that may change until it is called");
+        if (const auto* cell = cast<CellValue>(value);
+            cell != nullptr && cell->source == nullptr && !cell->is_settled())
+            refuse(tracer,
+                   "a hook on a result inside the graph encloses a variable that may change until it is called");
     tracer.realize(result);
     if (result->kind != Kind::Tensor && result->object() != Py_None)
         refuse(tracer, "a hook on a result inside the graph gives a " + result->print());

@@ -422,7 +422,9 @@ def test_through_aot_autograd(name):
             torch.manual_seed(seed)
             x = torch.randn(4, requires_grad=True)
             result = program(x)
-            tensors = [one for one in (result if isinstance(result, tuple) else (result,)) if isinstance(one, torch.Tensor)]
+            tensors = [
+                one for one in (result if isinstance(result, tuple) else (result,)) if isinstance(one, torch.Tensor)
+            ]
             loss = sum((one * one).sum() for one in tensors if one.requires_grad)
             outcomes.append([*tensors, *(torch.autograd.grad(loss, [x]) if name != "without gradients" else ())])
         for expected, actual in zip(*outcomes, strict=True):
@@ -469,7 +471,9 @@ def f(x, number):
         made["FACTOR"] = plain["FACTOR"] = factor
         x = torch.ones(3, requires_grad=True)
         for program in (compiled, plain["f"]):
-            assert torch.equal(torch.autograd.grad(program(x, number).sum(), x)[0], torch.full((3,), 1.0 * factor * number))
+            assert torch.equal(
+                torch.autograd.grad(program(x, number).sum(), x)[0], torch.full((3,), 1.0 * factor * number)
+            )
 
 
 def test_double_backward():
