@@ -4,7 +4,6 @@ import functools
 import warnings
 
 import pytest
-import stator
 import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import nn
@@ -13,6 +12,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
+
+import stator
 
 pytestmark = pytest.mark.core
 
