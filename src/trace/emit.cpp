@@ -9,6 +9,7 @@
 #include "shape/numbers.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
+#include "trace/failing.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -236,6 +237,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (!seen) tensors.push_back(tensor);
     }
     std::size_t mark = graph_->size();
+    STATOR_CHECK(mark != failing_node, "an error that was asked for");
     if (is_to_stop(target)) break_graph(BreakKind::OperationFails, "an operation fails for the values that it gets");
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
