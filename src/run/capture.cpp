@@ -140,6 +140,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         interpreter.register_attributes();
     Interpreter::End end = interpreter.run();
     state.reads_autocast = interpreter.reads_autocast();
+    report.mismatched_calls = interpreter.mismatched_calls();
     double decoding = bytecode::take_decoding_seconds();
     report.times.back().second += decoding;
     double traced = watch.lap(), shapes = watch.seconds_of(interpreter.shape_ticks());

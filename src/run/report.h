@@ -19,6 +19,7 @@ struct CaptureReport {
     std::vector<std::pair<const char*, double>> times;  // seconds
     int line = 0;                         // of the instruction that it starts at
     std::vector<std::string> recompiled;  // why each of the entries that were there did not fit
+    std::vector<MismatchedCall> mismatched_calls;
     bool is_captured = false;
     const BreakReport* broken = nullptr;
 };
