@@ -6,6 +6,7 @@ The engine hands over plain dicts, one for each attempt at capturing a frame:
      "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
+     "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],
      "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]}}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no
@@ -73,6 +74,20 @@ class Recompile:
 
 
 @dataclass
+class MismatchedCall:
+    """A call whose arguments do not fit the function. The program got a TypeError."""
+
+    reason: str
+    function: str  # with file and line
+    arguments: list[str]  # their types
+    caller: str = ""
+
+    def __str__(self) -> str:
+        lines = [self.reason, f"  function {self.function}", f"  called with ({', '.join(self.arguments)})"]
+        return "\n".join([*lines, f"  called from {self.caller}"] if self.caller else lines)
+
+
+@dataclass
 class Capture:
     """One graph that was captured, with what it was assumed to depend on and what it cost."""
 
@@ -99,6 +114,7 @@ class Report:
     captures: list[Capture] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
+    mismatched_calls: list[MismatchedCall] = field(default_factory=list)
     graph_modules: list[GraphModule] = field(default_factory=list)
     result: Any = None
 
@@ -110,6 +126,7 @@ class Report:
                 Capture(code, entry["graph"], entry["nodes"], list(entry["guards"]), dict(entry["times"]))
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
+        self.mismatched_calls += [MismatchedCall(**call) for call in report.get("mismatched_calls", ())]
         if "recompiled" in report:
             self.recompiles.append(Recompile(code, **report["recompiled"]))
 
@@ -152,6 +169,7 @@ class Report:
             parts.append(_times(self.times))
         parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.captures, 1)]
         parts += [f"\nbreak {number}: {broken}" for number, broken in enumerate(self.breaks, 1)]
+        parts += [f"\nmismatched call {number}: {call}" for number, call in enumerate(self.mismatched_calls, 1)]
         parts += [f"\nrecompile {number}: {again}" for number, again in enumerate(self.recompiles, 1)]
         return "\n".join(parts)
 

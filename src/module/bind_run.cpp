@@ -2,12 +2,16 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <limits>
 #include <unordered_set>
 
+#include "base/check.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/hook.h"
 #include "run/cache.h"
+#include "run/recording.h"
+#include "trace/failing.h"
 #include "value/break.h"
 
 namespace stator {
@@ -16,11 +20,10 @@ namespace {
 
 /// A callable that runs a function compiled.
 struct CompiledObject {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
-    PyObject* callable;            // a function, or a bound method of one
-    PyFunctionObject* function;    // the function in it
-    PyObject* attributes;          // __dict__
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject* callable;          // a function, or a bound method of one
+    PyFunctionObject* function;  // the function in it
+    PyObject* attributes;        // __dict__
     PyObject* weak_references;
     EntryCache* cache;
 };
@@ -75,8 +78,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
         PyObject* option = PyDict_GetItemString(options, name);
         return option != nullptr && PyObject_IsTrue(option) == 1;
     };
-    compiled->cache =
-        new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes")});
+    compiled->cache = new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes")});
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
@@ -137,8 +139,8 @@ PyObject* represent(PyObject* self) {
 Ref<> list_of_texts(const std::vector<std::string>& texts) {
     Ref<> list = checked(PyList_New(0));
     for (const std::string& line : texts)
-        checked(PyList_Append(list.get(), checked(PyUnicode_FromStringAndSize(
-                                              line.data(), static_cast<Py_ssize_t>(line.size()))).get()));
+        checked(PyList_Append(
+            list.get(), checked(PyUnicode_FromStringAndSize(line.data(), static_cast<Py_ssize_t>(line.size()))).get()));
     return list;
 }
 
@@ -148,11 +150,11 @@ PyObject* entries(PyObject* self, PyObject*) {
         Ref<> list = checked(PyList_New(0));
         for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
             std::string plan = print(entry->plan);
-            Ref<> described = checked(Py_BuildValue("{s:O,s:N,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
-                                                    "guards", list_of_texts(entry->guards.print()).release(), "steps",
-                                                    list_of_texts(entry->guards.print_steps()).release(), "quick",
-                                                    list_of_texts(entry->guards.print_quick()).release(), "plan",
-                                                    plan.c_str()));
+            Ref<> described =
+                checked(Py_BuildValue("{s:O,s:N,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
+                                      "guards", list_of_texts(entry->guards.print()).release(), "steps",
+                                      list_of_texts(entry->guards.print_steps()).release(), "quick",
+                                      list_of_texts(entry->guards.print_quick()).release(), "plan", plan.c_str()));
             checked(PyList_Append(list.get(), described.get()));
         }
         return list.release();
@@ -248,7 +250,40 @@ PyObject* collect(PyObject*, PyObject* callback) {
     return before == nullptr ? Py_NewRef(Py_None) : before;
 }
 
+/// See `stator.recordings`.
+PyObject* replay_trace(PyObject*, PyObject* arguments) {
+    PyObject *function = nullptr, *slots = nullptr;
+    int at = 0, is_generator = 0;
+    Py_ssize_t depth = 0;
+    if (!PyArg_ParseTuple(arguments, "O!O!inp", &PyFunction_Type, &function, &PyList_Type, &slots, &at, &depth,
+                          &is_generator))
+        return nullptr;
+    try {
+        return trace_again(reinterpret_cast<PyFunctionObject*>(function), slots, bytecode::Index{at},
+                           static_cast<std::size_t>(depth), is_generator != 0)
+            .release();
+    } catch (const PythonError&) {
+        return nullptr;
+    } catch (const InternalError& error) {
+        return PyErr_Format(PyExc_ValueError, "%s", error.what());
+    }
+}
+
+PyObject* fail_at_node(PyObject*, PyObject* number) {
+    if (number == Py_None) {
+        failing_node = std::numeric_limits<std::size_t>::max();
+        Py_RETURN_NONE;
+    }
+    std::size_t wanted = PyLong_AsSize_t(number);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    failing_node = wanted;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef kFunctions[] = {
+    {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
+    {"fail_at_node", fail_at_node, METH_O,
+     "Makes adding node n to a graph an internal error; None ends that. For tests."},
     {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
     {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},

@@ -35,6 +35,8 @@ Ref<> describe(const UserLine& at) {
                 std::to_string(at.line) + ")");
 }
 
+}  // namespace
+
 Ref<> as_dict(const BreakReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "kind", text(name(report.kind)));
@@ -51,6 +53,8 @@ Ref<> as_dict(const BreakReport& report) {
     set(dict.get(), "stack", list_of(callers, describe));
     return dict;
 }
+
+namespace {
 
 Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
@@ -74,9 +78,20 @@ Ref<> as_dict(const CaptureReport& report) {
         set(recompiled.get(), "file", Ref<>::share(report.code->co_filename));
         set(recompiled.get(), "line", checked(PyLong_FromLong(report.line)));
         set(recompiled.get(), "source", source_line(at));
-        set(recompiled.get(), "reasons", list_of(report.recompiled, [](const std::string& line) { return text(line); }));
+        set(recompiled.get(), "reasons",
+            list_of(report.recompiled, [](const std::string& line) { return text(line); }));
         set(dict.get(), "recompiled", recompiled);
     }
+    if (!report.mismatched_calls.empty())
+        set(dict.get(), "mismatched_calls", list_of(report.mismatched_calls, [](const MismatchedCall& call) {
+                Ref<> described = checked(PyDict_New());
+                set(described.get(), "reason", text(call.reason));
+                set(described.get(), "function", describe({call.function, call.function->co_firstlineno}));
+                set(described.get(), "arguments",
+                    list_of(call.argument_types, [](const std::string& type) { return text(type); }));
+                if (call.caller.code) set(described.get(), "caller", describe(call.caller));
+                return described;
+            }));
     Ref<> breaks = checked(PyList_New(0));
     if (report.broken != nullptr) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
     set(dict.get(), "breaks", breaks);

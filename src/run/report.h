@@ -19,6 +19,7 @@ struct CaptureReport {
     std::vector<std::pair<const char*, double>> times;  // seconds
     int line = 0;                         // of the instruction that it starts at
     std::vector<std::string> recompiled;  // why each of the entries that were there did not fit
+    std::vector<MismatchedCall> mismatched_calls;
     bool is_captured = false;
     const BreakReport* broken = nullptr;
 };
@@ -28,6 +29,9 @@ void publish(const CaptureReport& report);
 
 /// The same for an error of Stator's own that left the frame uncompiled.
 void report_internal_error(PyCodeObject* code, const std::string& reason);
+
+/// As it is told to Python. Throws PythonError.
+Ref<> as_dict(const BreakReport& report);
 
 /// Raises `stator.Unsupported`. Throws PythonError.
 [[noreturn]] void raise_unsupported(const BreakReport& report);

@@ -22,6 +22,11 @@ class Binder {
     }
 
   private:
+    [[noreturn]] void refuse(const std::string& words) {
+        tracer_.note_mismatch(function_, words, arguments_);
+        tracer_.raise(PyExc_TypeError, words);
+    }
+
     std::size_t positional_count() const { return static_cast<std::size_t>(code_->co_argcount); }
     std::size_t keyword_only_count() const { return static_cast<std::size_t>(code_->co_kwonlyargcount); }
     bool has_star() const { return (code_->co_flags & CO_VARARGS) != 0; }
@@ -30,7 +35,9 @@ class Binder {
     std::size_t double_star_slot() const { return star_slot() + (has_star() ? 1 : 0); }
     PyObject* parameter(std::size_t index) const { return cpython::slot_name(code_, static_cast<int>(index)); }
     std::string title() const {
-        PyObject* name = function_->outside != nullptr ? reinterpret_cast<PyFunctionObject*>(function_->outside)->func_qualname : code_->co_qualname;
+        PyObject* name = function_->outside != nullptr
+                             ? reinterpret_cast<PyFunctionObject*>(function_->outside)->func_qualname
+                             : code_->co_qualname;
         return std::string(utf8(name)) + "()";
     }
 
@@ -39,9 +46,9 @@ class Binder {
         std::size_t taken = std::min(given, positional_count());
         std::copy_n(arguments_.positional.begin(), taken, slots_.begin());
         if (has_star())
-            slots_[star_slot()] =
-                stator::make_tuple(tracer_, {arguments_.positional.begin() + static_cast<std::ptrdiff_t>(taken),
-                                     arguments_.positional.end()});
+            slots_[star_slot()] = stator::make_tuple(
+                tracer_,
+                {arguments_.positional.begin() + static_cast<std::ptrdiff_t>(taken), arguments_.positional.end()});
         else
             extra_positional_ = given - taken;
     }
@@ -54,8 +61,7 @@ class Binder {
             std::size_t place = find(keyword.name, positional_only);
             if (place < star_slot()) {
                 if (slots_[place] != nullptr)
-                    tracer_.raise(PyExc_TypeError, title() + " got multiple values for argument '" +
-                                                       std::string(utf8(keyword.name)) + "'");
+                    refuse(title() + " got multiple values for argument '" + std::string(utf8(keyword.name)) + "'");
                 slots_[place] = keyword.value;
             } else if (rest != nullptr) {
                 rest->insert(tracer_, tracer_.constant(keyword.name), keyword.value);
@@ -81,10 +87,8 @@ class Binder {
                 if (PyUnicode_Compare(parameter(i), keyword.name) == 0)
                     clashes += (clashes.empty() ? "" : ", ") + std::string(utf8(keyword.name));
         if (!clashes.empty())
-            tracer_.raise(PyExc_TypeError, title() + " got some positional-only arguments passed as keyword arguments: '" +
-                                               clashes + "'");
-        tracer_.raise(PyExc_TypeError,
-                      title() + " got an unexpected keyword argument '" + std::string(utf8(name)) + "'");
+            refuse(title() + " got some positional-only arguments passed as keyword arguments: '" + clashes + "'");
+        refuse(title() + " got an unexpected keyword argument '" + std::string(utf8(name)) + "'");
     }
 
     [[noreturn]] void raise_too_many() {
@@ -103,9 +107,9 @@ class Binder {
             keyword_part = " positional argument" + std::string(given != 1 ? "s" : "") + " (and " +
                            std::to_string(keyword_only_given) + " keyword-only argument" +
                            (keyword_only_given != 1 ? "s" : "") + ")";
-        tracer_.raise(PyExc_TypeError, title() + " takes " + takes + " positional argument" + (plural ? "s" : "") +
-                                           " but " + std::to_string(given) + keyword_part +
-                                           (given == 1 && keyword_only_given == 0 ? " was" : " were") + " given");
+        refuse(title() + " takes " + takes + " positional argument" + (plural ? "s" : "") + " but " +
+               std::to_string(given) + keyword_part + (given == 1 && keyword_only_given == 0 ? " was" : " were") +
+               " given");
     }
 
     void fill_defaults() {
@@ -134,8 +138,8 @@ class Binder {
             if (i > 0) names += i + 1 < missing.size() ? ", " : missing.size() == 2 ? " and " : ", and ";
             names += "'" + std::string(utf8(missing[i])) + "'";
         }
-        tracer_.raise(PyExc_TypeError, title() + " missing " + std::to_string(missing.size()) + " required " + kind +
-                                           " argument" + (missing.size() == 1 ? "" : "s") + ": " + names);
+        refuse(title() + " missing " + std::to_string(missing.size()) + " required " + kind + " argument" +
+               (missing.size() == 1 ? "" : "s") + ": " + names);
     }
 
     Tracer& tracer_;

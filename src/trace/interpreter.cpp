@@ -565,6 +565,16 @@ void Interpreter::name_after(Value* value, Borrowed<> variable) {
 // --- reports
 // -----------------------------------------------------------------------------------------------------------
 
+void Interpreter::note_mismatch(FunctionValue* function, const std::string& words, const Arguments& arguments) {
+    MismatchedCall call{words, Ref<PyCodeObject>::share(function->code), {}, {}};
+    for (Value* argument : arguments.positional) call.argument_types.push_back(type_name(argument->type()));
+    for (const Keyword& keyword : arguments.keywords)
+        call.argument_types.push_back(std::string(utf8(keyword.name)) + ": " + type_name(keyword.value->type()));
+    if (BytecodeFrame* caller = innermost())
+        call.caller = {Ref<PyCodeObject>::share(caller->function->code), caller->line()};
+    mismatched_calls_.push_back(std::move(call));
+}
+
 void Interpreter::record_break(const Break& reason) {
     report_.is_exit = false;
     report_.kind = reason.kind;

@@ -19,6 +19,14 @@ struct UserLine {
     int line = 0;
 };
 
+/// A call whose arguments do not fit the function: the program gets a TypeError.
+struct MismatchedCall {
+    std::string reason;
+    Ref<PyCodeObject> function;
+    std::vector<std::string> argument_types;  // `x: torch.Tensor` of those by keyword
+    UserLine caller;
+};
+
 /// Why a trace stopped, where, and how the program got there (innermost frame first).
 struct BreakReport {
     BreakKind kind = BreakKind::Internal;
@@ -68,6 +76,9 @@ class Interpreter final : public Tracer {
     bool has_stopped() const { return has_stopped_; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
+    const std::vector<MismatchedCall>& mismatched_calls() const { return mismatched_calls_; }
+    void note_mismatch(FunctionValue* function, const std::string& words, const Arguments& arguments) override;
+    void add_to_reason(const std::string& text) { report_.reason += text; }
     /// How much of the trace went into finding what comes out of operations: see `ticks`.
     std::uint64_t shape_ticks() const { return shape_ticks_; }
 
@@ -268,6 +279,7 @@ class Interpreter final : public Tracer {
     std::vector<Attribute> attributes_;
     torch_room::Modes modes_;
     bool reads_autocast_ = false;
+    std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Source*> told_apart_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.

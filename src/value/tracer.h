@@ -133,6 +133,8 @@ class Tracer {
     virtual void rely_on_autocast() = 0;
     /// The program tells this object from others by its identity, as keys of sets do.
     virtual void tell_apart(const Value* value) = 0;
+    /// A call whose arguments do not fit the function, for reports. The program gets a TypeError with these words.
+    virtual void note_mismatch(FunctionValue* function, const std::string& words, const Arguments& arguments) = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
     // --- what runs later ------------------------------------------------------------------------------------------

@@ -151,3 +151,23 @@ def test_a_frame_that_captures_nothing_is_left_to_cpython_and_remembered():
     captured = stator._C.captures()
     assert compiled(5000) == 5000 and len(calls) == 10000
     assert stator._C.captures() == captured
+
+
+def test_calls_that_do_not_fit_are_in_the_report():
+    def wants_two(first, second):
+        return first + second
+
+    def program(x):
+        try:
+            return wants_two(x, 1, third=2)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    with stator.watch() as report:
+        _, words = stator.compile(program, backend="eager", fullgraph=True)(torch.ones(2))
+    (call,) = report.mismatched_calls
+    assert call.reason == words == str(call).splitlines()[0] and "unexpected keyword argument 'third'" in words
+    assert "wants_two" in call.function and f"{__file__}:{wants_two.__code__.co_firstlineno}" in call.function
+    assert call.arguments == ["torch.Tensor", "int", "third: int"]
+    assert f"{__file__}:{program.__code__.co_firstlineno + 2}" in call.caller
+    assert "mismatched call 1" in str(report)
