@@ -490,6 +490,42 @@ def rearranging_steps(draw: random.Random, x: torch.Tensor, dim: int) -> list[tu
     ]
 
 
+def further_steps(draw: random.Random, x: torch.Tensor, dim: int) -> list[tuple[Any, tuple, dict]]:
+    size = x.shape[dim]
+    keep = draw.random() < 0.5
+    return [
+        (torch.split, (x, draw.choice([1, 2, [size]]), dim), {}),
+        (torch.tensor_split, (x, draw.choice([2, [1]]), dim), {}),
+        (torch.hsplit, (x, 1), {}),
+        (torch.unbind, (x, dim), {}),
+        ("narrow", (x, dim, 0, 1), {}),
+        (torch.select_scatter, (x, x.select(dim, 0), dim, -1), {}),
+        (torch.slice_scatter, (x, x.narrow(dim, 0, 1), dim, 0, 1), {}),
+        (draw.choice([torch.atleast_2d, torch.atleast_3d]), (x,), {}),
+        (torch.broadcast_tensors, (x, x[:1]), {}),
+        (draw.choice([torch.mode, torch.median, torch.nanmedian]), (x, dim, keep), {}),
+        (torch.nanmean, (x, dim, keep), {}),
+        (torch.quantile, (x, draw.choice([0.5, torch.tensor([0.1, 0.9])]), dim, keep), {}),
+        (draw.choice([torch.var, torch.std, torch.var_mean]), (x, dim), {"keepdim": keep}),
+        (torch.float_power, (x, draw.choice([2, x])), {}),
+        (torch.ldexp, (x, x), {}),
+        (torch.heaviside, (x, x), {}),
+        (torch.kron, (x, x[:1]), {}),
+        (torch.logcumsumexp, (x, dim), {}),
+        (torch.gather, (x, dim, torch.zeros_like(x, dtype=torch.int64)), {}),
+        (torch.sort, (x, dim), {}),
+        (torch.linalg.norm, (x, draw.choice([None, 2, "fro"])), {}),
+        ("view", (x, draw.choice([torch.int32, torch.int16, torch.float64])), {}),
+        (torch.lerp, (x, x, 0.5), {}),
+        (torch.addcmul, (x, x, x), {}),
+        (torch.clamp, (x, 0), {}),
+        (F.hardtanh, (x,), {}),
+        (F.dropout, (x, draw.choice([0.0, 0.5, 1.0])), {}),
+        (F.huber_loss, (x, x), {"reduction": draw.choice(["mean", "none"])}),
+        (torch._C._nn.l1_loss, (x, x, draw.choice([0, 1, 2])), {}),
+    ]
+
+
 def image_steps(draw: random.Random, x: torch.Tensor) -> list[tuple[Any, tuple, dict]]:
     channels = x.shape[1]
     return [
@@ -538,6 +574,8 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
             (torch.cumsum, (x, dim), {}),
         ]
         choices += rearranging_steps(draw, x, dim)
+        if x.shape[dim]:
+            choices += further_steps(draw, x, dim)
     if dims == 1:
         choices += [(torch.meshgrid, (x, draw.choice(values).flatten().to(x.dtype)), {"indexing": "xy"})]
     if dims >= 2:
@@ -559,7 +597,7 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
 LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 
 
-@pytest.mark.parametrize("seed", range(2000 if LONG else 40))
+@pytest.mark.parametrize("seed", range(5000 if LONG else 40))
 def test_chains_of_ten(seed: int) -> None:
     draw = random.Random(seed)
     torch.manual_seed(seed)
