@@ -46,7 +46,7 @@ bool OutForm::put(Store& store, const TensorMeta& computed, const Argument& give
 bool OutForm::turn(Store& store, const torch_room::ResultState& state, Answer& answer) const {
     if (argument_->kind == Argument::Kind::Constant) return argument_->constant == Py_None;
     // Nobody knows then whether the tensors given fit.
-    if (answer.status == Status::DataDependent) return true;
+    if (answer.status == Status::DataDependent) return argument_->kind == Argument::Kind::Node;
     if (answer.status != Status::Ok || answer.mutates() || answer.is_view() || state.autocast) return false;
     // Autograd can't record what is written to a tensor that was given.
     if (state.grad) {

@@ -154,8 +154,8 @@ bool rrelu(Call& call) {
         return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
-    // PyTorch says of the form that writes that it always draws.
-    call.answer().random = *training || *in_place;
+    // PyTorch says of it that it draws, whether or not it is in training.
+    call.answer().random = true;
     return *in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
 }
 

@@ -254,7 +254,7 @@ constexpr Named kBinaryTensors[] = {
     {"logaddexp2", kCommon | kNoComplex | kNoInteger},
     {"gcd", kCommon | kIntegralOnly | kNoBool | kNoGrad},
     {"lcm", kCommon | kIntegralOnly | kNoBool | kNoGrad},
-    {"nextafter", kCommon | kNoComplex | kNoInteger | kNoGrad},
+    {"nextafter", kCommon | kNoComplex | kNoInteger},
     {"logical_and", kToBool | kNoGrad},
     {"logical_or", kToBool | kNoGrad},
     {"logical_xor", kToBool | kNoGrad},
@@ -355,8 +355,8 @@ void add_elementwise_rules(Registry& registry) {
     registry.add_neutral("torch.sub Tensor.sub torch.subtract Tensor.subtract", "self other * alpha?", subtract,
                          kCommon);
     registry.add_neutral("Tensor.sub_ Tensor.subtract_", "self other * alpha?", subtract, kCommon | kInPlace);
-    registry.add_neutral("torch.heaviside Tensor.heaviside", "self values", heaviside, kCommon | kNoComplex | kNoGrad);
-    registry.add_neutral("Tensor.heaviside_", "self values", heaviside, kCommon | kNoComplex | kNoGrad | kInPlace);
+    registry.add_neutral("torch.heaviside Tensor.heaviside", "self values", heaviside, kCommon | kNoComplex);
+    registry.add_neutral("Tensor.heaviside_", "self values", heaviside, kCommon | kNoComplex | kInPlace);
     registry.add_neutral_on_cpu("torch.float_power Tensor.float_power", "self exponent", float_power, kCommon);
     registry.add_neutral_on_cpu("Tensor.float_power_", "self exponent", float_power, kCommon | kInPlace);
     registry.add_neutral_on_cpu("torch.ldexp Tensor.ldexp", "self other", load_exponent, kCommon);

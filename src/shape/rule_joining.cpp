@@ -180,9 +180,9 @@ bool column_stack(Call& call) {
 void add_joining_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.cat torch.concat torch.concatenate", "tensors dim?", cat);
     registry.add_neutral_on_cpu("torch.stack", "tensors dim?", stack);
-    registry.add_neutral("torch.atleast_1d", "tensors...", at_least, 1);
-    registry.add_neutral("torch.atleast_2d", "tensors...", at_least, 2);
-    registry.add_neutral("torch.atleast_3d", "tensors...", at_least, 3);
+    registry.add_neutral("torch.atleast_1d _VF.atleast_1d", "tensors...", at_least, 1);
+    registry.add_neutral("torch.atleast_2d _VF.atleast_2d", "tensors...", at_least, 2);
+    registry.add_neutral("torch.atleast_3d _VF.atleast_3d", "tensors...", at_least, 3);
     registry.add_neutral("torch.broadcast_tensors _VF.broadcast_tensors", "tensors...", broadcast_tensors);
     registry.add_neutral_on_cpu("torch.hstack", "tensors", stack_along, 1);
     registry.add_neutral_on_cpu("torch.vstack torch.row_stack", "tensors", stack_along, 2);

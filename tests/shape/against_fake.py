@@ -231,7 +231,8 @@ class Recorded(TorchFunctionMode):
 
 def calls_inside(target: Target, args: tuple, kwargs: dict) -> list[tuple[Any, tuple, dict]]:
     """What a function of the operator database, which no program calls, calls itself."""
-    args, kwargs = copy_inputs(args, kwargs)
+    with torch.inference_mode(False):
+        args, kwargs = copy_inputs(args, kwargs)
     try:
         with Recorded() as recorded:
             call(target, args, kwargs)
