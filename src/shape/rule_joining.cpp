@@ -106,6 +106,8 @@ TensorMeta with_dimensions(const TensorMeta& tensor, std::size_t least) {
 
 /// `atleast_1d` and its siblings, of one tensor or of several.
 bool at_least(Call& call) {
+    // In inference mode FakeTensor does not see all views that these give.
+    if (call.state().inference) return false;
     auto least = static_cast<std::size_t>(call.variant());
     auto seen = [&](const TensorMeta& tensor) -> std::optional<TensorMeta> {
         if (tensor.dimensions() >= least) return std::nullopt;

@@ -70,9 +70,7 @@ CHANGES: list[tuple[Callable[[], Any], Any, tuple, str]] = [
 
 
 @pytest.mark.parametrize("entered, target, args, changed", CHANGES)
-def test_each_part_of_the_state_matters(
-    entered: Callable[[], Any], target: Any, args: tuple, changed: str
-) -> None:
+def test_each_part_of_the_state_matters(entered: Callable[[], Any], target: Any, args: tuple, changed: str) -> None:
     _C.shape_forget()
     plain = _C.shape_infer(target, args, {})["text"]
     assert plain != changed
