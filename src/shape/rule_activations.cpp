@@ -121,7 +121,11 @@ bool dropout(Call& call) {
         call.answer().random = true;
         return call.returns_written(call[0], call.records({self}));
     }
-    if (*probability == 0 || !*training || element_count(self->sizes) == 0) return call.returns_same(call[0]);
+    if (*probability == 0 || !*training || element_count(self->sizes) == 0) {
+        // In inference mode PyTorch says of the operation itself that it draws.
+        call.answer().random = call.state().inference && *training;
+        return call.returns_same(call[0]);
+    }
     // Everything is dropped: multiplied by zero.
     if (*probability == 1 && call.variant() == kAlpha) return false;
     Elementwise elementwise(call);
