@@ -63,7 +63,7 @@ bool parametrized(Call& call) {
     return elementwise.gives(OutputType::Common);
 }
 
-/// Integers stay what they are. Of unsigned ones PyTorch refuses negative bounds.
+/// Integers stay what they are.
 bool activation_of_integers(Call& call, std::size_t in_place_slot) {
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
@@ -74,10 +74,26 @@ bool activation_of_integers(Call& call, std::size_t in_place_slot) {
 bool hardtanh(Call& call) {
     auto low = call[1].is_given() ? call[1].real() : -1.0, high = call[2].is_given() ? call[2].real() : 1.0;
     if (call[0].tensor() == nullptr || !low || !high || *low > *high) return false;
-    if (!torch_room::is_integral(call[0].tensor()->dtype)) return activation(call);
     using namespace torch_room::dtype;
+    // Of unsigned integers PyTorch refuses negative bounds.
     Dtype type = call[0].tensor()->dtype;
-    return type != kBool && type != kByte && activation_of_integers(call, 3);
+    if (torch_room::is_complex(type) || type == kBool || type == kByte) return false;
+    if (call[3].is_given() && !call[3].boolean()) return false;
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0])) return false;
+    if (call.variant() < 0 || call[3].boolean() == true) return elementwise.writes_to(call[0], OutputType::Common);
+    elementwise.is_given_room();
+    return elementwise.gives(OutputType::Common);
+}
+
+/// `relu6` is `hardtanh` between zero and six.
+template <int in_place_slot>
+bool relu6(Call& call) {
+    if (call[0].tensor() == nullptr) return false;
+    Operand in_place = in_place_slot > 0 ? call[in_place_slot] : Operand();
+    for (std::size_t i = 1; i < 3; ++i) call.slots()[i] = Operand();
+    call.slots()[3] = in_place;
+    return hardtanh(call);
 }
 
 bool threshold(Call& call) {
@@ -130,6 +146,7 @@ bool dropout(Call& call) {
     if (*probability == 1 && call.variant() == kAlpha) return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
+    if (*probability == 1) elementwise.is_given_room();
     call.answer().random = *probability < 1;
     return elementwise.gives(OutputType::Common);
 }
@@ -193,9 +210,10 @@ bool prelu(Call& call) {
 }  // namespace
 
 void add_activation_rules(Registry& registry) {
-    registry.add_neutral("F.relu F.relu6", "self inplace?", activation_of_numbers, 1);
+    registry.add_neutral("F.relu", "self inplace?", activation_of_numbers, 1);
+    registry.add_neutral("F.relu6", "self inplace?", relu6<1>);
     // What these functions call in the end.
-    registry.add_neutral("_C._nn.relu6 torch.relu6", "self", activation_of_numbers);
+    registry.add_neutral("_C._nn.relu6", "self", relu6<0>);
     registry.add_neutral("_C._nn.silu _C._nn.mish _C._nn.hardswish _C._nn.hardsigmoid", "self", activation, 0);
     registry.add_neutral("_C._nn.relu6_ _C._nn.silu_ _C._nn.mish_ _C._nn.hardswish_ _C._nn.hardsigmoid_ torch.relu_",
                          "self", activation, -1);

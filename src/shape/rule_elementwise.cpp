@@ -66,14 +66,19 @@ bool positive(Call& call) {
     return self != nullptr && self->dtype != kBool && call.returns_same(call[0]);
 }
 
-bool binary(Call& call) {
+bool binary_of(Call& call, bool numbers_are_operands) {
     Elementwise elementwise(call);
     const Operand &left = call[0], &right = call[1];
     // As a function the first argument is a tensor; operators also come reflected.
     if (left.tensor() == nullptr && !((call.variant() & kReflected) && right.tensor() != nullptr)) return false;
     if (!elementwise.add(left) || !elementwise.add(right)) return false;
+    if (!numbers_are_operands) elementwise.ignores_numbers();
     bool in_place = (call.variant() & kInPlace) && left.tensor() != nullptr;
     return finish(call, elementwise, left, in_place);
+}
+
+bool binary(Call& call) {
+    return binary_of(call, true);
 }
 
 /// `add` and `sub` with `alpha`.
@@ -121,7 +126,7 @@ bool power(Call& call) {
         if (base == nullptr || is_integral(base->dtype)) return false;
     }
     if (call[0].tensor() == nullptr && call[0].number_type() == kBool) return false;
-    return binary(call);
+    return binary_of(call, false);
 }
 
 /// Shifts and bitwise operators between a tensor and a number need an integer number.
@@ -293,6 +298,7 @@ bool float_power(Call& call) {
     Elementwise elementwise(call);
     if (!elementwise.add(converted(call[0], type, base)) || !elementwise.add(converted(call[1], type, exponent)))
         return false;
+    elementwise.ignores_numbers();
     if (!(call.variant() & kInPlace)) return elementwise.gives_type(type);
     return call[0].tensor() != nullptr && call[0].tensor()->dtype == type &&
            elementwise.writes_to(call[0], OutputType::Common);

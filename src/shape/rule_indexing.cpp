@@ -67,9 +67,11 @@ bool index_select(Call& call) {
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     Dims sizes = self->sizes;
-    if (!sizes.empty())
+    if (!sizes.empty()) {
+        // Of nothing nothing can be chosen.
+        if (sizes[*dimension] == 0) return false;
         sizes[*dimension] = element_count(index->sizes);
-    else if (element_count(index->sizes) != 1)
+    } else if (element_count(index->sizes) != 1)
         return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
 }

@@ -93,7 +93,8 @@ def copy_inputs(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.is_leaf:
         with torch.enable_grad():
-            return copy_tensor(tensor.detach().requires_grad_()).view_as(tensor)
+            copied = copy_tensor(tensor.detach().requires_grad_())
+            return copied.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
     return copy.deepcopy(tensor)
 
 
