@@ -161,12 +161,19 @@ bool Call::returns_views(const Operand& base, std::vector<TensorMeta> views, boo
     return true;
 }
 
-bool Call::returns_views(const std::vector<Operand>& bases, std::vector<TensorMeta> views, bool as_list) {
+bool Call::returns_views(const std::vector<Operand>& bases, std::vector<std::optional<TensorMeta>> views,
+                         bool as_list) {
     answer_.result.kind = as_list ? graph::Result::Kind::List : graph::Result::Kind::Tuple;
     std::vector<int> indices;
     for (std::size_t i = 0; i < views.size(); ++i) {
-        answer_.result.items.push_back(tensor_result(std::move(views[i])));
-        indices.push_back(index_of(bases[i]));
+        if (views[i]) {
+            answer_.result.items.push_back(tensor_result(std::move(*views[i])));
+            indices.push_back(index_of(bases[i]));
+        } else {
+            answer_.result.items.push_back(tensor_result(*bases[i].tensor()));
+            answer_.result.items.back().same_as_argument = index_of(bases[i]);
+            indices.push_back(-1);
+        }
     }
     if (std::adjacent_find(indices.begin(), indices.end(), std::not_equal_to<>()) != indices.end())
         answer_.views_of = std::move(indices);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,8 @@ class Call {
     bool returns_leaf(TensorMeta meta);
     bool returns_view(const Operand& base, TensorMeta meta);
     bool returns_views(const Operand& base, std::vector<TensorMeta> views, bool as_list);
-    /// Each a view of a tensor of its own.
-    bool returns_views(const std::vector<Operand>& bases, std::vector<TensorMeta> views, bool as_list);
+    /// Each a view of a tensor of its own, or that tensor itself where there is none.
+    bool returns_views(const std::vector<Operand>& bases, std::vector<std::optional<TensorMeta>> views, bool as_list);
     bool returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type = nullptr,
                          bool as_list = false);
     /// The argument itself, unchanged.

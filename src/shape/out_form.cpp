@@ -45,6 +45,8 @@ bool OutForm::put(Store& store, const TensorMeta& computed, const Argument& give
 
 bool OutForm::turn(Store& store, const torch_room::ResultState& state, Answer& answer) const {
     if (argument_->kind == Argument::Kind::Constant) return argument_->constant == Py_None;
+    // Nobody knows then whether the tensors given fit.
+    if (answer.status == Status::DataDependent) return argument_->kind == Argument::Kind::Node;
     if (answer.status != Status::Ok || answer.mutates() || answer.is_view() || state.autocast) return false;
     // Autograd can't record what is written to a tensor that was given.
     if (state.grad) {
@@ -80,6 +82,7 @@ void add_out_forms(Registry& registry) {
         "erfinv lgamma digamma i0 deg2rad rad2deg ceil floor round trunc fix frac sign sgn square isposinf isneginf "
         "signbit addcmul addcdiv clamp clip clamp_min clamp_max logit nan_to_num hypot copysign logaddexp logaddexp2 "
         "special.exp2 special.expm1 special.log1p special.expit special.erf special.erfc special.erfinv special.sinc "
+        "heaviside gcd lcm nextafter igamma igammac ldexp float_power "
         "special.digamma special.psi special.gammaln special.i0 special.xlogy special.round special.logit",
         Out::Castable);
     registry.add_out(
@@ -91,7 +94,9 @@ void add_out_forms(Registry& registry) {
         "scatter_reduce linspace logspace arange tile roll hardshrink round addr kthvalue median isin diag_embed "
         "linalg.vector_norm linalg.norm F.linear F.gelu F.avg_pool2d F.avg_pool3d F.softplus F.softshrink F.hardshrink "
         "F.logsigmoid F.one_hot F.normalize searchsorted bucketize cross linalg.cross linalg.matmul inner "
-        "special.logsumexp complex polar",
+        "special.logsumexp complex polar tensordot masked_select nonzero linalg.matrix_norm vdot kron quantile "
+        "nanquantile "
+        "nanmean mode",
         Out::Exact);
 }
 

@@ -42,6 +42,12 @@ class Elementwise {
     /// Takes part in broadcasting but not in promotion, as the condition of `where`.
     bool add_untyped(const Operand& operand);
 
+    /// Computed into a tensor that was made before: its layout comes from sorting strides, also where memory formats
+    /// would say it sooner.
+    void is_given_room() { has_numbers_ = true; }
+    /// Numbers are parameters and no operands: the layout follows the tensors alone.
+    void ignores_numbers() { has_numbers_ = false; }
+
     /// The type of the computation; empty where there is no tensor or no common type.
     std::optional<Dtype> common_type() const { return promotion_.result(); }
     /// The type of the result.

@@ -16,7 +16,7 @@ PyObject* find_object(std::string_view place, const std::string& name) {
         {"operator", "_operator"},    {"_C._nn", "torch._C._nn"},
         {"special", "torch.special"}, {"Tensor", "torch"},
         {"builtins", "builtins"},     {"math", "math"},
-        {"linalg", "torch.linalg"},
+        {"linalg", "torch.linalg"},   {"_VF", "torch._VF"},
     };
     for (auto [prefix, module] : modules) {
         if (prefix != place) continue;
@@ -87,14 +87,15 @@ const Registry& Registry::get() {
     static const Registry* registry = [] {
         auto* made = new Registry;
         for (auto* add_family :
-             {add_elementwise_rules, add_view_rules,        add_activation_rules, add_selection_rules,
-              add_matmul_rules,      add_reduction_rules,   add_scan_rules,       add_normalization_rules,
-              add_convolution_rules, add_pooling_rules,     add_joining_rules,    add_rearrangement_rules,
-              add_indexing_rules,    add_factory_rules,     add_conversion_rules, add_query_rules,
-              add_loss_rules,        add_padding_rules,     add_resampling_rules, add_scatter_rules,
-              add_contents_rules,    add_attention_rules,   add_einsum_rules,     add_norm_rules,
-              add_parameter_rules,   add_arrangement_rules, add_patch_rules,      add_distance_rules,
-              add_grid_rules,        add_multihead_rules,   add_complex_rules,    add_out_forms})
+             {add_elementwise_rules,   add_view_rules,        add_part_rules,       add_activation_rules,
+              add_selection_rules,     add_matmul_rules,      add_reduction_rules,  add_scan_rules,
+              add_normalization_rules, add_convolution_rules, add_pooling_rules,    add_joining_rules,
+              add_rearrangement_rules, add_indexing_rules,    add_factory_rules,    add_conversion_rules,
+              add_query_rules,         add_loss_rules,        add_class_loss_rules, add_padding_rules,
+              add_resampling_rules,    add_scatter_rules,     add_contents_rules,   add_attention_rules,
+              add_einsum_rules,        add_norm_rules,        add_parameter_rules,  add_arrangement_rules,
+              add_patch_rules,         add_distance_rules,    add_grid_rules,       add_multihead_rules,
+              add_complex_rules,       add_out_forms})
             add_family(*made);
         return made;
     }();

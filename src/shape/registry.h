@@ -1,7 +1,9 @@
 /// Which rule answers for which callable and which method.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <iterator>
 #include <string_view>
 #include <unordered_map>
 
@@ -20,6 +22,16 @@ bool written(Call& call) {
 template <RuleFunction function>
 bool reshaped(Call& call) {
     return function(call) && call.turns_into_reshaping();
+}
+
+/// The same operation with its parameters in other places: for each one of the rule the slot in which it comes, or -1
+/// where it has none.
+template <RuleFunction function, int... from>
+bool reordered(Call& call) {
+    const Operand given[] = {(from < 0 ? Operand() : call[static_cast<std::size_t>(from < 0 ? 0 : from)])...};
+    for (Operand& slot : call.slots()) slot = Operand();
+    std::copy(std::begin(given), std::end(given), call.slots().begin());
+    return function(call);
 }
 
 /// What autocast does with an operation. Devices have lists of their own; those that end in `OnCpu` say nothing of
@@ -91,6 +103,7 @@ class Registry {
 // One for each family, in the file of that family.
 void add_elementwise_rules(Registry& registry);
 void add_view_rules(Registry& registry);
+void add_part_rules(Registry& registry);
 void add_activation_rules(Registry& registry);
 void add_selection_rules(Registry& registry);
 void add_matmul_rules(Registry& registry);
@@ -106,6 +119,7 @@ void add_factory_rules(Registry& registry);
 void add_conversion_rules(Registry& registry);
 void add_query_rules(Registry& registry);
 void add_loss_rules(Registry& registry);
+void add_class_loss_rules(Registry& registry);
 void add_parameter_rules(Registry& registry);
 void add_arrangement_rules(Registry& registry);
 void add_padding_rules(Registry& registry);

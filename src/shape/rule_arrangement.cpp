@@ -1,4 +1,4 @@
-/// More ways to repeat, turn and cut: tile, repeat_interleave, diag, tensor_split, diff.
+/// More ways to repeat, turn and join: tile, repeat_interleave, diag, diff.
 #include <algorithm>
 
 #include "shape/registry.h"
@@ -85,6 +85,15 @@ bool diag(Call& call) {
     return copy_of_sizes(call, *self, {std::max(length, Dim(0))});
 }
 
+/// `diagflat`: the matrix with all elements on its diagonal.
+bool diag_flat(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto offset = call[1].integer_or(0);
+    if (self == nullptr || !offset) return false;
+    Dim size = element_count(self->sizes) + (*offset < 0 ? Dim(0) - *offset : *offset);
+    return copy_of_sizes(call, *self, {size, size});
+}
+
 /// `diag_embed(offset, dim1, dim2)`: the last dimension along the diagonal of two new ones.
 bool diag_embed(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -97,38 +106,6 @@ bool diag_embed(Call& call) {
     for (std::size_t dimension : {std::min(*a, *b), std::max(*a, *b)})
         sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dimension), size);
     return copy_of_sizes(call, *self, std::move(sizes));
-}
-
-/// `tensor_split(sections or indices, dim)`.
-bool tensor_split(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto where = call[2].integer_or(0);
-    if (self == nullptr || self->sizes.empty() || !where) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension) return false;
-    Dim size = self->sizes[*dimension];
-    std::vector<Dim> cuts{Dim(0)};
-    if (auto sections = call[1].integer()) {
-        if (*sections <= 0) return false;
-        Dim least = size / *sections, larger = size % *sections;
-        for (Dim i = 0; i < *sections; i += 1) cuts.push_back(cuts.back() + least + (i < larger ? Dim(1) : Dim(0)));
-    } else {
-        auto indices = call[1].integers();
-        if (!indices) return false;
-        for (Dim index : *indices) {
-            if (index < 0 || index < cuts.back() || index > size) return false;
-            cuts.push_back(index);
-        }
-        cuts.push_back(size);
-    }
-    std::vector<TensorMeta> views;
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-        Dims sizes = self->sizes;
-        sizes[*dimension] = cuts[i + 1] - cuts[i];
-        views.push_back(call.view_of(*self, std::move(sizes), self->strides,
-                                     self->storage_offset + cuts[i] * self->strides[*dimension]));
-    }
-    return call.returns_views(call[0], std::move(views), false);
 }
 
 /// `rot90(k, dims)`: a quarter turn swaps two dimensions of a flipped copy.
@@ -191,7 +168,12 @@ bool diff(Call& call) {
         return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device),
                             call.records({self}));
     }
-    if (*times >= part.sizes[*dimension]) return false;
+    if (*times >= part.sizes[*dimension]) {
+        // Nothing is left.
+        if (!is_contiguous(self->sizes, self->strides) || element_count(part.sizes) == 0) return false;
+        part.sizes[*dimension] = 0;
+        return call.returns(call.fresh(part.sizes, self->dtype, self->device), recorded);
+    }
     for (Dim i = 0; i < *times; i += 1) {
         part.sizes[*dimension] -= 1;
         const TensorMeta* sides[] = {&part, &part};
@@ -209,8 +191,8 @@ void add_arrangement_rules(Registry& registry) {
     registry.add_neutral("torch.flipud Tensor.flipud", "self", flip_one, 0);
     registry.add_neutral("torch.fliplr Tensor.fliplr", "self", flip_one, 1);
     registry.add_neutral("torch.diag Tensor.diag", "self diagonal?", diag);
+    registry.add_neutral("torch.diagflat Tensor.diagflat", "self offset?", diag_flat);
     registry.add_neutral("torch.diag_embed Tensor.diag_embed", "self offset? dim1? dim2?", diag_embed);
-    registry.add_neutral("torch.tensor_split Tensor.tensor_split", "self indices_or_sections dim?", tensor_split);
     registry.add_neutral("torch.rot90 Tensor.rot90", "self k? dims?", rotate);
     registry.add_neutral("F.one_hot", "self num_classes?", one_hot);
     registry.add_neutral("torch.diff Tensor.diff", "self n? dim? prepend? append?", diff);

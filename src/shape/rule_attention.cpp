@@ -70,8 +70,9 @@ bool attention(Call& call) {
     Dims sizes(query->sizes.begin(), query->sizes.end() - 1);
     sizes.push_back(value->sizes.back());
     Dims strides = fused ? preserved_strides(*query) : contiguous_strides(sizes);
-    // PyTorch says of the fused kernel that it draws random numbers, whatever the probability.
-    call.answer().random = fused || *probability > 0;
+    // PyTorch says of the fused kernel that it draws random numbers, whatever the probability; and in inference mode of
+    // the operation itself.
+    call.answer().random = fused || *probability > 0 || call.state().inference;
     return call.returns(call.fresh(std::move(sizes), std::move(strides), query->dtype, query->device),
                         call.records({query, key, value}));
 }

@@ -53,12 +53,22 @@ bool view_as_complex(Call& call) {
     return call.returns_view(call[0], std::move(view));
 }
 
+/// `conj`, `real` and their kin of what has no imaginary part.
+bool is_real_already(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && !torch_room::is_complex(self->dtype) && call.returns_same(call[0]);
+}
+
 }  // namespace
 
 void add_complex_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.complex", "real imag", complex_of);
     registry.add_float32_on_cpu("torch.polar", "abs angle", complex_of);
     registry.add_neutral_on_cpu("torch.view_as_real", "self", view_as_real);
+    registry.add_neutral(
+        "torch.conj Tensor.conj torch.resolve_conj Tensor.resolve_conj torch.resolve_neg Tensor.resolve_neg "
+        "torch.real torch.conj_physical Tensor.conj_physical",
+        "self", is_real_already);
     registry.add("torch.view_as_complex", "self", view_as_complex);
 }
 

@@ -33,6 +33,13 @@ bool item(Call& call) {
     return self != nullptr && element_count(self->sizes) == 1 && call.depends_on_contents();
 }
 
+/// `equal` of any two, which may be of different sizes.
+bool equal(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
+    return self != nullptr && other != nullptr && self->dtype == other->dtype && self->device == other->device &&
+           call.depends_on_contents();
+}
+
 bool two_tensors(Call& call) {
     const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
     if (self == nullptr || other == nullptr || self->dtype != other->dtype || self->device != other->device)
@@ -61,8 +68,11 @@ void add_contents_rules(Registry& registry) {
     registry.add_neutral("torch.unique Tensor.unique", "self sorted? return_inverse? return_counts? dim?", unknown);
     registry.add_neutral("torch.unique_consecutive Tensor.unique_consecutive",
                          "self return_inverse? return_counts? dim?", unknown);
+    registry.add_neutral("_VF._unique2", "self sorted? return_inverse? return_counts?", unknown);
+    registry.add_neutral("_VF.unique_consecutive", "self return_inverse? return_counts? dim?", unknown);
+    registry.add_neutral("_VF.unique_dim", "self dim sorted? return_inverse? return_counts?", unknown);
     registry.add_neutral("Tensor.item Tensor.__bool__ Tensor.__float__ Tensor.__int__ Tensor.__index__", "self", item);
-    registry.add_neutral("torch.equal Tensor.equal", "self other", two_tensors);
+    registry.add_neutral("torch.equal Tensor.equal", "self other", equal);
     registry.add_neutral("torch.allclose Tensor.allclose", "self other rtol? atol? equal_nan?", two_tensors);
     registry.add_neutral_on_cpu("torch.histc Tensor.histc", "self bins? min? max?", histc);
 }

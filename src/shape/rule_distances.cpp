@@ -42,6 +42,13 @@ bool distances_of_all(Call& call) {
     return give(call, std::move(*sizes), left, right);
 }
 
+/// What `torch.cdist` calls, with a number for the mode.
+bool native_distances_of_all(Call& call) {
+    if (!call[3].is_absent() && (!call[3].integer() || *call[3].integer() < 0 || *call[3].integer() > 2)) return false;
+    call.slots()[3] = Operand();
+    return distances_of_all(call);
+}
+
 /// `pairwise_distance(x1, x2, p, eps, keepdim)`: of rows that stand in the same place.
 bool distances_of_pairs(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
@@ -63,14 +70,23 @@ bool distance(Call& call) {
     return sizes && element_count(*sizes) != 0 && give(call, {}, left, right);
 }
 
-/// `cross(other, dim)`. Which dimension it is by default depends on the sizes, with a warning.
+/// The first dimension of three elements: what `torch.cross` takes where none is named, with a warning.
+std::optional<Dim> first_of_three(const Dims& sizes) {
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        if (sizes[i] == 3) return Dim(static_cast<std::int64_t>(i));
+    return std::nullopt;
+}
+
+/// `cross(other, dim)`.
 bool cross_product(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     bool in_linalg = call.variant() != 0;
     if (left == nullptr || right == nullptr || left->dtype != right->dtype || left->device != right->device ||
         left->dtype == torch_room::dtype::kBool || left->dimensions() != right->dimensions() || left->sizes.empty())
         return false;
-    auto where = in_linalg ? call[2].integer_or(-1) : call[2].integer();
+    auto where = in_linalg             ? call[2].integer_or(-1)
+                 : call[2].is_absent() ? first_of_three(left->sizes)
+                                       : call[2].integer();
     auto dimension = where ? wrap_dimension(*where, left->dimensions()) : std::nullopt;
     if (!dimension || left->sizes[*dimension] != 3 || right->sizes[*dimension] != 3) return false;
     auto sizes = broadcast(left->sizes, right->sizes);
@@ -81,6 +97,7 @@ bool cross_product(Call& call) {
 
 void add_distance_rules(Registry& registry) {
     registry.add_float32_on_cpu("torch.cdist", "x1 x2 p? compute_mode?", distances_of_all);
+    registry.add_float32_on_cpu("_VF.cdist", "x1 x2 p? compute_mode?", native_distances_of_all);
     registry.add_neutral_on_cpu("torch.pairwise_distance F.pairwise_distance", "x1 x2 p? eps? keepdim?",
                                 distances_of_pairs);
     registry.add_neutral_on_cpu("torch.dist Tensor.dist", "self other p?", distance);

@@ -339,7 +339,7 @@ bool einsum(Call& call) {
 }  // namespace
 
 void add_einsum_rules(Registry& registry) {
-    registry.add_neutral_on_cpu("torch.einsum", "all...", einsum);
+    registry.add_neutral_on_cpu("torch.einsum _VF.einsum", "all...", einsum);
 }
 
 }  // namespace stator::shape

@@ -4,6 +4,7 @@
 
 #include "shape/promotion.h"
 #include "shape/registry.h"
+#include "shape/strides.h"
 #include "torch/dtypes.h"
 
 namespace stator::shape {
@@ -65,14 +66,19 @@ bool positive(Call& call) {
     return self != nullptr && self->dtype != kBool && call.returns_same(call[0]);
 }
 
-bool binary(Call& call) {
+bool binary_of(Call& call, bool numbers_are_operands) {
     Elementwise elementwise(call);
     const Operand &left = call[0], &right = call[1];
     // As a function the first argument is a tensor; operators also come reflected.
     if (left.tensor() == nullptr && !((call.variant() & kReflected) && right.tensor() != nullptr)) return false;
     if (!elementwise.add(left) || !elementwise.add(right)) return false;
+    if (!numbers_are_operands) elementwise.ignores_numbers();
     bool in_place = (call.variant() & kInPlace) && left.tensor() != nullptr;
     return finish(call, elementwise, left, in_place);
+}
+
+bool binary(Call& call) {
+    return binary_of(call, true);
 }
 
 /// `add` and `sub` with `alpha`.
@@ -120,7 +126,7 @@ bool power(Call& call) {
         if (base == nullptr || is_integral(base->dtype)) return false;
     }
     if (call[0].tensor() == nullptr && call[0].number_type() == kBool) return false;
-    return binary(call);
+    return binary_of(call, false);
 }
 
 /// Shifts and bitwise operators between a tensor and a number need an integer number.
@@ -182,6 +188,14 @@ constexpr Named kUnary[] = {
     {"erfinv", kToFloat | kNoComplex | kAutocast},
     {"lgamma", kToFloat | kNoComplex},
     {"digamma", kToFloat | kNoComplex},
+    {"i0e", kToFloat | kNoComplex | kAutocast},
+    {"i1", kToFloat | kNoComplex | kAutocast},
+    {"i1e", kToFloat | kNoComplex | kAutocast},
+    {"ndtr", kToFloat | kNoComplex | kAutocast},
+    {"ndtri", kToFloat | kNoComplex | kAutocast},
+    {"entr", kToFloat | kNoComplex | kAutocast},
+    {"erfcx", kToFloat | kNoComplex | kAutocast},
+    {"angle", kToFloat | kNoComplex},
     {"i0", kToFloat | kNoComplex},
     {"deg2rad", kToFloat | kNoComplex},
     {"rad2deg", kToFloat | kNoComplex},
@@ -243,6 +257,9 @@ constexpr Named kBinaryTensors[] = {
     {"hypot", kCommon | kNoComplex | kNoInteger},
     {"logaddexp", kCommon | kNoComplex | kNoInteger},
     {"logaddexp2", kCommon | kNoComplex | kNoInteger},
+    {"gcd", kCommon | kIntegralOnly | kNoBool | kNoGrad},
+    {"lcm", kCommon | kIntegralOnly | kNoBool | kNoGrad},
+    {"nextafter", kCommon | kNoComplex | kNoInteger},
     {"logical_and", kToBool | kNoGrad},
     {"logical_or", kToBool | kNoGrad},
     {"logical_xor", kToBool | kNoGrad},
@@ -250,6 +267,57 @@ constexpr Named kBinaryTensors[] = {
 
 bool binary_tensors(Call& call) {
     return call[1].tensor() != nullptr && binary(call);
+}
+
+bool heaviside(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *values = call[1].tensor();
+    return self != nullptr && values != nullptr && self->dtype == values->dtype && binary(call);
+}
+
+/// An operand as a conversion before the operation leaves it.
+Operand converted(const Operand& operand, Dtype type, TensorMeta& room) {
+    Operand seen = operand;
+    if (operand.tensor() == nullptr) return seen;
+    room = *operand.tensor();
+    if (room.dtype != type) room.strides = preserved_strides(room);
+    room.dtype = type;
+    seen.see_as(&room);
+    return seen;
+}
+
+/// Computed in `float64`, whatever the operands are.
+bool float_power(Call& call) {
+    if (call[0].tensor() == nullptr && call[1].tensor() == nullptr) return false;
+    Dtype type = kDouble;
+    for (std::size_t i = 0; i < 2; ++i) {
+        auto own = call[i].tensor() != nullptr ? std::optional(call[i].tensor()->dtype) : call[i].number_type();
+        if (!own) return false;
+        if (is_complex(*own)) type = kComplexDouble;
+    }
+    TensorMeta base, exponent;
+    Elementwise elementwise(call);
+    if (!elementwise.add(converted(call[0], type, base)) || !elementwise.add(converted(call[1], type, exponent)))
+        return false;
+    elementwise.ignores_numbers();
+    if (!(call.variant() & kInPlace)) return elementwise.gives_type(type);
+    return call[0].tensor() != nullptr && call[0].tensor()->dtype == type &&
+           elementwise.writes_to(call[0], OutputType::Common);
+}
+
+/// `ldexp(x, other)`: times two to the power of the other.
+bool load_exponent(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
+    if (self == nullptr || other == nullptr || is_complex(self->dtype) || is_complex(other->dtype)) return false;
+    TensorMeta powers = *other;
+    const TensorMeta* sides[] = {other};
+    powers.strides = elementwise_strides(sides, other->sizes, true);
+    if (is_integral(powers.dtype)) powers.dtype = call.state().default_dtype;
+    Operand seen = call[1];
+    seen.see_as(&powers);
+    Elementwise elementwise(call);
+    if (!elementwise.add(call[0]) || !elementwise.add(seen)) return false;
+    return (call.variant() & kInPlace) ? elementwise.writes_to(call[0], OutputType::Common)
+                                       : elementwise.gives(OutputType::Common);
 }
 
 Autocast autocast_of(int traits) {
@@ -293,6 +361,12 @@ void add_elementwise_rules(Registry& registry) {
     registry.add_neutral("torch.sub Tensor.sub torch.subtract Tensor.subtract", "self other * alpha?", subtract,
                          kCommon);
     registry.add_neutral("Tensor.sub_ Tensor.subtract_", "self other * alpha?", subtract, kCommon | kInPlace);
+    registry.add_neutral("torch.heaviside Tensor.heaviside", "self values", heaviside, kCommon | kNoComplex);
+    registry.add_neutral("Tensor.heaviside_", "self values", heaviside, kCommon | kNoComplex | kInPlace);
+    registry.add_neutral_on_cpu("torch.float_power Tensor.float_power", "self exponent", float_power, kCommon);
+    registry.add_neutral_on_cpu("Tensor.float_power_", "self exponent", float_power, kCommon | kInPlace);
+    registry.add_neutral_on_cpu("torch.ldexp Tensor.ldexp", "self other", load_exponent, kCommon);
+    registry.add_neutral_on_cpu("torch.ldexp_ Tensor.ldexp_", "self other", load_exponent, kCommon | kInPlace);
     registry.add_neutral("torch.rsub", "self other * alpha?", swapped<subtract>, kCommon | kReflected);
     registry.add_neutral("torch.div Tensor.div torch.divide Tensor.divide", "self other * rounding_mode?", divide,
                          kToFloat);

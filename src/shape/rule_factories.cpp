@@ -150,14 +150,17 @@ bool arange(Call& call) {
         if (!operands[i]->integer() && !operands[i]->boolean()) natural = call.state().default_dtype;
     }
     if (one && step.is_given()) return false;
-    auto [first, last, increment] = values;
+    double &first = values[0], &last = values[1], &increment = values[2];
     if (increment == 0 || (increment > 0 ? first > last : first < last)) return false;
     // Beyond this doubles are no longer exact integers.
     if (std::abs(first) > 1e15 || std::abs(last) > 1e15) return false;
     auto options = read_options(call, 3, natural, {});
     if (!options || options->dtype == kBool || torch_room::is_complex(options->dtype)) return false;
-    // Integers are counted in integers, which differs where a float bound was given for an integer type.
-    if (torch_room::is_integral(options->dtype) && natural != kLong) return false;
+    // Integers are counted in integers: a bound that is none is cut first.
+    if (torch_room::is_integral(options->dtype) && natural != kLong) {
+        for (double* value : {&first, &last, &increment}) *value = std::trunc(*value);
+        if (increment == 0 || (increment > 0 ? first > last : first < last)) return false;
+    }
     auto length = static_cast<std::int64_t>(std::ceil((last - first) / increment));
     return give(call, call.fresh({Dim(length)}, options->dtype, options->device), *options);
 }

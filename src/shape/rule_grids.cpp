@@ -27,7 +27,7 @@ bool meshgrid(Call& call) {
         sizes.push_back(element_count(vector->sizes));
     }
     if (turned) std::swap(sizes[0], sizes[1]);
-    std::vector<TensorMeta> grids;
+    std::vector<std::optional<TensorMeta>> grids;
     for (std::size_t i = 0; i < vectors.size(); ++i) {
         const TensorMeta& vector = *vectors[i].tensor();
         std::size_t place = turned && i < 2 ? 1 - i : i;
@@ -92,8 +92,12 @@ bool search_sorted(Call& call) {
         if (call[4].string() != "left" && call[4].string() != "right") return false;
         if (call[3].boolean() == true && call[4].string() == "left") return false;
     }
-    // PyTorch looks at the numbers in it.
-    if (!call[5].is_absent()) return false;
+    if (!call[5].is_absent()) {
+        const TensorMeta *rows = call[0].tensor(), *order = call[5].tensor();
+        if (rows == nullptr || order == nullptr || order->dtype != kLong || order->sizes != rows->sizes ||
+            order->device != rows->device)
+            return false;
+    }
     return places_in(call, call[0], call[1], call[2], call[3]);
 }
 
@@ -106,7 +110,7 @@ bool bucketize(Call& call) {
 }  // namespace
 
 void add_grid_rules(Registry& registry) {
-    registry.add_neutral("torch.meshgrid", "tensors... * indexing?", meshgrid);
+    registry.add_neutral("torch.meshgrid _VF.meshgrid", "tensors... * indexing?", meshgrid);
     registry.add_neutral("torch.tril_indices", "row col offset? * dtype? device?", triangle_indices, 0);
     registry.add_neutral("torch.triu_indices", "row col offset? * dtype? device?", triangle_indices, 1);
     registry.add_neutral("torch.searchsorted", "sorted_sequence self * out_int32? right? side? sorter?", search_sorted);

@@ -46,9 +46,13 @@ bool embedding_in_torch(Call& call) {
 bool gather(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[2].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || !is_index(index, *self) || !where) return false;
+    if (self == nullptr || index == nullptr || !where) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
+    // Of an index without elements nothing else is looked at.
+    if (dimension && is_plainly_empty(*index) && index->device == self->device)
+        return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
+    if (!is_index(index, *self)) return false;
     Dims seen = at_least_one_dimension(self->sizes), places = at_least_one_dimension(index->sizes);
     if (!dimension || seen.size() != places.size()) return false;
     for (std::size_t i = 0; i < seen.size(); ++i)
@@ -63,9 +67,11 @@ bool index_select(Call& call) {
     auto dimension = wrap_dimension(*where, self->dimensions());
     if (!dimension) return false;
     Dims sizes = self->sizes;
-    if (!sizes.empty())
+    if (!sizes.empty()) {
+        // Of nothing nothing can be chosen.
+        if (sizes[*dimension] == 0) return false;
         sizes[*dimension] = element_count(index->sizes);
-    else if (element_count(index->sizes) != 1)
+    } else if (element_count(index->sizes) != 1)
         return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
 }

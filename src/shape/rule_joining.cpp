@@ -41,7 +41,10 @@ bool is_skipped(const TensorMeta& tensor) {
 bool join(Call& call, const std::vector<const TensorMeta*>& tensors, Dim where) {
     auto type = joined_type(call, tensors);
     auto first = std::find_if(tensors.begin(), tensors.end(), [](const auto* one) { return !is_skipped(*one); });
-    if (!type || first == tensors.end() || (*first)->sizes.empty()) return false;
+    if (!type) return false;
+    if (first == tensors.end() && wrap_dimension(where, 1))
+        return call.returns(call.fresh({Dim(0)}, *type, tensors.front()->device), call.records(tensors));
+    if (first == tensors.end() || (*first)->sizes.empty()) return false;
     auto dimension = wrap_dimension(where, (*first)->dimensions());
     if (!dimension) return false;
     Dims sizes = (*first)->sizes;
@@ -101,6 +104,50 @@ TensorMeta with_dimensions(const TensorMeta& tensor, std::size_t least) {
     return view;
 }
 
+/// `atleast_1d` and its siblings, of one tensor or of several.
+bool at_least(Call& call) {
+    // In inference mode FakeTensor does not see all views that these give.
+    if (call.state().inference) return false;
+    auto least = static_cast<std::size_t>(call.variant());
+    auto seen = [&](const TensorMeta& tensor) -> std::optional<TensorMeta> {
+        if (tensor.dimensions() >= least) return std::nullopt;
+        TensorMeta view = with_dimensions(tensor, least);
+        return call.view_of(tensor, std::move(view.sizes), std::move(view.strides), tensor.storage_offset);
+    };
+    std::vector<Operand> operands = call[0].is_sequence() ? call[0].items() : std::vector<Operand>{call[0]};
+    std::vector<std::optional<TensorMeta>> views;
+    for (const Operand& operand : operands) {
+        if (operand.tensor() == nullptr) return false;
+        views.push_back(seen(*operand.tensor()));
+    }
+    if (call[0].is_sequence()) return call.returns_views(operands, std::move(views), false);
+    return views[0] ? call.returns_view(call[0], std::move(*views[0])) : call.returns_same(call[0]);
+}
+
+/// `broadcast_tensors(*tensors)`: what has the common shape already stays what it is.
+bool broadcast_tensors(Call& call) {
+    std::vector<Operand> operands = call[0].is_sequence() ? call[0].items() : std::vector<Operand>{call[0]};
+    Dims sizes;
+    for (const Operand& operand : operands) {
+        auto both = operand.tensor() == nullptr ? std::nullopt : broadcast(sizes, operand.tensor()->sizes);
+        if (!both) return false;
+        sizes = std::move(*both);
+    }
+    std::vector<std::optional<TensorMeta>> views;
+    for (const Operand& operand : operands) {
+        const TensorMeta& tensor = *operand.tensor();
+        if (tensor.sizes == sizes) {
+            views.emplace_back();
+            continue;
+        }
+        // A dimension in front of one element strides over what is behind it: the rule of `expand` knows how.
+        if (tensor.dimensions() < sizes.size() && std::find(sizes.begin(), sizes.end(), Dim(1)) != sizes.end())
+            return false;
+        views.push_back(call.view_of(tensor, sizes, expanded_strides(tensor, sizes), tensor.storage_offset));
+    }
+    return !operands.empty() && call.returns_views(operands, std::move(views), false);
+}
+
 /// `hstack`, `vstack` and `dstack`: joined along the first, second or third dimension.
 bool stack_along(Call& call) {
     auto tensors = tensors_of(call[0]);
@@ -135,6 +182,10 @@ bool column_stack(Call& call) {
 void add_joining_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.cat torch.concat torch.concatenate", "tensors dim?", cat);
     registry.add_neutral_on_cpu("torch.stack", "tensors dim?", stack);
+    registry.add_neutral("torch.atleast_1d _VF.atleast_1d", "tensors...", at_least, 1);
+    registry.add_neutral("torch.atleast_2d _VF.atleast_2d", "tensors...", at_least, 2);
+    registry.add_neutral("torch.atleast_3d _VF.atleast_3d", "tensors...", at_least, 3);
+    registry.add_neutral("torch.broadcast_tensors _VF.broadcast_tensors", "tensors...", broadcast_tensors);
     registry.add_neutral_on_cpu("torch.hstack", "tensors", stack_along, 1);
     registry.add_neutral_on_cpu("torch.vstack torch.row_stack", "tensors", stack_along, 2);
     registry.add_neutral_on_cpu("torch.column_stack", "tensors", column_stack);

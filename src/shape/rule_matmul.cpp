@@ -1,7 +1,7 @@
 /// Products of matrices and vectors. Their results are contiguous, whatever their inputs are.
 #include <algorithm>
 
-#include "shape/call.h"
+#include "shape/promotion.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "torch/dtypes.h"
@@ -67,11 +67,11 @@ bool matmul(Call& call) {
     return call.returns(call.fresh(std::move(*sizes), left->dtype, left->device), call.records({left, right}));
 }
 
-/// `beta` and `alpha`, arguments 3 and 4: of ints only ints are factors.
-bool takes_factors(const Call& call, const TensorMeta& self) {
+/// `beta` and `alpha`, arguments 3 and 4. Some operations take only ints for ints, others cut what is behind the point.
+bool takes_factors(const Call& call, const TensorMeta& self, bool cuts) {
     for (std::size_t i = 3; i < 5; ++i)
-        if (call[i].is_given() &&
-            !(torch_room::is_integral(self.dtype) ? call[i].integer().has_value() : call[i].real().has_value()))
+        if (call[i].is_given() && !(torch_room::is_integral(self.dtype) && !cuts ? call[i].integer().has_value()
+                                                                                 : call[i].real().has_value()))
             return false;
     return true;
 }
@@ -80,7 +80,7 @@ bool takes_factors(const Call& call, const TensorMeta& self) {
 bool add_matrix_product(Call& call) {
     const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
     if (!same_kind(self, left) || !same_kind(left, right)) return false;
-    if (!takes_factors(call, *self)) return false;
+    if (!takes_factors(call, *self, call.variant() == 3)) return false;
     auto dimensions = static_cast<std::size_t>(call.variant());
     if (left->dimensions() != dimensions || right->dimensions() != dimensions) return false;
     Dims sizes = left->sizes;
@@ -96,7 +96,7 @@ bool add_matrix_product(Call& call) {
 bool add_reduced_product(Call& call) {
     const TensorMeta *self = call[0].tensor(), *left = call[1].tensor(), *right = call[2].tensor();
     if (!same_kind(self, left) || !same_kind(left, right)) return false;
-    if (!takes_factors(call, *self)) return false;
+    if (!takes_factors(call, *self, call.variant() != 2)) return false;
     Dims sizes;
     if (call.variant() == 0) {  // addmv
         if (left->dimensions() != 2 || right->dimensions() != 1 || left->sizes[1] != right->sizes[0]) return false;
@@ -111,7 +111,7 @@ bool add_reduced_product(Call& call) {
         // Computed element by element, so that other layouts come through.
         if (!is_contiguous(self->sizes, self->strides)) return false;
         sizes = {left->sizes[0], right->sizes[0]};
-        if (self->sizes != sizes) return false;
+        if (self->sizes != sizes && !self->sizes.empty()) return false;
     }
     auto expanded = broadcast(self->sizes, sizes);
     if (!expanded || *expanded != sizes || element_count(sizes) == 0) return false;
@@ -134,9 +134,12 @@ bool outer(Call& call) {
 /// The last dimension of one with the last of the other.
 bool inner(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
-    if (!same_kind(left, right) || left->sizes.empty() || right->sizes.empty() ||
-        left->sizes.back() != right->sizes.back() || call.state().autocast)
-        return false;
+    if (!same_kind(left, right)) return false;
+    if (left->sizes.empty() || right->sizes.empty()) {
+        Elementwise elementwise(call);
+        return elementwise.add(call[0]) && elementwise.add(call[1]) && elementwise.gives(OutputType::Common);
+    }
+    if (left->sizes.back() != right->sizes.back() || call.state().autocast) return false;
     Dims sizes(left->sizes.begin(), left->sizes.end() - 1);
     sizes.insert(sizes.end(), right->sizes.begin(), right->sizes.end() - 1);
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
@@ -164,8 +167,9 @@ bool tensordot(Call& call) {
     std::vector<bool> in_left(left->dimensions()), in_right(right->dimensions());
     for (std::size_t i = 0; i < of_left.size(); ++i) {
         auto a = wrap_dimension(of_left[i], left->dimensions()), b = wrap_dimension(of_right[i], right->dimensions());
+        if (!a || !b || in_left[*a] || in_right[*b]) return false;
         // Sizes of one are summed over first, whatever the other is.
-        if (!a || !b || in_left[*a] || in_right[*b] || left->sizes[*a] != right->sizes[*b]) return false;
+        if (left->sizes[*a] != right->sizes[*b] && left->sizes[*a] != 1 && right->sizes[*b] != 1) return false;
         in_left[*a] = in_right[*b] = true;
     }
     Dims sizes;
@@ -174,6 +178,19 @@ bool tensordot(Call& call) {
     for (std::size_t i = 0; i < right->dimensions(); ++i)
         if (!in_right[i]) sizes.push_back(right->sizes[i]);
     if (element_count(left->sizes) == 0 || element_count(right->sizes) == 0) return false;
+    return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
+}
+
+/// `kron`: each element of one times all of the other.
+bool kronecker(Call& call) {
+    const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
+    if (!same_kind(left, right) || !is_contiguous(left->sizes, left->strides) ||
+        !is_contiguous(right->sizes, right->strides) || element_count(left->sizes) == 0 ||
+        element_count(right->sizes) == 0)
+        return false;
+    Dims sizes = left->dimensions() >= right->dimensions() ? left->sizes : right->sizes;
+    const Dims& shorter = left->dimensions() >= right->dimensions() ? right->sizes : left->sizes;
+    for (std::size_t i = 0; i < shorter.size(); ++i) sizes[sizes.size() - shorter.size() + i] *= shorter[i];
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
 }
 
@@ -188,7 +205,8 @@ bool bilinear(Call& call) {
     if (!std::equal(left->sizes.begin(), left->sizes.end() - 1, right->sizes.begin())) return false;
     Dims sizes = left->sizes;
     sizes.back() = weight->sizes[0];
-    if (element_count(sizes) == 0 || element_count(left->sizes) == 0 || element_count(right->sizes) == 0) return false;
+    if (left->sizes.back() == 0 || right->sizes.back() == 0 || weight->sizes[0] == 0) return false;
+    if (element_count(sizes) == 0 && (!is_plainly_empty(*left) || !is_plainly_empty(*right))) return false;
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device),
                         call.records({left, right, weight, bias}));
 }
@@ -218,6 +236,8 @@ void add_matmul_rules(Registry& registry) {
     registry.add_lowered("Tensor.__rmatmul__", "self other", reflected_matmul);
     registry.add_neutral_on_cpu("torch.inner Tensor.inner", "self other", inner);
     registry.add("torch.tensordot", "self b dims?", tensordot);
+    registry.add("torch.kron Tensor.kron", "self other", kronecker);
+    registry.add_neutral_on_cpu("torch.vdot Tensor.vdot", "self other", vector_product, 1);
     registry.add_neutral_on_cpu("torch.outer Tensor.outer torch.ger Tensor.ger", "self vec2", outer);
 }
 

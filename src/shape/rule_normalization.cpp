@@ -60,7 +60,7 @@ bool group_norm(Call& call) {
         !fits(call[3], *self, {channels}))
         return false;
     if (call[4].is_given() && !call[4].real()) return false;
-    if (element_count(self->sizes) == 0) return false;
+    if (element_count(self->sizes) == 0 && (!is_plainly_empty(*self) || self->sizes[0] != 0)) return false;
     // The function refuses to normalize over a single value.
     Dim values = self->sizes[0] * channels / *groups;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
@@ -132,13 +132,15 @@ bool statistics_first(Call& call) {
 bool local_response_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto size = call[1].integer();
-    if (self == nullptr || !is_floating(self->dtype) || self->dimensions() < 3 || !size || *size < 1) return false;
+    if (self == nullptr || self->dimensions() < 3 || !size || *size < 1) return false;
+    bool whole = self->dtype == torch_room::dtype::kLong;
+    if (!is_floating(self->dtype) && !whole) return false;
     for (std::size_t i = 2; i < 5; ++i)
         if (call[i].is_given() && !call[i].real()) return false;
-    if (element_count(self->sizes) == 0 || !is_contiguous(self->sizes, self->strides) ||
-        is_like_channels_last(self->sizes, self->strides))
-        return false;
-    return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self}));
+    if (element_count(self->sizes) == 0) return call.returns_same(call[0]);
+    if (!is_contiguous(self->sizes, self->strides) || is_like_channels_last(self->sizes, self->strides)) return false;
+    return call.returns(call.fresh(self->sizes, whole ? call.state().default_dtype : self->dtype, self->device),
+                        call.records({self}));
 }
 
 }  // namespace

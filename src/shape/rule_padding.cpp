@@ -34,8 +34,13 @@ bool pad_with_constant(Call& call, const Dims& amounts) {
 bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
     const TensorMeta& self = *call[0].tensor();
     std::size_t spatial = amounts.size() / 2;
-    if (!torch_room::is_floating(self.dtype) || spatial < 1 || spatial > 3 || element_count(self.sizes) == 0 ||
+    if (torch_room::is_complex(self.dtype) || self.dtype == torch_room::dtype::kBool || spatial < 1 || spatial > 3 ||
         !is_on_cpu(self))
+        return false;
+    // There may be no images, but none is empty.
+    if (is_plainly_empty(self)
+            ? self.dimensions() != spatial + 2 || element_count(Dims(self.sizes.begin() + 1, self.sizes.end())) == 0
+            : element_count(self.sizes) == 0)
         return false;
     if (self.dimensions() != spatial + 2 && (self.dimensions() != spatial + 1 || mode == "circular")) return false;
     // Autocast computes reflections and replications in float32, and not all of them.
@@ -45,7 +50,7 @@ bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
         Dim& size = sizes[sizes.size() - 1 - i];
         Dim most = mode == "reflect" ? size - 1 : size;
         for (Dim amount : {amounts[2 * i], amounts[2 * i + 1]})
-            if ((amount < 0 && mode == "circular") || (mode != "replicate" && amount > most)) return false;
+            if (mode != "replicate" && amount > most) return false;
         size += amounts[2 * i] + amounts[2 * i + 1];
         if (size < 1) return false;
     }

@@ -53,7 +53,7 @@ bool is_close(Call& call) {
         return false;
     for (std::size_t i = 2; i < 4; ++i)
         if (call[i].is_given() && (!call[i].real() || *call[i].real() < 0)) return false;
-    if (!call[4].boolean_or(false) || (is_integral(self->dtype) && call[4].boolean() == true)) return false;
+    if (!call[4].boolean_or(false)) return false;
     return call.returns(call.fresh(std::move(*sizes), kBool, self->device));
 }
 

@@ -60,6 +60,8 @@ bool fold_image(Call& call) {
 
 void add_patch_rules(Registry& registry) {
     registry.add_neutral_on_cpu("F.unfold", "self kernel_size dilation? padding? stride?", unfold_image);
+    registry.add_neutral_on_cpu("_C._nn.im2col", "self kernel_size dilation padding stride", unfold_image);
+    registry.add_neutral_on_cpu("_C._nn.col2im", "self output_size kernel_size dilation padding stride", fold_image);
     registry.add_neutral_on_cpu("F.fold", "self output_size kernel_size dilation? padding? stride?", fold_image);
 }
 

@@ -17,11 +17,15 @@ std::size_t spatial_of(const Call& call) {
     return static_cast<std::size_t>(call.variant() & kSpatialMask);
 }
 
-bool is_poolable(const TensorMeta* input, std::size_t spatial) {
-    if (input == nullptr || !torch_room::is_floating(input->dtype)) {
-        if (input == nullptr || input->dtype != torch_room::dtype::kLong || spatial < 2) return false;
-    }
+bool is_poolable(const TensorMeta* input, std::size_t spatial, bool also_lines_of_integers = false) {
+    if (input == nullptr) return false;
+    if (!torch_room::is_floating(input->dtype) &&
+        (input->dtype != torch_room::dtype::kLong || (spatial < 2 && !also_lines_of_integers)))
+        return false;
     if (input->dimensions() != spatial + 2 && input->dimensions() != spatial + 1) return false;
+    // There may be no images, but none is empty.
+    if (input->dimensions() == spatial + 2 && is_plainly_empty(*input))
+        return element_count(Dims(input->sizes.begin() + 1, input->sizes.end())) != 0;
     return element_count(input->sizes) != 0;
 }
 
@@ -82,7 +86,7 @@ bool average_pool(Call& call) {
     std::size_t spatial = spatial_of(call);
     const TensorMeta* input = call[0].tensor();
     auto ceil_mode = call[4].boolean_or(false);
-    if (!is_poolable(input, spatial) || !ceil_mode) return false;
+    if (!is_poolable(input, spatial, true) || !ceil_mode) return false;
     if (call[5].is_given() && !call[5].boolean()) return false;
     if (!call[6].is_absent() && (!call[6].integer() || *call[6].integer() == 0)) return false;
     auto sizes = pooled_sizes(*input, spatial, call[1], call[2], call[3], Operand(), *ceil_mode);
@@ -163,8 +167,11 @@ void add_pooling_rules(Registry& registry) {
                      adaptive_average_pool, spatial, autocast);
         registry.add("F.adaptive_max_pool" + number, "self output_size return_indices?", adaptive_max_pool, spatial,
                      autocast);
-        registry.add("torch.adaptive_max_pool" + number, "self output_size", adaptive_max_pool, spatial | kIndices,
-                     autocast);
+        registry.add("torch.adaptive_max_pool" + number + " _C._nn.adaptive_max_pool" + number, "self output_size",
+                     adaptive_max_pool, spatial | kIndices, autocast);
+        registry.add("_C._nn.adaptive_avg_pool" + number, "self output_size", adaptive_average_pool, spatial, autocast);
+        registry.add("_C._nn.max_pool" + number + "_with_indices", window, max_pool, spatial | kIndices,
+                     spatial == 3 ? Autocast::Unknown : autocast);
         registry.add("F.avg_pool" + number + " torch.avg_pool" + number,
                      spatial == 1 ? "self kernel_size stride? padding? ceil_mode? count_include_pad?"
                                   : "self kernel_size stride? padding? ceil_mode? count_include_pad? divisor_override?",

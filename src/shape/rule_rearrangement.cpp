@@ -50,7 +50,7 @@ bool roll(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto shifts = call[1].integer_or_integers();
     if (self == nullptr || !shifts || shifts->empty()) return false;
-    if (element_count(self->sizes) == 0) return false;
+    if (element_count(self->sizes) == 0 && !is_plainly_empty(*self)) return false;
     if (!call[2].is_given() || (call[2].integers() && call[2].integers()->empty())) {
         if (shifts->size() != 1) return false;
         return like_contiguous(call, *self, self->sizes);

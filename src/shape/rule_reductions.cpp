@@ -44,6 +44,11 @@ bool mean(Call& call) {
     return give(call, std::move(*sizes), *type);
 }
 
+bool mean_without_nan(Call& call) {
+    return call[0].tensor() != nullptr && is_floating(call[0].tensor()->dtype) &&
+           (call[3].is_absent() || (call[3].dtype() && is_floating(*call[3].dtype()))) && mean(call);
+}
+
 bool sum_without_nan(Call& call) {
     return call[0].tensor() != nullptr && !is_complex(call[0].tensor()->dtype) && sum(call);
 }
@@ -157,7 +162,7 @@ PyTypeObject* aminmax_type() {
 
 bool both_extremes(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || is_complex(self->dtype) || element_count(self->sizes) == 0) return false;
+    if (self == nullptr || is_complex(self->dtype) || has_empty_dimension(*self, call[1])) return false;
     if (!call[1].is_absent() && !call[1].integer()) return false;
     auto sizes = reduced_sizes(*self, call[1], call[2]);
     if (!sizes) return false;
@@ -207,6 +212,49 @@ bool median(Call& call) {
     return give(call, {}, self->dtype);
 }
 
+/// `mode(dim, keepdim)`.
+bool most_common(Call& call) {
+    static PyTypeObject* const type = return_type("mode");
+    if (call[0].tensor() == nullptr) return false;
+    Ref<> last = checked(PyLong_FromLong(-1));
+    return value_with_index(call, call[1].is_given() ? call[1] : Operand(last.get()), call[2], type);
+}
+
+/// `quantile(q, dim, keepdim, interpolation=)`: with several `q` their dimension comes first, and last in memory.
+bool quantile(Call& call) {
+    const TensorMeta *self = call[0].tensor(), *several = call[1].tensor();
+    auto keep = call[3].boolean_or(false);
+    if (self == nullptr || (self->dtype != kFloat && self->dtype != kDouble) || element_count(self->sizes) == 0 ||
+        !keep || (!call[2].is_absent() && !call[2].integer()))
+        return false;
+    if (several != nullptr ? several->dtype != self->dtype || several->device != self->device ||
+                                 several->dimensions() > 1 || element_count(several->sizes) == 0
+                           : !call[1].real() || *call[1].real() < 0 || *call[1].real() > 1)
+        return false;
+    if (call[4].is_given()) {
+        auto how = call[4].string();
+        if (how != "linear" && how != "lower" && how != "higher" && how != "midpoint" && how != "nearest") return false;
+    }
+    auto chosen = chosen_dimensions(*self, call[2]);
+    if (!chosen) return false;
+    Dims sizes = self->sizes;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        if ((*chosen)[i]) sizes[i] = 1;
+    sizes.push_back(several == nullptr ? Dim(1) : element_count(several->sizes));
+    Dims strides = contiguous_strides(sizes), left, left_strides;
+    if (several != nullptr && several->dimensions() == 1) {
+        left.push_back(sizes.back());
+        left_strides.push_back(strides.back());
+    }
+    for (std::size_t i = 0; i < self->dimensions(); ++i) {
+        if ((*chosen)[i] && !*keep) continue;
+        left.push_back(sizes[i]);
+        left_strides.push_back(strides[i]);
+    }
+    return call.returns(call.fresh(std::move(left), std::move(left_strides), self->dtype, self->device),
+                        call.records({self, several}));
+}
+
 bool kth_value(Call& call) {
     static PyTypeObject* const type = return_type("kthvalue");
     const TensorMeta* self = call[0].tensor();
@@ -225,6 +273,10 @@ void add_reduction_rules(Registry& registry) {
     registry.add_neutral_on_cpu("torch.nansum Tensor.nansum", "self dim? keepdim? * dtype?", sum_without_nan);
     registry.add_float32_on_cpu("torch.trace Tensor.trace", "self", trace);
     registry.add_neutral("torch.mean Tensor.mean", "self dim? keepdim? * dtype?", mean);
+    registry.add_neutral_on_cpu("torch.nanmean Tensor.nanmean", "self dim? keepdim? * dtype?", mean_without_nan);
+    registry.add_neutral("torch.mode Tensor.mode", "self dim? keepdim?", most_common);
+    registry.add("torch.quantile Tensor.quantile torch.nanquantile Tensor.nanquantile",
+                 "self q dim? keepdim? * interpolation?", quantile);
     registry.add_float32_on_cpu("torch.prod Tensor.prod", "self dim? keepdim? * dtype?", product);
     registry.add_neutral("torch.any Tensor.any torch.all Tensor.all", "self dim? keepdim?", truth);
     registry.add_neutral("torch.amax Tensor.amax torch.amin Tensor.amin", "self dim? keepdim?", extreme);

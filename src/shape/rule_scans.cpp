@@ -83,6 +83,15 @@ bool cumulative_extreme(Call& call) {
         {call.records({self}), false}, types[call.variant()]);
 }
 
+bool log_cumulative(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    auto where = call[1].integer();
+    if (self == nullptr || !torch_room::is_floating(self->dtype) || !where ||
+        !wrap_dimension(*where, self->dimensions()))
+        return false;
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self}));
+}
+
 bool topk(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto count = call[1].integer(), where = call[2].integer_or(-1);
@@ -113,6 +122,7 @@ void add_scan_rules(Registry& registry) {
                                 functional_softmax);
     registry.add_neutral_on_cpu("torch.cumsum Tensor.cumsum torch.cumprod Tensor.cumprod", "self dim * dtype?",
                                 cumulative);
+    registry.add("torch.logcumsumexp Tensor.logcumsumexp", "self dim", log_cumulative);
     registry.add_neutral_on_cpu("Tensor.cumsum_ Tensor.cumprod_", "self dim * dtype?", written<cumulative>);
     registry.add_neutral("torch.sort Tensor.sort", "self dim? descending? * stable?", sort);
     registry.add_neutral("torch.argsort Tensor.argsort", "self dim? descending? * stable?", sort, 1);

@@ -158,7 +158,7 @@ bool take_along_dim(Call& call) {
 bool take(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[1].tensor();
     if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device) return false;
-    if (element_count(self->sizes) == 0) return false;
+    if (element_count(self->sizes) == 0 && element_count(index->sizes) != 0) return false;
     return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
 }
 

@@ -16,6 +16,8 @@ using torch_room::is_integral;
 bool where(Call& call) {
     const TensorMeta* condition = call[0].tensor();
     if (condition == nullptr || condition->dtype != kBool) return false;
+    // Alone it is `nonzero`.
+    if (!call[1].is_given() && !call[2].is_given()) return call.depends_on_contents();
     if (call[1].tensor() == nullptr && call[2].tensor() == nullptr) return false;
     Elementwise elementwise(call);
     if (!elementwise.add_untyped(call[0]) || !elementwise.add(call[1]) || !elementwise.add(call[2])) return false;
@@ -119,7 +121,7 @@ bool fill(Call& call) {
 }  // namespace
 
 void add_selection_rules(Registry& registry) {
-    registry.add_neutral("torch.where", "condition self other", where);
+    registry.add_neutral("torch.where", "condition self? other?", where);
     registry.add_neutral("Tensor.where", "self condition other", where_method);
     registry.add_neutral("torch.clamp Tensor.clamp torch.clip Tensor.clip", "self min? max?", clamp);
     registry.add_neutral("torch.clamp_ torch.clip_ Tensor.clamp_ Tensor.clip_", "self min? max?", clamp, 1);

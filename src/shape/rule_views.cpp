@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "shape/call.h"
-#include "shape/index.h"
 #include "shape/registry.h"
 #include "shape/strides.h"
 #include "torch/dtypes.h"
@@ -13,8 +12,32 @@ namespace {
 
 using namespace torch_room::dtype;
 
+/// `view(dtype)`: the same bytes. The last dimension gets as many more elements as they are smaller, or fewer.
+bool view_as_dtype(Call& call, Dtype type) {
+    const TensorMeta* self = call[0].tensor();
+    if (self->requires_grad || !torch_room::is_ordinary(type)) return false;
+    auto before = torch_room::bytes_of(self->dtype), after = torch_room::bytes_of(type);
+    Dims sizes = self->sizes, strides = self->strides;
+    Dim offset = self->storage_offset;
+    if (before != after) {
+        if (sizes.empty() || strides.back() != 1) return false;
+        Dim ratio = before > after ? before / after : after / before;
+        if (before < after && (sizes.back() % ratio != 0 || offset % ratio != 0)) return false;
+        sizes.back() = before > after ? sizes.back() * ratio : sizes.back() / ratio;
+        offset = before > after ? offset * ratio : offset / ratio;
+        for (std::size_t i = 0; i + 1 < strides.size(); ++i) {
+            if (before < after && strides[i] % ratio != 0) return false;
+            strides[i] = before > after ? strides[i] * ratio : strides[i] / ratio;
+        }
+    }
+    TensorMeta view = call.view_of(*self, std::move(sizes), std::move(strides), offset);
+    view.dtype = type;
+    return call.returns_view(call[0], std::move(view));
+}
+
 bool view(Call& call) {
     const TensorMeta* self = call[0].tensor();
+    if (auto type = call[1].dtype(); self != nullptr && type) return view_as_dtype(call, *type);
     auto requested = call[1].integer_or_integers();
     if (self == nullptr || !requested) return false;
     auto sizes = resolve_sizes(*requested, element_count(self->sizes));
@@ -268,132 +291,11 @@ bool expand_as(Call& call) {
     return self != nullptr && other != nullptr && expand_to(call, other->sizes);
 }
 
-/// One part of a dimension.
-TensorMeta part(Call& call, const TensorMeta& self, std::size_t dimension, Dim start, Dim length) {
-    Dims sizes = self.sizes;
-    sizes[dimension] = length;
-    return call.view_of(self, std::move(sizes), self.strides, self.storage_offset + start * self.strides[dimension]);
-}
-
-bool narrow(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto where = call[1].integer(), start = call[2].integer(), length = call[3].integer();
-    if (call[2].tensor() != nullptr && call[2].tensor()->sizes.empty() && call[2].tensor()->dtype == kLong && length &&
-        self != nullptr)
-        return call.depends_on_contents();
-    if (self == nullptr || self->sizes.empty() || !where || !start || !length) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension) return false;
-    Dim size = self->sizes[*dimension];
-    if (*start < 0) *start += size;
-    if (*start < 0 || *length < 0 || *start > size || *start + *length > size) return false;
-    return call.returns_view(call[0], part(call, *self, *dimension, *start, *length));
-}
-
-TensorMeta selected(Call& call, const TensorMeta& self, std::size_t dimension, Dim index) {
-    Dims sizes = self.sizes, strides = self.strides;
-    Dim offset = self.storage_offset + index * strides[dimension];
-    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dimension));
-    strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(dimension));
-    return call.view_of(self, std::move(sizes), std::move(strides), offset);
-}
-
 bool ravel(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
     if (is_contiguous(self->sizes, self->strides)) return reshape_to(call, {element_count(self->sizes)});
     return call.returns(call.fresh({element_count(self->sizes)}, self->dtype, self->device), call.records({self}));
-}
-
-bool select(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto where = call[1].integer(), index = call[2].integer();
-    if (self == nullptr || self->sizes.empty() || !where || !index) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension) return false;
-    Dim size = self->sizes[*dimension];
-    if (*index < 0) *index += size;
-    if (*index < 0 || *index >= size) return false;
-    return call.returns_view(call[0], selected(call, *self, *dimension, *index));
-}
-
-bool unbind(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto where = call[1].integer_or(0);
-    if (self == nullptr || self->sizes.empty() || !where) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension) return false;
-    std::vector<TensorMeta> views;
-    for (Dim i = 0; i < self->sizes[*dimension]; i += 1) views.push_back(selected(call, *self, *dimension, i));
-    return call.returns_views(call[0], std::move(views), false);
-}
-
-bool in_parts(Call& call, std::size_t dimension, Dim step) {
-    const TensorMeta& self = *call[0].tensor();
-    Dim size = self.sizes[dimension];
-    std::vector<TensorMeta> views;
-    if (size == 0) views.push_back(part(call, self, dimension, 0, 0));
-    for (Dim start = 0; start < size; start += step)
-        views.push_back(part(call, self, dimension, start, std::min(step, size - start)));
-    return call.returns_views(call[0], std::move(views), false);
-}
-
-bool split(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto where = call[2].integer_or(0);
-    if (self == nullptr || self->sizes.empty() || !where) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension) return false;
-    Dim size = self->sizes[*dimension];
-    if (auto step = call[1].integer()) {
-        if (*step <= 0) return false;
-        return in_parts(call, *dimension, *step);
-    }
-    auto lengths = call[1].integers();
-    if (!lengths) return false;
-    std::vector<TensorMeta> views;
-    Dim start = 0;
-    for (Dim length : *lengths) {
-        if (length < 0 || start + length > size) return false;
-        views.push_back(part(call, *self, *dimension, start, length));
-        start += length;
-    }
-    if (start != size) return false;
-    return call.returns_views(call[0], std::move(views), false);
-}
-
-bool chunk(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto chunks = call[1].integer(), where = call[2].integer_or(0);
-    if (self == nullptr || self->sizes.empty() || !chunks || *chunks <= 0 || !where) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension) return false;
-    Dim size = self->sizes[*dimension];
-    if (size == 0) return false;  // as many empty chunks as asked for, by another way
-    return in_parts(call, *dimension, (size + *chunks - 1) / *chunks);
-}
-
-bool diagonal(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto offset = call[1].integer_or(0), first = call[2].integer_or(0), second = call[3].integer_or(1);
-    if (self == nullptr || !offset || !first || !second) return false;
-    auto a = wrap_dimension(*first, self->dimensions()), b = wrap_dimension(*second, self->dimensions());
-    if (!a || !b || *a == *b || self->dimensions() < 2) return false;
-    Dim length, start = self->storage_offset;
-    if (*offset >= 0)
-        length = std::max(std::min(self->sizes[*a], self->sizes[*b] - *offset), Dim(0));
-    else
-        length = std::max(std::min(self->sizes[*a] + *offset, self->sizes[*b]), Dim(0));
-    if (length != 0) start += *offset >= 0 ? *offset * self->strides[*b] : (Dim(0) - *offset) * self->strides[*a];
-    Dims sizes, strides;
-    for (std::size_t i = 0; i < self->dimensions(); ++i) {
-        if (i == *a || i == *b) continue;
-        sizes.push_back(self->sizes[i]);
-        strides.push_back(self->strides[i]);
-    }
-    sizes.push_back(length);
-    strides.push_back(self->strides[*a] + self->strides[*b]);
-    return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), start));
 }
 
 bool contiguous(Call& call) {
@@ -426,59 +328,6 @@ bool detach(Call& call) {
     return call.returns_view(call[0], std::move(meta));
 }
 
-bool unfold(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto where = call[1].integer(), size = call[2].integer(), step = call[3].integer();
-    if (self == nullptr || self->sizes.empty() || !where || !size || !step) return false;
-    auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension || *size < 0 || *step <= 0 || *size > self->sizes[*dimension]) return false;
-    Dims sizes = self->sizes, strides = self->strides;
-    sizes.push_back(*size);
-    strides.push_back(strides[*dimension]);
-    sizes[*dimension] = (self->sizes[*dimension] - *size) / *step + 1;
-    strides[*dimension] *= *step;
-    return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), self->storage_offset));
-}
-
-/// The last place in its storage that a tensor reaches.
-Dim last_place(const Dims& sizes, const Dims& strides, Dim offset) {
-    for (std::size_t i = 0; i < sizes.size(); ++i) offset += (sizes[i] - 1) * strides[i];
-    return offset;
-}
-
-/// `as_strided(size, stride, storage_offset)`, where it stays inside of what the tensor itself reaches: how large a
-/// storage is beyond that is no part of metadata.
-bool as_strided(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    auto sizes = call[1].integers(), strides = call[2].integers();
-    if (self == nullptr || !sizes || !strides || sizes->size() != strides->size()) return false;
-    auto offset = call[3].is_absent() ? std::optional(self->storage_offset) : call[3].integer();
-    if (!offset || *offset < 0) return false;
-    for (std::size_t i = 0; i < sizes->size(); ++i)
-        if ((*sizes)[i] < 1 || (*strides)[i] < 0) return false;
-    if (element_count(self->sizes) == 0 ||
-        last_place(*sizes, *strides, *offset) > last_place(self->sizes, self->strides, self->storage_offset))
-        return false;
-    return call.returns_view(call[0], call.view_of(*self, std::move(*sizes), std::move(*strides), *offset));
-}
-
-bool getitem(Call& call) {
-    const TensorMeta* self = call[0].tensor();
-    if (self == nullptr) return false;
-    Choosers choosers;
-    auto part = apply_index(*self, call[1], choosers);
-    if (!part) return false;
-    if (depends_on_contents(choosers)) return call.depends_on_contents();
-    if (has_chooser(choosers)) {
-        auto chosen = choose_elements(*part, choosers);
-        if (!chosen) return false;
-        return call.returns(call.fresh(std::move(chosen->sizes), std::move(chosen->strides), self->dtype, self->device),
-                            call.records({self}));
-    }
-    return call.returns_view(
-        call[0], call.view_of(*self, std::move(part->sizes), std::move(part->strides), part->storage_offset));
-}
-
 }  // namespace
 
 void add_view_rules(Registry& registry) {
@@ -505,21 +354,9 @@ void add_view_rules(Registry& registry) {
     registry.add_neutral("Tensor.expand", "self size...", expand);
     registry.add_neutral("Tensor.expand_as", "self other", expand_as);
     registry.add_neutral("torch.broadcast_to Tensor.broadcast_to", "self size", expand);
-    registry.add_neutral("torch.narrow Tensor.narrow", "self dim start length", narrow);
-    registry.add_neutral("torch.select Tensor.select", "self dim index", select);
-    registry.add_neutral("torch.unbind Tensor.unbind", "self dim?", unbind);
-    registry.add_neutral("torch.split Tensor.split", "self split_size_or_sections dim?", split);
-    registry.add_neutral("torch.split_with_sizes Tensor.split_with_sizes", "self split_sizes dim?", split);
     registry.add_neutral("torch.ravel Tensor.ravel", "self", ravel);
-    registry.add_neutral("torch.chunk Tensor.chunk", "self chunks dim?", chunk);
-    registry.add_neutral("torch.diagonal Tensor.diagonal", "self offset? dim1? dim2?", diagonal);
-    registry.add_neutral("Tensor.unfold", "self dimension size step", unfold);
-    registry.add_neutral("torch.as_strided Tensor.as_strided", "self size stride storage_offset?", as_strided);
-    registry.add_neutral("Tensor.as_strided_ torch.as_strided_", "self size stride storage_offset?",
-                         reshaped<as_strided>);
     registry.add_neutral("Tensor.contiguous", "self * memory_format?", contiguous);
     registry.add_neutral("torch.detach Tensor.detach", "self", detach);
-    registry.add_neutral("operator.getitem Tensor.__getitem__", "self index", getitem);
 }
 
 }  // namespace stator::shape

@@ -122,6 +122,10 @@ bool is_dense(const Dims& sizes, const Dims& strides) {
     return true;
 }
 
+bool is_plainly_empty(const TensorMeta& meta) {
+    return element_count(meta.sizes) == 0 && meta.strides == contiguous_strides(meta.sizes);
+}
+
 bool may_overlap_itself(const TensorMeta& meta) {
     if (is_dense(meta.sizes, meta.strides)) return false;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i)

@@ -27,6 +27,9 @@ bool is_like_channels_last(const Dims& sizes, const Dims& strides);
 Dims suggested_strides(const TensorMeta& like, const Dims& sizes);
 /// Every element has a place of its own, and there are no holes.
 bool is_dense(const Dims& sizes, const Dims& strides);
+/// Has no elements, and the strides of a new tensor of its sizes: PyTorch and FakeTensor then agree about those of
+/// what is made of it.
+bool is_plainly_empty(const TensorMeta& meta);
 /// Elements may share memory: a write to it is refused by PyTorch.
 bool may_overlap_itself(const TensorMeta& meta);
 

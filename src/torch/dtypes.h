@@ -53,6 +53,12 @@ constexpr Dtype to_real(Dtype type) {
     return type == dtype::kComplexDouble ? dtype::kDouble : type;
 }
 
+/// How many bytes an element takes; for ordinary dtypes.
+constexpr int bytes_of(Dtype type) {
+    constexpr int bytes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1};
+    return type == dtype::kBFloat16 ? 2 : bytes[static_cast<int>(type)];
+}
+
 /// The type both are converted to; for ordinary dtypes.
 Dtype promote(Dtype left, Dtype right);
 

@@ -1,0 +1,68 @@
+"""How many calls rules answer: of the listed operations nearly all, in all their forms, and of what stands behind them.
+
+By default some samples of each operation; STATOR_LONG_TESTS=1 takes all.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import warnings
+
+import against_fake
+import rule_coverage
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from stator import _C
+
+LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
+LISTED = [op for op in op_db if op.name in rule_coverage.LISTED]
+
+
+def test_rules_answer_for_what_is_listed() -> None:
+    answered = total = 0
+    poor = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in LISTED:
+            found = rule_coverage.coverage(op, None if LONG else 40)
+            answered += found.answered
+            total += found.answered + found.unanswered.total()
+            if found.share < 0.5:
+                poor.append(f"{op.name} {op.variant_test_name}: {found.share:.0%}")
+    assert answered / total >= 0.97, f"{answered} of {total}"
+    assert not poor, poor
+
+
+# Behind these there are operations of PyTorch that programs don't call, and FakeTensor answers for them.
+LEFT_BEHIND = {
+    "sym_int": "a number",
+    "embedding_renorm_": "changes the weights of an embedding with `max_norm`",
+    "tensordot": "the dimensions of both sides, each in a list of its own",
+    "linalg_matrix_norm": "of dimensions without elements",
+}
+
+
+def test_rules_answer_for_what_is_called_behind() -> None:
+    """`F.mse_loss` calls `torch._C._nn.mse_loss`, and a program may do so, too."""
+    answered: collections.Counter[str] = collections.Counter()
+    missing: collections.Counter[str] = collections.Counter()
+    examples: dict[str, str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in LISTED:
+            if not op.supports_dtype(torch.float32, "cpu"):
+                continue
+            for form, args, kwargs in list(rule_coverage.calls(op, torch.float32, False))[: 400 if LONG else 6]:
+                for inner in against_fake.calls_behind(form, args, kwargs):
+                    name = getattr(inner[0], "__name__", repr(inner[0]))
+                    if _C.shape_infer(*inner, "rule") is not None:
+                        answered[name] += 1
+                    else:
+                        missing[name] += 1
+                        examples.setdefault(name, against_fake.show(*inner))
+    never = [examples[name] for name in missing if not answered[name] and name not in LEFT_BEHIND]
+    assert not never, never
+    share = answered.total() / (answered.total() + missing.total())
+    assert share > 0.95, f"{share:.1%}: {missing.most_common(20)}"
