@@ -1,6 +1,7 @@
 #include "guard/program.h"
 
 #include "base/check.h"
+#include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
 #include "cpython/weak.h"
@@ -230,6 +231,14 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 computed[step->number] = compute(from, step->object);
                 found = computed[step->number].get();
                 break;
+            case StepOp::Upcoming: {
+                CollectorPaused paused;
+                cpython::Ahead ahead =
+                    cpython::look_ahead(from, static_cast<Py_ssize_t>(step->version), &computed[step->number]);
+                if (ahead == cpython::Ahead::Unknown) goto failed;
+                found = computed[step->number].get();
+                break;
+            }
             case StepOp::MethodSelf:
                 if (PyMethod_Check(from))
                     found = PyMethod_GET_SELF(from);

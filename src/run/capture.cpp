@@ -13,6 +13,7 @@
 #include "run/report.h"
 #include "torch/fake.h"
 #include "trace/interpreter.h"
+#include "value/compiling.h"
 #include "value/lazy_modules.h"
 
 namespace stator {
@@ -128,6 +129,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
                             cpython::is_generator_frame(frame), &dynamic_[code]);
     if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
         interpreter.register_attributes();
+    took_compiling_answer();
     Interpreter::End end = interpreter.run();
     double decoding = bytecode::take_decoding_seconds();
     report.times.back().second += decoding;
@@ -136,6 +138,10 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
     if (took_initialised_module()) return capture(frame, at, report);
+    // Uncompiled it may go another way, and not raise.
+    if (took_compiling_answer() && end == Interpreter::End::Broke && interpreter.report().kind == BreakKind::Raise &&
+        !options_.fullgraph)
+        end = Interpreter::End::Failed;
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
     if (report.broken != nullptr && options_.fullgraph) {

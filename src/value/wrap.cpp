@@ -1,6 +1,9 @@
 /// From objects to values.
+#include <algorithm>
+
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
@@ -11,6 +14,7 @@
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
+#include "value/outside_iterator.h"
 #include "value/python_module.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
@@ -103,6 +107,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         cell->read = false;
         return cell;
     }
+    if (cpython::can_look_ahead(type)) return tracer.make<OutsideIterator>(object);
     auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;
@@ -230,6 +235,12 @@ Value* Tracer::boolean(bool truth) {
 Value* Tracer::string(std::string_view text) {
     return make<ConstantValue>(
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
+}
+
+bool Tracer::has_changed_a(PyTypeObject* type) const {
+    return std::ranges::any_of(effects_, [type](const Effect& effect) {
+        return !effect.from.empty() && PyType_IsSubtype(effect.from[0]->type(), type) != 0;
+    });
 }
 
 void Tracer::push_context(const EnteredContext& context) {
