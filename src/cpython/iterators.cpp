@@ -9,15 +9,14 @@ namespace {
 // As CPython lays them out. The names of members are its own.
 
 struct SequenceIteration {  // of lists and tuples, forwards and backwards
-    PyObject_HEAD
-    Py_ssize_t it_index;
+    PyObject_HEAD Py_ssize_t it_index;
     PyObject* it_seq;  // null at the end
 };
 
 struct RangeIteration {
     PyObject_HEAD
 #if PY_VERSION_HEX < 0x030C0000
-    long index;
+        long index;
 #endif
     long start;
     long step;
@@ -25,21 +24,18 @@ struct RangeIteration {
 };
 
 struct DictIteration {
-    PyObject_HEAD
-    PyObject* di_dict;  // null at the end
+    PyObject_HEAD PyObject* di_dict;  // null at the end
     Py_ssize_t di_used;
     Py_ssize_t di_pos;
 };
 
 struct Enumeration {
-    PyObject_HEAD
-    Py_ssize_t en_index;
+    PyObject_HEAD Py_ssize_t en_index;
     PyObject* en_sit;
 };
 
 struct Zip {
-    PyObject_HEAD
-    Py_ssize_t tuplesize;
+    PyObject_HEAD Py_ssize_t tuplesize;
     PyObject* ittuple;
     PyObject* result;
     int strict;
@@ -154,15 +150,24 @@ Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     return Ahead::Unknown;
 }
 
-WalkedOver walked_over(PyObject* iterator) {
+namespace {
+
+/// The one that `left` are before; counts it down past those of this iterator.
+PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
     PyTypeObject* type = Py_TYPE(iterator);
-    WalkedOver all{type == &PyListIter_Type || type == &PyListRevIter_Type, is_over_dict(type)};
-    for (Py_ssize_t i = 0; PyObject* inner = inner_iterator(iterator, i); ++i) {
-        WalkedOver one = walked_over(inner);
-        all.list = all.list || one.list;
-        all.dict = all.dict || one.dict;
-    }
-    return all;
+    PyObject* container = nullptr;
+    if (type == &PyListIter_Type || type == &PyListRevIter_Type) container = as<SequenceIteration>(iterator).it_seq;
+    if (is_over_dict(type)) container = as<DictIteration>(iterator).di_dict;
+    if (container != nullptr && left-- == 0) return container;
+    for (Py_ssize_t i = 0; PyObject* inner = inner_iterator(iterator, i); ++i)
+        if (PyObject* found = find_walked_over(inner, left)) return found;
+    return nullptr;
+}
+
+}  // namespace
+
+Borrowed<> walked_over(PyObject* iterator, Py_ssize_t index) {
+    return find_walked_over(iterator, index);
 }
 
 Borrowed<> inner_iterator(PyObject* iterator, Py_ssize_t index) {

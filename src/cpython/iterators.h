@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+
 #include "base/ref.h"
 
 namespace stator::cpython {
@@ -21,12 +23,8 @@ enum class Ahead : std::uint8_t {
 /// Tuples that it would make are made. Runs no code, and sets no error.
 Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item);
 
-/// The classes of the containers that it walks over and that may change meanwhile.
-struct WalkedOver {
-    bool list = false;
-    bool dict = false;
-};
-WalkedOver walked_over(PyObject* iterator);
+/// The lists and dicts that it walks over, one after the other; null behind the last.
+Borrowed<> walked_over(PyObject* iterator, Py_ssize_t index);
 
 /// What an iterator that works on others works on: one of `enumerate`, all of `zip`; null behind the last.
 Borrowed<> inner_iterator(PyObject* iterator, Py_ssize_t index);

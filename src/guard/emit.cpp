@@ -121,6 +121,9 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
         case Access::Referent:
             step.op = StepOp::Referent;
             break;
+        case Access::WalkedOver:
+            step.op = StepOp::WalkedOver;
+            break;
         case Access::Upcoming:
             step.op = StepOp::Upcoming;
             step.version = static_cast<std::uint64_t>(source.number);

@@ -49,6 +49,8 @@ const char* name_of(StepOp op) {
             return "member";
         case StepOp::Computed:
             return "computed member";
+        case StepOp::WalkedOver:
+            return "walked over";
         case StepOp::Upcoming:
             return "upcoming item";
         case StepOp::MethodSelf:

@@ -231,6 +231,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 computed[step->number] = compute(from, step->object);
                 found = computed[step->number].get();
                 break;
+            case StepOp::WalkedOver:
+                found = cpython::walked_over(from, step->number);
+                break;
             case StepOp::Upcoming: {
                 CollectorPaused paused;
                 cpython::Ahead ahead =

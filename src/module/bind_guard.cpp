@@ -15,11 +15,11 @@ namespace stator {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, 19> kAccessNames = {
+constexpr std::array<std::string_view, 20> kAccessNames = {
     "Slot",         "Function",       "Pinned",  "HandledException", "Globals",        "Builtins",
     "ClosureCell",  "CellContents",   "Default", "KeywordDefault",   "Item",           "DictItem",
     "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction", "Referent",
-    "Upcoming"};
+    "WalkedOver",   "Upcoming"};
 static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Upcoming) + 1);
 constexpr std::array<std::string_view, 15> kGuardNames = {"Type",    "Identity", "Constant", "Function",  "Length",
                                                           "Present", "HasNoKey", "Keys",     "Elements",  "Absent",

@@ -129,6 +129,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
                             cpython::is_generator_frame(frame), &dynamic_[code]);
     if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
         interpreter.register_attributes();
+    interpreter.call_whole(&called_whole_);
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
     double decoding = bytecode::take_decoding_seconds();
@@ -138,6 +139,12 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
     if (took_initialised_module()) return capture(frame, at, report);
+    if (end == Interpreter::End::Broke && !options_.fullgraph) {
+        // Each is added once, so this ends.
+        PyCodeObject* whole = interpreter.function_without_tensors();
+        if (whole != nullptr && called_whole_.emplace(whole, Ref<PyCodeObject>::share(whole)).second)
+            return capture(frame, at, report);
+    }
     // Uncompiled it may go another way, and not raise.
     if (took_compiling_answer() && end == Interpreter::End::Broke && interpreter.report().kind == BreakKind::Raise &&
         !options_.fullgraph)

@@ -258,6 +258,15 @@ Outcome scripted_function(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(call_scripted(tracer, arguments.positional.at(0), std::move(given)));
 }
 
+/// `torch.autograd.Variable(tensor)`, which old programs call: another tensor with the same data.
+Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
+    Value* tensor = arguments.count() == 1 && !arguments.positional.empty() ? arguments.positional[0] : nullptr;
+    if (tensor != nullptr) tracer.realize(tensor);
+    if (tensor == nullptr || tensor->kind != Kind::Tensor)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "torch.autograd.Variable is called with more than a tensor");
+    return tracer.emit_method(interned("detach"), arguments);
+}
+
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
@@ -310,6 +319,7 @@ void register_torch(Handlers& handlers) {
         handlers.add("torch._C", name, has_torch_function);
     handlers.add("torch", "is_tensor", is_tensor);
     handlers.add("torch", "Size", size_class);
+    handlers.add("torch.autograd", "Variable", make_variable);
     handlers.add("torch.autograd", "grad", runs_backward);
     handlers.add("torch.autograd", "backward", runs_backward);
     for (const char* name : {"manual_seed", "seed", "set_rng_state"}) handlers.add("torch", name, changes_random_state);

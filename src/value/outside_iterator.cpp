@@ -29,6 +29,17 @@ void mark_counters(Tracer& tracer, Source* place, PyObject* iterator) {
     }
 }
 
+/// Whether the program has changed what is walked over. What it changed otherwise must not be that next time.
+bool has_changed_below(Tracer& tracer, const OutsideIterator* iterator) {
+    for (int i = 0; PyObject* container = cpython::walked_over(iterator->outside, i); ++i) {
+        Source* place = tracer.provenance().child(iterator->source, Access::WalkedOver, nullptr, i, container);
+        Value* value = tracer.outside(place, container);
+        tracer.realize(value);
+        if (tracer.has_changed(value)) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 void OutsideIterator::realize(Tracer& tracer) {
@@ -38,9 +49,7 @@ void OutsideIterator::realize(Tracer& tracer) {
 Outcome OutsideIterator::next(Tracer& tracer) {
     tracer.realize(this);
     if (is_at_end) return tracer.exhausted();
-    cpython::WalkedOver over = cpython::walked_over(outside);
-    bool has_changed =
-        (over.list && tracer.has_changed_a(&PyList_Type)) || (over.dict && tracer.has_changed_a(&PyDict_Type));
+    bool has_changed = has_changed_below(tracer, this);
     Ref<> item;
     cpython::Ahead ahead = has_changed || taken >= kFarthest || source->access == Access::Pinned
                                ? cpython::Ahead::Unknown

@@ -5,8 +5,8 @@
 
 namespace stator {
 
-/// An iterator of a builtin class that can be looked into. What it gives is read where the iterator stands, so that what
-/// is captured for one round of a loop serves other rounds; the real one is moved on as an effect.
+/// An iterator of a builtin class that can be looked into. What it gives is read where the iterator stands, so that
+/// what is captured for one round of a loop serves other rounds; the real one is moved on as an effect.
 struct OutsideIterator final : IteratorValue {
     explicit OutsideIterator(PyObject* outside) : IteratorValue(Py_TYPE(outside)), outside(outside) {}
 

@@ -153,8 +153,8 @@ class Tracer {
     /// Whether anything from outside has changed so far: until then, what is outside is what it was.
     bool has_recorded() const { return !effects_.empty(); }
     std::size_t recorded() const { return effects_.size(); }
-    /// Whether an object of this class or of a subclass has changed that was outside.
-    bool has_changed_a(PyTypeObject* type) const;
+    /// Whether a value from outside is no longer what it was.
+    bool has_changed(const Value* value) const;
     /// The value of an outside object with an identity, if there is one already.
     Value* known(Borrowed<> object) const {
         auto found = by_identity_.find(object.get());

@@ -237,10 +237,8 @@ Value* Tracer::string(std::string_view text) {
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
 }
 
-bool Tracer::has_changed_a(PyTypeObject* type) const {
-    return std::ranges::any_of(effects_, [type](const Effect& effect) {
-        return !effect.from.empty() && PyType_IsSubtype(effect.from[0]->type(), type) != 0;
-    });
+bool Tracer::has_changed(const Value* value) const {
+    return std::ranges::any_of(effects_, [value](const Effect& effect) { return effect.from[0] == value; });
 }
 
 void Tracer::push_context(const EnteredContext& context) {
