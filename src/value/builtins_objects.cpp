@@ -44,7 +44,14 @@ bool may_ask_for_real(PyObject* check) {
     if (!PyFunction_Check(check)) return true;
     PyObject* module = reinterpret_cast<PyFunctionObject*>(check)->func_module;
     std::string_view name = module == nullptr ? "" : utf8(module);
+    // That of `Variable` takes any tensor for one.
+    if (name == "torch.autograd.variable") return false;
     return name == "abc" || name == "typing" || name == "enum" || name.starts_with("torch.");
+}
+
+/// `torch.FloatTensor` and the like have instances and no subclasses: what the tensor holds decides.
+bool decides_by_contents(PyTypeObject* type) {
+    return std::string_view(Py_TYPE(type)->tp_name) == "torch.tensortype";
 }
 
 /// One class of an `isinstance` or `issubclass`: 1, 0, or -1 if the program's own check has to be called.
@@ -88,6 +95,8 @@ Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instanc
         }
         co_return tracer.boolean(answer == 1);
     }
+    if (of_instance && subject->kind == Kind::Tensor && decides_by_contents(of->held))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "isinstance asks for " + type_name(of->held));
     int answer = is_subclass_of(tracer, type, of->held, check_name);
     if (answer >= 0) co_return tracer.boolean(answer == 1);
     Value* check = class_attribute(tracer, Py_TYPE(of->held), interned(check_name));
