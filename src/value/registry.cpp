@@ -21,6 +21,7 @@ void register_all(Handlers& handlers) {
     register_caches(handlers);
     register_objects(handlers);
     register_weak(handlers);
+    register_locks(handlers);
     register_torch(handlers);
     register_tensor_hooks(handlers);
     register_lazy_modules(handlers);

@@ -24,6 +24,7 @@ void register_caches(Handlers& handlers);
 
 void register_objects(Handlers& handlers);
 void register_weak(Handlers& handlers);
+void register_locks(Handlers& handlers);
 void register_torch(Handlers& handlers);
 void register_tensor_hooks(Handlers& handlers);
 void register_lazy_modules(Handlers& handlers);

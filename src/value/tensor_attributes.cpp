@@ -60,8 +60,8 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
         tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
     }
     Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
-    return tracer.outside(
-        tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()), held.get());
+    return tracer.outside(tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()),
+                          held.get());
 }
 
 Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
@@ -83,10 +83,10 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         auto add = [made](const char* name, Getter getter) { made->emplace(interned(name), getter); };
         add("shape", [](Tracer& t, TensorValue* x) { return sizes_of(t, *x->meta); });
         add("dtype", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::dtype_object(x->meta->dtype)); });
-        add("device",
-            [](Tracer& t, TensorValue* x) { return t.fresh(torch_room::device_object(x->meta->device)); });
+        add("device", [](Tracer& t, TensorValue* x) { return t.fresh(torch_room::device_object(x->meta->device)); });
         add("layout", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::layout_object(x->meta->layout)); });
-        add("ndim", [](Tracer& t, TensorValue* x) { return t.integer(static_cast<std::int64_t>(x->meta->sizes.size())); });
+        add("ndim",
+            [](Tracer& t, TensorValue* x) { return t.integer(static_cast<std::int64_t>(x->meta->sizes.size())); });
         add("requires_grad", [](Tracer& t, TensorValue* x) { return t.boolean(x->meta->requires_grad); });
         add("is_leaf", is_leaf);
         add("is_cuda", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "cuda")); });
@@ -110,7 +110,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("real", [](Tracer& t, TensorValue* x) { return operation(t, x, "real"); });
         add("imag", [](Tracer& t, TensorValue* x) { return operation(t, x, "imag"); });
         add("data", [](Tracer& t, TensorValue* x) {
-            if (PyObject* function = data_function(); function != nullptr) return t.emit_function(function, Arguments::of(x));
+            if (PyObject* function = data_function(); function != nullptr)
+                return t.emit_function(function, Arguments::of(x));
             return t.emit_method(interned("detach"), Arguments::of(x));
         });
         return made;
@@ -120,7 +121,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
 
 TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
     auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
-    if (tensor == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "a method of tensors is called on something else");
+    if (tensor == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a method of tensors is called on something else");
     tracer.realize(tensor);
     return tensor;
 }
@@ -141,7 +143,8 @@ std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
     std::int64_t range = count == 0 ? 1 : count;
     if (wanted < -range || wanted >= range)
         tracer.raise(PyExc_IndexError, "Dimension out of range (expected to be in range of [" + std::to_string(-range) +
-                                           ", " + std::to_string(range - 1) + "], but got " + std::to_string(wanted) + ")");
+                                           ", " + std::to_string(range - 1) + "], but got " + std::to_string(wanted) +
+                                           ")");
     return static_cast<std::size_t>(wanted < 0 ? wanted + range : wanted);
 }
 
@@ -225,7 +228,8 @@ Outcome method_type(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome reads_data(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::DataDependent, "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
+    tracer.break_graph(BreakKind::DataDependent,
+                       "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
 }
 
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
@@ -234,6 +238,17 @@ Outcome runs_backward(Tracer& tracer, const Arguments&) {
 
 Outcome touches_autograd(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "a hook is registered or autograd's state is changed");
+}
+
+/// `requires_grad_()`, which does nothing where the tensor is as wanted already.
+Outcome method_requires_grad(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    Value* wanted = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("requires_grad");
+    if (wanted != nullptr) tracer.realize(wanted);
+    PyObject* is_wanted = wanted == nullptr && arguments.count() == 1 ? Py_True : wanted ? wanted->object() : nullptr;
+    if (arguments.count() > 2 || is_wanted != (self->meta->requires_grad ? Py_True : Py_False))
+        return touches_autograd(tracer, arguments);
+    return self;
 }
 
 PyObject* find_method(const char* name) {
@@ -274,8 +289,9 @@ void register_tensor_methods(Handlers& handlers) {
         add(name, reads_data);
     add("backward", runs_backward);
     for (const char* name :
-         {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks", "requires_grad_"})
+         {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks"})
         add(name, touches_autograd);
+    add("requires_grad_", method_requires_grad);
 }
 
 }  // namespace stator

@@ -155,6 +155,8 @@ class Tracer {
     std::size_t recorded() const { return effects_.size(); }
     /// Whether a value from outside is no longer what it was.
     bool has_changed(const Value* value) const;
+    /// How many calls of a function with it as the first argument are recorded.
+    std::ptrdiff_t recorded_calls(const Value* value, PyObject* function) const;
     /// The value of an outside object with an identity, if there is one already.
     Value* known(Borrowed<> object) const {
         auto found = by_identity_.find(object.get());

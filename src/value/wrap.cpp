@@ -241,6 +241,12 @@ bool Tracer::has_changed(const Value* value) const {
     return std::ranges::any_of(effects_, [value](const Effect& effect) { return effect.from[0] == value; });
 }
 
+std::ptrdiff_t Tracer::recorded_calls(const Value* value, PyObject* function) const {
+    return std::ranges::count_if(effects_, [value, function](const Effect& effect) {
+        return effect.op == PlanOp::Call && effect.from[0] == value && effect.object == function;
+    });
+}
+
 void Tracer::push_context(const EnteredContext& context) {
     on_undo([this, before = contexts_] { contexts_ = before; });
     contexts_.push_back(context);
