@@ -112,6 +112,10 @@ void GuardBuilder::add(const Guard& guard) {
             fact.number = pack(torch_room::read_autograd_state(guard.expected));
             fact.expected = nullptr;
             break;
+        case GuardKind::Offset:
+            fact.number = torch_room::storage_offset(guard.expected);
+            fact.expected = nullptr;
+            break;
         case GuardKind::Function: {
             STATOR_CHECK(PyFunction_Check(guard.expected), "a function guard needs a function");
             auto* function = reinterpret_cast<PyFunctionObject*>(guard.expected);

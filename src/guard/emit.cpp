@@ -30,8 +30,7 @@ bool holds_key_itself(const Source& source) {
 StepOp item_step(PyObject* container) {
     if (PyTuple_Check(container)) return StepOp::TupleItem;
     if (PyList_Check(container)) return StepOp::ListItem;
-    STATOR_CHECK(cpython::is_deque(container),
-                 "only tuples, lists and deques have items by number");
+    STATOR_CHECK(cpython::is_deque(container), "only tuples, lists and deques have items by number");
     return StepOp::DequeItem;
 }
 
@@ -217,6 +216,15 @@ void GuardBuilder::emit_check(std::int32_t index) {
             break;
         case GuardKind::Autograd:
             step.op = StepOp::Autograd;
+            step.number = narrow(fact.number);
+            break;
+        case GuardKind::Offset:
+            step.op = StepOp::Offset;
+            step.version = static_cast<std::uint64_t>(fact.number);
+            break;
+        case GuardKind::Subclass:
+            STATOR_CHECK(PyType_Check(fact.expected), "a guard on a subclass needs a class");
+            step.op = StepOp::Subclass;
             step.number = narrow(fact.number);
             break;
         case GuardKind::Same:

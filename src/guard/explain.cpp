@@ -107,6 +107,10 @@ const char* name_of(StepOp op) {
             return "tensor";
         case StepOp::Autograd:
             return "autograd";
+        case StepOp::Offset:
+            return "offset";
+        case StepOp::Subclass:
+            return "subclass";
         case StepOp::Same:
             return "same";
         case StepOp::Different:
@@ -252,6 +256,12 @@ std::string GuardProgram::State::explain_failure() const {
         case GuardKind::Autograd:
             return place + " is " + print_autograd_state(pack(torch_room::read_autograd_state(object))) + ", was " +
                    print_autograd_state(fact.number);
+        case GuardKind::Offset:
+            return place + " begins at element " + std::to_string(torch_room::storage_offset(object)) +
+                   " of its memory, was " + std::to_string(fact.number);
+        case GuardKind::Subclass:
+            return place + (fact.number == 1 ? " is no" : " is a") + " subclass of " + short_repr(fact.expected) +
+                   (fact.number == 1 ? " any more" : " now");
         case GuardKind::Same:
             return place + " is not " + print_place(fact.other) + ", was the same object";
         case GuardKind::Different:

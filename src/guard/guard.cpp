@@ -45,6 +45,10 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
             return source + " is " + torch_room::print(*tensor);
         case GuardKind::Autograd:
             return source + " is " + print_autograd_state(number);
+        case GuardKind::Offset:
+            return source + " begins at element " + std::to_string(number) + " of its memory";
+        case GuardKind::Subclass:
+            return source + (number == 1 ? " is" : " is not") + " a subclass of " + short_repr(expected);
         case GuardKind::Same:
             return source + " is " + other;
         case GuardKind::Different:

@@ -24,6 +24,8 @@ enum class GuardKind : std::uint8_t {
     Absent,      // nothing there: an empty cell or slot, or a class attribute that does not exist
     Tensor,      // the metadata of the tensor `expected`
     Autograd,    // autograd's state of a tensor is that of `expected`
+    Offset,      // a tensor that begins at the element of its memory where `expected` does
+    Subclass,    // the class is (`number` 1) or is not a subclass of `expected`, an abstract base class
     Same,        // the very object that `other` leads to
     Different,   // not the object that `other` leads to
     Expression,  // numbers for which `expression` is true; `source` is one of theirs

@@ -53,6 +53,8 @@ GuardBuilder::When GuardBuilder::when(const Fact& fact) const {
         case GuardKind::Elements:
         case GuardKind::Tensor:
         case GuardKind::Autograd:
+        case GuardKind::Offset:
+        case GuardKind::Subclass:
             return When::Always;
         case GuardKind::Same:
         case GuardKind::Different:

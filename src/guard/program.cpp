@@ -1,6 +1,7 @@
 #include "guard/program.h"
 
 #include "base/check.h"
+#include "cpython/abstract_classes.h"
 #include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
@@ -90,6 +91,17 @@ bool has_ordered_keys(PyObject* dict, PyObject* expected) {
         if (!key) return PyErr_Clear(), false;
         if (!same_constant(key.get(), PyTuple_GET_ITEM(expected, i))) return false;
     }
+    return true;
+}
+
+/// Abstract base classes give the answer they gave before until something is registered in one of them.
+bool is_subclass_still(Step& step, PyObject* type) {
+    std::uint64_t token = cpython::abstract_class_token();
+    if (step.version == token) return true;
+    int answer = PyObject_IsSubclass(type, step.object);
+    if (answer < 0) PyErr_Clear();
+    if (answer != step.number) return false;
+    step.version = token;
     return true;
 }
 
@@ -359,6 +371,12 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::Autograd:
                 if (pack(torch_room::read_autograd_state(from)) != step->number) goto failed;
+                continue;
+            case StepOp::Offset:
+                if (static_cast<std::uint64_t>(torch_room::storage_offset(from)) != step->version) goto failed;
+                continue;
+            case StepOp::Subclass:
+                if (!is_subclass_still(*step, from)) goto failed;
                 continue;
             case StepOp::Same:
                 if (from != values[step->number]) goto failed;

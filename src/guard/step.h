@@ -66,6 +66,8 @@ enum class StepOp : std::uint8_t {
     Elements,       // of a set, in the order of its table: the tuple `object`
     Tensor,         // metadata `tensors[number]`
     Autograd,       // autograd's state of a tensor, packed: `number`
+    Offset,         // of a tensor in its memory: `version`
+    Subclass,       // of the class `object`, or not (`number`); asked again where `version`, a token, has passed
     Same,           // the object in register `number`
     Different,      // not the object in register `number`
     Expression,     // `expressions[number]` is true

@@ -21,9 +21,9 @@ constexpr std::array<std::string_view, 20> kAccessNames = {
     "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction", "Referent",
     "WalkedOver",   "Upcoming"};
 static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Upcoming) + 1);
-constexpr std::array<std::string_view, 15> kGuardNames = {"Type",    "Identity", "Constant", "Function",  "Length",
-                                                          "Present", "HasNoKey", "Keys",     "Elements",  "Absent",
-                                                          "Tensor",  "Autograd", "Same",     "Different", "Expression"};
+constexpr std::array<std::string_view, 17> kGuardNames = {
+    "Type",   "Identity", "Constant", "Function", "Length",   "Present", "HasNoKey",  "Keys",      "Elements",
+    "Absent", "Tensor",   "Autograd", "Offset",   "Subclass", "Same",    "Different", "Expression"};
 static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Expression) + 1);
 
 template <class Enum, std::size_t size>

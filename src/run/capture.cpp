@@ -1,5 +1,6 @@
 /// From a frame to an entry: trace, graph module, backend.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/names.h"
@@ -12,6 +13,7 @@
 #include "run/numbers.h"
 #include "run/report.h"
 #include "torch/fake.h"
+#include "torch/global_state.h"
 #include "trace/interpreter.h"
 #include "value/compiling.h"
 #include "value/lazy_modules.h"
@@ -100,6 +102,11 @@ bool has_work(const graph::Graph& graph) {
     return false;
 }
 
+bool has_lstm(const graph::Graph& graph) {
+    static PyObject* const lstm = python_function("torch", "lstm");
+    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->target == lstm; });
+}
+
 bool is_seen(const graph::Graph& graph) {
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->is_seen; });
 }
@@ -132,6 +139,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     interpreter.call_whole(&called_whole_);
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
+    state.reads_autocast = interpreter.reads_autocast();
     double decoding = bytecode::take_decoding_seconds();
     report.times.back().second += decoding;
     double traced = watch.lap(), shapes = watch.seconds_of(interpreter.shape_ticks());
@@ -188,6 +196,9 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         watch.lap();  // printing is no part of a capture
     }
     if (has_work(*trace.graph)) {
+        // aot_autograd fails on the gradients of oneDNN's LSTM, which saves nothing in one of its places.
+        std::optional<torch_room::WithoutOneDnn> without_onednn;
+        if (interpreter.modes().grad && has_lstm(*trace.graph)) without_onednn.emplace();
         GraphModule module = make_graph_module(std::move(trace.graph), trace.attributes);
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());

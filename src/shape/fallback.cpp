@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <unordered_set>
 
 #include "base/python_error.h"
 #include "base/text.h"
@@ -305,6 +307,51 @@ class WithoutLogging {
     }
 };
 
+std::string name_of(const Question& question) {
+    if (question.kind == graph::NodeKind::Method) return std::string(utf8(question.target));
+    Ref<> name = Ref<>::steal(PyObject_GetAttrString(question.target, "__name__"));
+    if (name && PyUnicode_Check(name.get())) return std::string(utf8(name.get()));
+    PyErr_Clear();
+    return "";
+}
+
+/// Questions that a FakeTensor answers with a plain value as the real tensor would, because metadata is all they ask
+/// for. Others would tell of the fake: its identity, its memory, what it is a view of.
+bool asks_for_metadata(const std::string& name) {
+    static const std::unordered_set<std::string> known = {"is_contiguous",
+                                                          "is_same_size",
+                                                          "is_floating_point",
+                                                          "is_complex",
+                                                          "is_signed",
+                                                          "is_conj",
+                                                          "is_neg",
+                                                          "is_inference",
+                                                          "is_non_overlapping_and_dense",
+                                                          "numel",
+                                                          "nelement",
+                                                          "dim",
+                                                          "ndimension",
+                                                          "size",
+                                                          "stride",
+                                                          "element_size",
+                                                          "storage_offset",
+                                                          "get_device",
+                                                          "__len__",
+                                                          "is_distributed",
+                                                          "_is_zerotensor",
+                                                          "has_names",
+                                                          "result_type",
+                                                          "can_cast",
+                                                          "promote_types",
+                                                          "broadcast_shapes",
+                                                          "_infer_size",
+                                                          "dense_dim",
+                                                          "sparse_dim",
+                                                          "dim_order",
+                                                          "__dlpack_device__"};
+    return known.contains(name);
+}
+
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     Answer answer;
     Ref<> returned;
@@ -337,6 +384,8 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     if (!returned) classify_error(question);
     note_unrecorded_writes(question, answer);
     answer.result = Reader(store, *call, answer, kept).read_returned(returned.get());
+    if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(name_of(question)))
+        throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(returned.get()))};
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});

@@ -8,6 +8,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include "base/python_error.h"
 #include "base/text.h"
@@ -94,14 +95,40 @@ bool same_function_modes(const GlobalState& state) {
     return true;
 }
 
-bool same_autocast(const Modes& modes) {
+bool same_autocast(const GlobalState& state) {
     for (std::size_t i = 0; i < kAutocastDevices; ++i) {
+        const Modes::Autocast& expected = state.modes.autocast[i];
         bool enabled = at::autocast::is_autocast_enabled(kDevices[i]);
-        if (enabled != modes.autocast[i].enabled) return false;
-        if (enabled && static_cast<Dtype>(at::autocast::get_autocast_dtype(kDevices[i])) != modes.autocast[i].dtype)
-            return false;
+        if (enabled != expected.enabled) return false;
+        if (!enabled && !state.reads_autocast) continue;
+        if (static_cast<Dtype>(at::autocast::get_autocast_dtype(kDevices[i])) != expected.dtype) return false;
     }
-    return true;
+    return at::autocast::is_autocast_cache_enabled() == state.modes.autocast_cache;
+}
+
+/// What programs may forbid or ask for without a change of a dispatch key.
+struct Switch {
+    const char* name;
+    bool (*is_on)(const at::Context& context);
+};
+constexpr Switch kSwitches[] = {
+    {"cuDNN", [](const at::Context& context) { return context.userEnabledCuDNN(); }},
+    {"oneDNN", [](const at::Context& context) { return context.userEnabledMkldnn(); }},
+    {"flash attention", [](const at::Context& context) { return context.userEnabledFlashSDP(); }},
+    {"memory-efficient attention", [](const at::Context& context) { return context.userEnabledMemEfficientSDP(); }},
+    {"attention by plain operations", [](const at::Context& context) { return context.userEnabledMathSDP(); }},
+    {"attention by cuDNN", [](const at::Context& context) { return context.userEnabledCuDNNSDP(); }},
+    {"anomaly detection", [](const at::Context&) { return torch::autograd::AnomalyMode::is_enabled(); }},
+    {"warn_always", [](const at::Context&) { return c10::WarningUtils::get_warnAlways(); }},
+};
+
+std::uint32_t read_switches(const at::Context& context) {
+    std::uint32_t bits = 0, bit = 1;
+    for (const Switch& one : kSwitches) {
+        if (one.is_on(context)) bits |= bit;
+        bit <<= 1;
+    }
+    return bits;
 }
 
 }  // namespace
@@ -153,6 +180,7 @@ GlobalState snapshot_global_state() {
     state.dispatch_modes = dispatch_modes(keys.included);
     state.deterministic = context.deterministicAlgorithms();
     state.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
+    state.switches = read_switches(context);
     state.float32_matmul = float32_matmul();
     state.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
     state.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
@@ -172,17 +200,15 @@ bool matches(const GlobalState& state) {
         return false;
     ThreadKeys keys = thread_keys();
     if (keys.included != state.included_keys || keys.excluded != state.excluded_keys) return false;
-    // The excluded keys say for which devices autocast is on; its dtype and cache matter only then.
-    if (!autocast_is_off(keys.excluded)) {
-        if (!same_autocast(state.modes)) return false;
-        if (at::autocast::is_autocast_cache_enabled() != state.modes.autocast_cache) return false;
-    }
+    // The excluded keys say for which devices autocast is on; its dtype and cache matter only then, or where asked for.
+    if ((state.reads_autocast || !autocast_is_off(keys.excluded)) && !same_autocast(state)) return false;
     if (static_cast<Dtype>(c10::get_default_dtype_as_scalartype()) != state.default_dtype) return false;
     if (static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) != state.torch_function)
         return false;
     const at::Context& context = at::globalContext();
     return context.deterministicAlgorithms() == state.deterministic &&
            context.deterministicAlgorithmsWarnOnly() == state.deterministic_warn_only &&
+           read_switches(context) == state.switches &&
            static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS()) == state.fp16_reduction &&
            static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS()) == state.bf16_reduction &&
            float32_matmul() == state.float32_matmul && at::get_num_threads() == state.threads &&
@@ -203,10 +229,10 @@ std::string explain_mismatch(const GlobalState& was) {
         const auto &is = now.modes.autocast[i], &before = was.modes.autocast[i];
         std::string what = "autocast of " + device_name({static_cast<DeviceKind>(kDevices[i]), -1});
         if (is.enabled != before.enabled) return differs(what.c_str(), yes_no(is.enabled), yes_no(before.enabled));
-        if (is.enabled && is.dtype != before.dtype)
+        if ((is.enabled || was.reads_autocast) && is.dtype != before.dtype)
             return differs(what.c_str(), dtype_name(is.dtype), dtype_name(before.dtype));
     }
-    if (now.modes.autocast_anywhere() && now.modes.autocast_cache != was.modes.autocast_cache)
+    if ((now.modes.autocast_anywhere() || was.reads_autocast) && now.modes.autocast_cache != was.modes.autocast_cache)
         return differs("cache of autocast", yes_no(now.modes.autocast_cache), yes_no(was.modes.autocast_cache));
     if (now.default_dtype != was.default_dtype)
         return differs("default dtype", dtype_name(now.default_dtype), dtype_name(was.default_dtype));
@@ -231,6 +257,9 @@ std::string explain_mismatch(const GlobalState& was) {
         return differs("deterministic algorithms",
                        yes_no(now.deterministic) + (now.deterministic_warn_only ? " (warn only)" : ""),
                        yes_no(was.deterministic) + (was.deterministic_warn_only ? " (warn only)" : ""));
+    for (std::size_t i = 0; i < std::size(kSwitches); ++i)
+        if (std::uint32_t bit = 1u << i; (now.switches & bit) != (was.switches & bit))
+            return differs(kSwitches[i].name, yes_no(now.switches & bit), yes_no(was.switches & bit));
     if (now.float32_matmul != was.float32_matmul)
         return differs("float32 matmul precision",
                        at::precision2str(static_cast<at::Float32Precision>(now.float32_matmul)),

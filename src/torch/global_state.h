@@ -44,6 +44,8 @@ std::string print(const Modes& modes);
 /// Everything a graph assumes of the world besides its inputs.
 struct GlobalState {
     Modes modes;
+    /// Whether the program asked for autocast's dtypes or cache: they matter then although autocast is off.
+    bool reads_autocast = false;
     bool forward_grad = true;
     Dtype default_dtype{};
     std::uint64_t included_keys = 0;  // dispatch keys that this thread adds to and takes from every call
@@ -52,6 +54,8 @@ struct GlobalState {
     std::uint32_t dispatch_modes = 0;
     bool deterministic = false;
     bool deterministic_warn_only = false;
+    /// Which ways to compute programs allow, and what they want to be warned of: a bit each, see `kSwitches`.
+    std::uint32_t switches = 0;
     std::int8_t float32_matmul = 0;
     std::int8_t fp16_reduction = 0;
     std::int8_t bf16_reduction = 0;
@@ -145,6 +149,18 @@ class WithModes {
     Modes before_;
     bool changed_;
     std::unique_ptr<WithInferenceMode> inference_;
+};
+
+/// Operations go without oneDNN.
+class WithoutOneDnn {
+  public:
+    WithoutOneDnn();
+    ~WithoutOneDnn();
+    WithoutOneDnn(const WithoutOneDnn&) = delete;
+    WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
+
+  private:
+    bool before_;
 };
 
 /// Puts back the state of the CPU's default random generator, whatever happens inside.

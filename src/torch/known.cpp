@@ -31,6 +31,7 @@ Known look_up() {
     known.module_call_impl = PyObject_GetAttrString(reinterpret_cast<PyObject*>(known.module_class), "_call_impl");
     known.module_setattr = PyObject_GetAttrString(reinterpret_cast<PyObject*>(known.module_class), "__setattr__");
     known.tensor_class = find_class("torch", "Tensor");
+    known.legacy_metaclass = Py_TYPE(find("torch", "FloatTensor"));
     known.dtype_class = find_class("torch", "dtype");
     known.device_class = find_class("torch", "device");
     known.layout_class = find_class("torch", "layout");

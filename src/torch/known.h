@@ -6,12 +6,13 @@
 namespace stator::torch_room {
 
 struct Known {
-    PyTypeObject* module_class;  // torch.nn.Module
-    PyObject* module_getattr;    // torch.nn.Module.__getattr__
-    PyObject* module_call;       // torch.nn.Module.__call__
-    PyObject* module_call_impl;  // torch.nn.Module._call_impl
-    PyObject* module_setattr;    // torch.nn.Module.__setattr__
-    PyTypeObject* tensor_class;  // torch.Tensor
+    PyTypeObject* module_class;      // torch.nn.Module
+    PyObject* module_getattr;        // torch.nn.Module.__getattr__
+    PyObject* module_call;           // torch.nn.Module.__call__
+    PyObject* module_call_impl;      // torch.nn.Module._call_impl
+    PyObject* module_setattr;        // torch.nn.Module.__setattr__
+    PyTypeObject* tensor_class;      // torch.Tensor
+    PyTypeObject* legacy_metaclass;  // of torch.FloatTensor and the like
     PyTypeObject* dtype_class;
     PyTypeObject* device_class;
     PyTypeObject* layout_class;

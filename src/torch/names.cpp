@@ -122,6 +122,14 @@ std::string dtype_name(Dtype dtype) {
     return std::string("torch.") + reinterpret_cast<THPDtype*>(dtype_object(dtype).get())->name;
 }
 
+std::string legacy_type_name(const TensorMeta& meta) {
+    auto device = static_cast<c10::DeviceType>(meta.device.kind);
+    bool has_name = device == c10::DeviceType::CPU || device == c10::DeviceType::CUDA;
+    if (!has_name || static_cast<c10::Layout>(meta.layout) != c10::kStrided || meta.dispatch_keys != 0) return "";
+    std::string place = device == c10::DeviceType::CUDA ? "torch.cuda." : "torch.";
+    return place + c10::toString(static_cast<c10::ScalarType>(meta.dtype)) + "Tensor";
+}
+
 std::string device_name(Device device) {
     return c10::Device(static_cast<c10::DeviceType>(device.kind), static_cast<c10::DeviceIndex>(device.index)).str();
 }

@@ -39,6 +39,9 @@ std::string short_dtype_name(Dtype dtype);
 /// `torch.float32`.
 std::string dtype_name(Dtype dtype);
 std::string device_name(Device device);
+/// What `Tensor.type()` says: `torch.FloatTensor`, `torch.cuda.HalfTensor`. Empty for kinds of tensors without such a
+/// name here.
+std::string legacy_type_name(const TensorMeta& meta);
 std::string layout_name(Layout layout);
 
 }  // namespace stator::torch_room

@@ -1,5 +1,6 @@
 /// Scoped changes of PyTorch's state.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
@@ -31,6 +32,13 @@ struct WithInferenceMode::Guard {
 
 WithInferenceMode::WithInferenceMode(bool enabled) : guard_(new Guard{c10::InferenceMode(enabled)}) {}
 WithInferenceMode::~WithInferenceMode() = default;
+
+WithoutOneDnn::WithoutOneDnn() : before_(at::globalContext().userEnabledMkldnn()) {
+    at::globalContext().setUserEnabledMkldnn(false);
+}
+WithoutOneDnn::~WithoutOneDnn() {
+    at::globalContext().setUserEnabledMkldnn(before_);
+}
 
 WithAutocast::WithAutocast(DeviceKind device, bool enabled, Dtype dtype, bool cache) : device_(device) {
     auto type = static_cast<c10::DeviceType>(device);

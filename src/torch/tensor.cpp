@@ -78,6 +78,12 @@ const void* storage_identity(Borrowed<> object) {
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
 }
 
+std::int64_t storage_offset(Borrowed<> object) {
+    if (!is_tensor(object)) return -1;
+    const c10::TensorImpl& impl = *implementation(object);
+    return has_plain_strides(impl) && impl.has_storage() ? impl.storage_offset() : -1;
+}
+
 TensorCheck make_check(Borrowed<> object) {
     return translating_errors([&] {
         const c10::TensorImpl& tensor = *implementation(object);
@@ -195,17 +201,16 @@ bool all_match(std::span<const ExpectedTensor> tensors) {
                 prefetch(later.object);
                 const auto* implementation = static_cast<const char*>(later.implementation);
                 for (std::size_t line = 0; line < sizeof(c10::TensorImpl); line += 64) prefetch(implementation + line);
-                prefetch(later.autograd);
+                if (later.autograd) prefetch(&static_cast<const AutogradMeta*>(later.autograd)->requires_grad_);
             });
             if (Py_TYPE(expected.object) != expected.check->type) return false;
             if (implementation(expected.object) != expected.implementation) return false;
             const auto& tensor = *static_cast<const c10::TensorImpl*>(expected.implementation);
             if (!matches_or_throws(tensor, *expected.check)) return false;
             if (autograd_of(tensor) != expected.autograd) return false;
-        }
-        for (const ExpectedTensor& expected : tensors)
             if (requires_grad(static_cast<const AutogradMeta*>(expected.autograd)) != expected.check->requires_grad)
                 return false;
+        }
         return true;
     });
 }

@@ -22,6 +22,9 @@ TensorMeta read_meta(Borrowed<> tensor);
 
 /// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
+/// The element of its memory where a tensor begins; -1 for anything else, and for tensors without one.
+std::int64_t storage_offset(Borrowed<> tensor);
+
 /// How autograd stands to a tensor, beyond `requires_grad`.
 struct AutogradState {
     bool is_leaf = true;

@@ -82,6 +82,11 @@ void Interpreter::replay_effects(PlanBuilder& plan) {
 }
 
 void Interpreter::add_distinct(std::vector<Source*>& sources) const {
+    std::unordered_set<Source*> known(sources.begin(), sources.end());
+    auto add = [&](Source* source) {
+        if (known.insert(source).second) sources.push_back(source);
+    };
+    for (Source* source : told_apart_) add(source);
     std::unordered_set<PyTypeObject*> changed;
     for (const Effect& effect : effects_) {
         const Source* source = effect.from[0]->source;
@@ -95,7 +100,7 @@ void Interpreter::add_distinct(std::vector<Source*>& sources) const {
         bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
         bool is_looked_at = value->realized || has_grown || value->kind == Kind::Cell;
         if (is_looked_at && value->kind != Kind::Tensor && changed.contains(value->type()))
-            sources.push_back(value->source);
+            add(value->source);
     }
 }
 

@@ -246,7 +246,36 @@ void SetFunctionAttribute(Interpreter& t, BytecodeFrame& frame, const Instructio
 // --- imports
 // -----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Relies on a module being the one that is imported under this name.
+void guard_imported(Interpreter& t, Borrowed<> name) {
+    PyObject* modules = PyImport_GetModuleDict();
+    PyObject* module = PyDict_GetItemWithError(modules, name);
+    if (module == nullptr) cannot(t, "a module is imported that sys.modules does not name");
+    PyObject* key = name.get();
+    Py_INCREF(key);
+    PyUnicode_InternInPlace(&key);
+    key = t.keep(Ref<>::steal(key));
+    Source* place = t.provenance().child(t.provenance().pinned(modules), Access::DictItem, key, 0, module);
+    t.guard({GuardKind::Identity, place, module});
+}
+
+/// Programs may put their own function in the place of the import statement.
+void expect_plain_import(Interpreter& t, BytecodeFrame& frame) {
+    static PyObject* const plain = PyObject_GetAttrString(PyImport_ImportModule("builtins"), "__import__");
+    PyObject* builtins = frame.function->builtins;
+    PyObject* now = PyDict_GetItemWithError(builtins, interned("__import__"));
+    if (now != plain) cannot(t, "the program has an __import__ of its own");
+    Source* place =
+        t.provenance().child(t.provenance().pinned(builtins), Access::DictItem, interned("__import__"), 0, now);
+    t.guard({GuardKind::Identity, place, now});
+}
+
+}  // namespace
+
 void ImportName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    expect_plain_import(t, frame);
     Ref<> names = frame.top(0)->as_constant(t);
     Ref<> level = frame.top(1)->as_constant(t);
     STATOR_CHECK(names && level, "an import's operands are constants");
@@ -257,6 +286,15 @@ void ImportName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
         // The module may be there next time, and nothing could tell: the import has to fail for real each time.
         PyErr_Clear();
         cannot(t, "an import fails");
+    }
+    Borrowed<> name = frame.code->name(instruction.arg);
+    if (PyLong_AsLong(level.get()) == 0) guard_imported(t, name);
+    if (PyModule_Check(module.get())) {
+        // The package that `import package.module` gives, or what a name with dots in front stands for.
+        Ref<> own_name = Ref<>::steal(PyModule_GetNameObject(module.get()));
+        if (!own_name) PyErr_Clear();
+        if (own_name && PyDict_GetItemWithError(PyImport_GetModuleDict(), own_name.get()) == module.get())
+            guard_imported(t, own_name);
     }
     t.finish(frame, t.constant(module.get()), 2);
 }

@@ -90,7 +90,7 @@ bool matches(Interpreter& t, Value* exception, Value* pattern) {
     auto* type = cast<ClassValue>(pattern);
     if (type == nullptr || !PyExceptionClass_Check(type->object()))
         t.raise(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
-    return PyType_IsSubtype(exception->type(), type->held) != 0;
+    return is_subtype(t, exception->type(), type->held);
 }
 
 }  // namespace
@@ -172,8 +172,9 @@ namespace {
 
 Task match_keys(Tracer& tracer, Value* subject, TupleValue* keys) {
     // Python asks `subject.get`, which is the same for dicts.
-    if (cpython::lookup_in_mro(subject->type(), interned("get")) !=
-        cpython::lookup_in_mro(&PyDict_Type, interned("get")))
+    PyObject* get = nullptr;
+    class_attribute(tracer, subject->type(), interned("get"), &get);
+    if (get != cpython::lookup_in_mro(&PyDict_Type, interned("get")))
         tracer.break_graph(BreakKind::UnknownObject, "a mapping pattern asks a mapping with a `get` of its own");
     std::vector<Value*> found;
     for (std::size_t i = 0; i < keys->items.size(); ++i) {

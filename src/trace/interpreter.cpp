@@ -544,9 +544,9 @@ Value* Interpreter::class_cell_of_caller() {
 // ------------------------------------------------------------------------------------------------
 
 void Interpreter::guard(Guard guard) {
-    // A pinned object is itself: nothing to check.
-    if (guard.source->access == Access::Pinned && guard.kind != GuardKind::Length && guard.kind != GuardKind::Keys &&
-        guard.kind != GuardKind::HasNoKey && guard.kind != GuardKind::Elements)
+    // A pinned object is itself; what it says of itself may change all the same.
+    if (guard.source->access == Access::Pinned &&
+        (guard.kind == GuardKind::Identity || guard.kind == GuardKind::Constant || guard.kind == GuardKind::Present))
         return;
     if (guard.expected != nullptr) keep(Ref<>::share(guard.expected));
     guards_.push_back(guard);

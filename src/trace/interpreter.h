@@ -100,6 +100,11 @@ class Interpreter final : public Tracer {
     TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) override;
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override;
     torch_room::Modes modes() const override { return modes_; }
+    void rely_on_autocast() override { reads_autocast_ = true; }
+    bool reads_autocast() const { return reads_autocast_; }
+    void tell_apart(const Value* value) override {
+        if (value->source != nullptr) told_apart_.push_back(value->source);
+    }
     void set_modes(const torch_room::Modes& modes) override;
     void guard(Guard guard) override;
     void record(Effect effect) override;
@@ -262,6 +267,8 @@ class Interpreter final : public Tracer {
     graph::Names attribute_names_;
     std::vector<Attribute> attributes_;
     torch_room::Modes modes_;
+    bool reads_autocast_ = false;
+    std::vector<Source*> told_apart_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;

@@ -18,10 +18,6 @@ namespace stator {
 
 namespace {
 
-bool is_data_descriptor(PyObject* raw) {
-    return Py_TYPE(raw)->tp_descr_set != nullptr;
-}
-
 bool is_c_callable_descriptor(PyObject* raw) {
     PyTypeObject* type = Py_TYPE(raw);
     return type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
@@ -159,6 +155,44 @@ Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyOb
     return value;
 }
 
+void guard_mro(Tracer& tracer, PyTypeObject* type) {
+    if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return;
+    Source* holder = tracer.provenance().pinned(reinterpret_cast<PyObject*>(type));
+    Source* mro = tracer.provenance().child(holder, Access::Member, interned("__mro__"), 0, type->tp_mro);
+    tracer.guard({GuardKind::Identity, mro, type->tp_mro});
+}
+
+bool is_subtype(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
+    if (type != of) guard_mro(tracer, type);
+    return PyType_IsSubtype(type, of) != 0;
+}
+
+bool has_special_method(Tracer& tracer, PyTypeObject* type, const char* name) {
+    if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
+        return cpython::lookup_in_mro(type, interned(name), nullptr) != nullptr;
+    PyObject* found = nullptr;
+    class_attribute(tracer, type, interned(name), &found);
+    return found != nullptr;
+}
+
+namespace {
+
+/// Whether a class attribute decides what reading it through an instance gives, and whether it does so before the
+/// instance: both may change with its class.
+bool is_descriptor(Tracer& tracer, PyObject* raw) {
+    return has_special_method(tracer, Py_TYPE(raw), "__get__");
+}
+
+bool is_data_descriptor(Tracer& tracer, PyObject* raw) {
+    PyTypeObject* type = Py_TYPE(raw);
+    if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return type->tp_descr_set != nullptr;
+    bool is_set = has_special_method(tracer, type, "__set__"),
+         is_deleted = has_special_method(tracer, type, "__delete__");
+    return is_set || is_deleted;
+}
+
+}  // namespace
+
 Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type,
                        Borrowed<> name) {
     if (PyFunction_Check(raw) || is_c_callable_descriptor(raw)) {
@@ -166,7 +200,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         return tracer.make<MethodValue>(attribute, self);
     }
     PyTypeObject* kind = Py_TYPE(raw);
-    if (kind->tp_descr_get == nullptr) return attribute;
+    if (!is_descriptor(tracer, raw)) return attribute;
     static PyObject* const cached = PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper");
     if (reinterpret_cast<PyObject*>(kind) == cached) {
         if (self == nullptr) return attribute;
@@ -222,7 +256,8 @@ Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, name, &raw);
-    if (raw != nullptr && is_data_descriptor(raw)) return bind_attribute(tracer, attribute, raw, self, type, name);
+    if (raw != nullptr && is_data_descriptor(tracer, raw))
+        return bind_attribute(tracer, attribute, raw, self, type, name);
     if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
     return nullptr;
@@ -322,7 +357,7 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
     PyTypeObject* type = self->type();
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, name, &raw);
-    if (raw == nullptr || !is_data_descriptor(raw)) return nullptr;
+    if (raw == nullptr || !is_data_descriptor(tracer, raw)) return nullptr;
     if ((Py_TYPE(raw) == &PyGetSetDescr_Type || Py_TYPE(raw) == &PyMemberDescr_Type) &&
         self->set_kept_attribute(tracer, name, value))
         return tracer.none();

@@ -10,6 +10,13 @@ namespace stator {
 /// `found` receives the raw object.
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found = nullptr);
 
+/// Relies on the MRO of a class: somebody may assign to its `__bases__`, or to those of one above it.
+void guard_mro(Tracer& tracer, PyTypeObject* type);
+/// Whether `of` is in the MRO of `type`, now and in the next call.
+bool is_subtype(Tracer& tracer, PyTypeObject* type, PyTypeObject* of);
+/// Whether instances of a class have this special method, now and in the next call.
+bool has_special_method(Tracer& tracer, PyTypeObject* type, const char* name);
+
 /// Python's `object.__getattribute__`; null if there is no such attribute.
 Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name);
 

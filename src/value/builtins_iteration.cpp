@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
+#include "value/attributes.h"
 #include "value/calling.h"
 #include "value/dict.h"
 #include "value/exception.h"
@@ -11,6 +12,7 @@
 #include "value/lazy.h"
 #include "value/raising.h"
 #include "value/registry.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 
 namespace stator {
@@ -26,6 +28,10 @@ Task range_of_indices(Tracer& tracer, Arguments arguments) {
     for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
         Value* part = arguments.positional[i];
         if (part->kind == Kind::Constant) continue;
+        if (auto* scalar = cast<ScalarValue>(part); scalar != nullptr && PyType_IsSubtype(part->type(), &PyLong_Type)) {
+            arguments.positional[i] = scalar->plain(tracer);  // a number itself: its `__index__` is not asked
+            continue;
+        }
         if (!has_index_method(part)) raise_type_error(tracer, "", part, " object cannot be interpreted as an integer");
         arguments.positional[i] = co_await call_method_with(tracer, part, "__index__");
     }
@@ -45,7 +51,7 @@ Outcome make_range(Tracer& tracer, const Arguments& arguments) {
 
 bool may_be_callable(Tracer& tracer, Value* value) {
     tracer.realize(value);
-    return value->type()->tp_call != nullptr;
+    return has_special_method(tracer, value->type(), "__call__");
 }
 
 Outcome builtin_iter(Tracer& tracer, const Arguments& arguments) {
@@ -72,7 +78,8 @@ Outcome builtin_next(Tracer& tracer, const Arguments& arguments) {
     Value* otherwise = arguments.positional.size() == 2 ? arguments.positional[1] : nullptr;
     Value* iterator = arguments.positional[0];
     tracer.realize(iterator);
-    if (iterator->type()->tp_iternext == nullptr) raise_type_error(tracer, "", iterator, " object is not an iterator");
+    if (!has_special_method(tracer, iterator->type(), "__next__"))
+        raise_type_error(tracer, "", iterator, " object is not an iterator");
     // A generator's StopIteration carries what it returned, and only raising it for real tells.
     if (otherwise == nullptr && iterator->kind != Kind::Iterator) return call_method_with(tracer, iterator, "__next__");
     return tracer.start(next_or(tracer, iterator, otherwise));
@@ -197,9 +204,8 @@ Outcome builtin_reversed(Tracer& tracer, const Arguments& arguments) {
         return iterator;
     }
     if (value->kind == Kind::Deque) return call_method_with(tracer, value, "__reversed__");
-    if (value->kind == Kind::Object &&
-        cpython::lookup_in_mro(value->type(), interned("__getitem__"), nullptr) != nullptr &&
-        cpython::lookup_in_mro(value->type(), interned("__len__"), nullptr) != nullptr)
+    if (value->kind == Kind::Object && has_special_method(tracer, value->type(), "__getitem__") &&
+        has_special_method(tracer, value->type(), "__len__"))
         return tracer.start(reverse_by_protocol(tracer, value));
     if (value->kind == Kind::Tensor) return call_method_with(tracer, value, "__reversed__");
     raise_type_error(tracer, "", value, " object is not reversible");

@@ -2,6 +2,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
+#include "value/attributes.h"
 #include "value/calling.h"
 #include "value/class.h"
 #include "value/identity.h"
@@ -24,7 +25,7 @@ Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, con
     if (Value* folded = fold(tracer, function, arguments)) return folded;
     Value* operand = arguments.positional[0];
     tracer.realize(operand);
-    if (cpython::lookup_in_mro(operand->type(), interned(method), nullptr) != nullptr) {
+    if (has_special_method(tracer, operand->type(), method)) {
         Arguments rest;
         rest.positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
         rest.keywords = arguments.keywords;
@@ -39,8 +40,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
     Value* operand = arguments.positional[0];
     if (Value* answer = symbolic::absolute(tracer, operand)) return answer;
     tracer.realize(operand);
-    if (operand->kind != Kind::Constant &&
-        cpython::lookup_in_mro(operand->type(), interned("__abs__"), nullptr) == nullptr)
+    if (operand->kind != Kind::Constant && !has_special_method(tracer, operand->type(), "__abs__"))
         raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
     if (operand->kind == Kind::Tensor) {
         static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "abs");
@@ -52,8 +52,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
 Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "round", arguments, {"number", "ndigits"}, 1);
     tracer.realize(bound[0]);
-    if (bound[0]->kind != Kind::Constant &&
-        cpython::lookup_in_mro(bound[0]->type(), interned("__round__"), nullptr) == nullptr)
+    if (bound[0]->kind != Kind::Constant && !has_special_method(tracer, bound[0]->type(), "__round__"))
         tracer.raise(PyExc_TypeError,
                      std::string("type ") + bound[0]->type()->tp_name + " doesn't define __round__ method");
     Arguments positional;
@@ -117,7 +116,7 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
     Value* value = arguments.positional.empty() ? nullptr : arguments.positional[0];
     if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
     for (const char* method : methods)
-        if (cpython::lookup_in_mro(value->type(), interned(method), nullptr) != nullptr)
+        if (has_special_method(tracer, value->type(), method))
             return tracer.start(convert_index(tracer, type, value, method));
     if (type == &PyLong_Type)
         raise_type_error(tracer, "int() argument must be a string, a bytes-like object or a real number, not ", value,

@@ -1,4 +1,4 @@
-/// Builtins about objects and classes: isinstance, getattr, type, super, object's own methods, partial, generators.
+/// Builtins about objects: getattr, type, super, object's own methods, partial, generators.
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -30,89 +30,6 @@ Arguments without_first(const Arguments& arguments) {
 
 // --- classes
 // -----------------------------------------------------------------------------------------------------------
-
-/// Whether a class's answer to `isinstance` is more than a look at the MRO.
-PyObject* own_check(PyTypeObject* type, const char* name) {
-    if (Py_TYPE(type) == &PyType_Type) return nullptr;
-    PyTypeObject* owner = nullptr;
-    PyObject* raw = cpython::lookup_in_mro(Py_TYPE(type), interned(name), &owner);
-    return owner == &PyType_Type ? nullptr : raw;
-}
-
-/// Metaclasses of the standard library and of PyTorch may be asked for real: they look at classes only.
-bool may_ask_for_real(PyObject* check) {
-    if (!PyFunction_Check(check)) return true;
-    PyObject* module = reinterpret_cast<PyFunctionObject*>(check)->func_module;
-    std::string_view name = module == nullptr ? "" : utf8(module);
-    // That of `Variable` takes any tensor for one.
-    if (name == "torch.autograd.variable") return false;
-    return name == "abc" || name == "typing" || name == "enum" || name.starts_with("torch.");
-}
-
-/// `torch.FloatTensor` and the like have instances and no subclasses: what the tensor holds decides.
-bool decides_by_contents(PyTypeObject* type) {
-    return std::string_view(Py_TYPE(type)->tp_name) == "torch.tensortype";
-}
-
-/// One class of an `isinstance` or `issubclass`: 1, 0, or -1 if the program's own check has to be called.
-int is_subclass_of(Tracer& tracer, PyTypeObject* type, PyTypeObject* of, const char* check_name) {
-    if (PyType_IsSubtype(type, of)) return 1;
-    PyObject* check = own_check(of, check_name);
-    if (check == nullptr) return 0;
-    if (!may_ask_for_real(check)) return -1;
-    int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), reinterpret_cast<PyObject*>(of));
-    if (answer < 0) tracer.raise_from_python();
-    return answer;
-}
-
-Task check_class(Tracer& tracer, Value* subject, Value* classes, bool of_instance) {
-    symbolic::realize_class(tracer, subject);
-    tracer.realize(classes);
-    const char* function = of_instance ? "isinstance" : "issubclass";
-    const char* check_name = of_instance ? "__instancecheck__" : "__subclasscheck__";
-    if (auto* tuple = cast<TupleValue>(classes)) {
-        for (std::size_t i = 0; i < tuple->items.size(); ++i) {
-            Value* answer = co_await tracer.start(check_class(tracer, subject, tuple->item(tracer, i), of_instance));
-            if (answer->object() == Py_True) co_return answer;
-        }
-        co_return tracer.boolean(false);
-    }
-    auto* subject_class = cast<ClassValue>(subject);
-    if (!of_instance && subject_class == nullptr) tracer.raise(PyExc_TypeError, "issubclass() arg 1 must be a class");
-    PyTypeObject* type = of_instance ? subject->type() : subject_class->held;
-    auto* of = cast<ClassValue>(classes);
-    if (of == nullptr) {
-        // `int | str` and the like: looks at classes only.
-        PyObject* real = classes->object();
-        if (real == nullptr)
-            tracer.raise(PyExc_TypeError,
-                         std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
-        int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), real);
-        if (answer < 0) {
-            PyErr_Clear();
-            tracer.raise(PyExc_TypeError,
-                         std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
-        }
-        co_return tracer.boolean(answer == 1);
-    }
-    if (of_instance && subject->kind == Kind::Tensor && decides_by_contents(of->held))
-        tracer.break_graph(BreakKind::UnsupportedTensor, "isinstance asks for " + type_name(of->held));
-    int answer = is_subclass_of(tracer, type, of->held, check_name);
-    if (answer >= 0) co_return tracer.boolean(answer == 1);
-    Value* check = class_attribute(tracer, Py_TYPE(of->held), interned(check_name));
-    Value* said = co_await operations::call(tracer, check, Arguments::of(of, subject));
-    co_return co_await operations::truth(tracer, said);
-}
-
-Outcome builtin_isinstance(Tracer& tracer, const Arguments& arguments) {
-    auto bound = bind_builtin(tracer, "isinstance", arguments, {"obj", "class_or_tuple"}, 2, 2);
-    return tracer.start(check_class(tracer, bound[0], bound[1], true));
-}
-
-Outcome builtin_issubclass(Tracer& tracer, const Arguments& arguments) {
-    auto bound = bind_builtin(tracer, "issubclass", arguments, {"cls", "class_or_tuple"}, 2, 2);
-    return tracer.start(check_class(tracer, bound[0], bound[1], false));
-}
 
 Outcome class_type(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is made by calling type()");
@@ -184,7 +101,7 @@ Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
 Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "callable", arguments, {"obj"}, 1, 1);
     tracer.realize(bound[0]);
-    return tracer.boolean(bound[0]->type()->tp_call != nullptr);
+    return tracer.boolean(has_special_method(tracer, bound[0]->type(), "__call__"));
 }
 
 /// Known of what was there before; what the program made has no address yet.
@@ -413,7 +330,8 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
     Value *function = arguments.positional[0], *self = arguments.positional[1];
     tracer.realize(function);
     tracer.realize(self);
-    if (function->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "first argument must be callable");
+    if (!has_special_method(tracer, function->type(), "__call__"))
+        tracer.raise(PyExc_TypeError, "first argument must be callable");
     if (self->object() == Py_None) tracer.raise(PyExc_TypeError, "instance must not be None");
     if (function->kind == Kind::Builtin)
         tracer.break_graph(BreakKind::UnknownFunction, "a method is made of a C function");
@@ -521,8 +439,6 @@ Outcome warns(Tracer& tracer, const Arguments&) {
 
 void register_objects(Handlers& handlers) {
     const char* builtins = "builtins";
-    handlers.add(builtins, "isinstance", builtin_isinstance);
-    handlers.add(builtins, "issubclass", builtin_issubclass);
     handlers.add(builtins, "type", class_type);
     handlers.add(builtins, "super", class_super);
     handlers.add(builtins, "getattr", builtin_getattr);

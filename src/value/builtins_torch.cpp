@@ -124,6 +124,7 @@ torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& argumen
     torch_room::Modes modes = tracer.modes();
     torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     if (autocast == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
+    tracer.rely_on_autocast();
     return *autocast;
 }
 
@@ -131,11 +132,20 @@ Outcome is_autocast_enabled(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(autocast_of(tracer, arguments, "cuda").enabled);
 }
 
+Outcome is_autocast_cpu_enabled(Tracer& tracer, const Arguments& arguments) {
+    return tracer.boolean(autocast_of(tracer, arguments, "cpu").enabled);
+}
+
+Outcome is_any_autocast_enabled(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(tracer.modes().autocast_anywhere());
+}
+
 Outcome get_autocast_dtype(Tracer& tracer, const Arguments& arguments) {
     return tracer.constant(torch_room::dtype_object(autocast_of(tracer, arguments, "cuda").dtype));
 }
 
 Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
+    tracer.rely_on_autocast();
     return tracer.boolean(tracer.modes().autocast_cache);
 }
 
@@ -296,6 +306,8 @@ void register_torch(Handlers& handlers) {
         handlers.add_method(type, "__exit__", exit_inference_mode);
     }
     handlers.add("torch", "is_autocast_enabled", is_autocast_enabled);
+    handlers.add("torch", "is_autocast_cpu_enabled", is_autocast_cpu_enabled);
+    handlers.add("torch._C", "_is_any_autocast_enabled", is_any_autocast_enabled);
     handlers.add("torch", "get_autocast_dtype", get_autocast_dtype);
     handlers.add("torch", "is_autocast_cache_enabled", is_autocast_cache_enabled);
     for (const char* module :
@@ -328,19 +340,18 @@ void register_torch(Handlers& handlers) {
     for (const char* name :
          {"get_default_dtype", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
           "get_float32_matmul_precision", "promote_types", "can_cast", "result_type", "get_default_device",
-          "is_autocast_cpu_enabled", "is_anomaly_enabled", "is_warn_always_enabled", "is_storage"})
+          "is_anomaly_enabled", "is_warn_always_enabled", "is_storage"})
         handlers.add_pure("torch", name);
     for (const char* name :
          {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
           "_get_cudnn_sdp_enabled", "_is_torch_function_enabled", "_is_torch_function_mode_enabled",
-          "_is_autocast_available", "_are_functorch_transforms_active", "_is_any_autocast_enabled",
-          "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
+          "_is_autocast_available", "_are_functorch_transforms_active", "_get_privateuse1_backend_name",
+          "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);
-    for (const char* name : {"is_available", "is_initialized"}) handlers.add_pure("torch.distributed", name);
+    handlers.add_pure("torch.distributed", "is_available");
     handlers.add_pure("torch.amp.autocast_mode", "is_autocast_available");
-    handlers.add_pure("torch.backends.mha", "get_fastpath_enabled");
     for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})
         if (Ref<> type = find("torch", name); type && PyType_Check(type.get()))
             handlers.add_pure_class(reinterpret_cast<PyTypeObject*>(type.release()));

@@ -8,6 +8,7 @@
 #include "torch/known.h"
 #include "value/attributes.h"
 #include "value/builtin.h"
+#include "value/constant.h"
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
@@ -111,6 +112,24 @@ Ref<> ClassValue::as_constant(Tracer& tracer) {
     return Ref<>::share(object());
 }
 
+namespace {
+
+/// `__name__`, `__mro__`, `__bases__`, ...: may be set, unless the class is one of C code.
+Value* said_of_itself(Tracer& tracer, ClassValue* self, Borrowed<> name) {
+    Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
+    if (!answer) tracer.raise_from_python();
+    if (PyType_HasFeature(self->held, Py_TPFLAGS_IMMUTABLETYPE)) return tracer.constant(answer.get());
+    Ref<> again = checked(PyObject_GetAttr(self->object(), name));
+    if (answer.get() != again.get() && !is_safe_to_compare(answer.get()))
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of class " +
+                                                         type_name(self->held) + " is made anew at each read");
+    PyObject* kept = tracer.keep(std::move(answer));
+    Source* holder = tracer.provenance().pinned(self->object());
+    return tracer.outside(tracer.provenance().child(holder, Access::Member, name, 0, kept), kept);
+}
+
+}  // namespace
+
 Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (PyObject* member = enum_member(held, name); member != nullptr) return tracer.constant(member);
     PyTypeObject* meta = Py_TYPE(held);
@@ -124,19 +143,16 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
             auto* of_class = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
             return tracer.make<DictViewValue>(of_class, DictViewValue::What::Proxy);
         }
-        // `__name__`, `__mro__`, `__dict__`, ...: what the class says of itself.
-        Ref<> answer = Ref<>::steal(PyObject_GetAttr(object(), name));
-        if (!answer) tracer.raise_from_python();
-        return tracer.constant(answer.get());
+        return said_of_itself(tracer, this, name);
     }
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, held, name, &raw);
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, nullptr, held, name);
     if (of_meta != nullptr) return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
-    PyObject* fallback = cpython::lookup_in_mro(meta, interned("__getattr__"), nullptr);
-    if (fallback != nullptr && PyFunction_Check(fallback) && !is_enum_class(held))
-        return operations::call(tracer, class_attribute(tracer, meta, interned("__getattr__")),
-                                Arguments::of(this, tracer.constant(name)));
+    PyObject* raw_fallback = nullptr;
+    Value* fallback = class_attribute(tracer, meta, interned("__getattr__"), &raw_fallback);
+    if (raw_fallback != nullptr && PyFunction_Check(raw_fallback) && !is_enum_class(held))
+        return operations::call(tracer, fallback, Arguments::of(this, tracer.constant(name)));
     raise_no_attribute(tracer, this, name);
 }
 
@@ -193,9 +209,9 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
                            "class " + type_name(held) + " is called with arguments that are not constants");
     }
     if (meta != &PyType_Type) {
-        PyObject* raw = cpython::lookup_in_mro(meta, interned("__call__"), nullptr);
-        if (raw != nullptr && PyFunction_Check(raw))
-            return operations::call(tracer, class_attribute(tracer, meta, interned("__call__")), arguments.after(this));
+        PyObject* raw = nullptr;
+        Value* method = class_attribute(tracer, meta, interned("__call__"), &raw);
+        if (raw != nullptr && PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
     }
     return construct_instance(tracer, this, arguments);
 }
@@ -275,6 +291,7 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     auto* self_class = cast<ClassValue>(self);
     PyTypeObject* type =
         self_class != nullptr && PyType_IsSubtype(self_class->held, start) ? self_class->held : self->type();
+    guard_mro(tracer, type);
     bool through_instance = type == self->type() && !(self_class != nullptr && type == self_class->held);
     PyObject* order = type->tp_mro;
     Py_ssize_t count = PyTuple_GET_SIZE(order), i = 0;

@@ -106,6 +106,7 @@ Outcome prepare_key(Tracer& tracer, Value* container, Value* key) {
 bool has_own_index(Tracer& tracer, Value* value) {
     if (value->kind != Kind::Object) return false;
     tracer.realize(value);
+    if (PyType_IsSubtype(value->type(), &PyLong_Type)) return false;  // is asked nothing: it is a number itself
     return operations::user_method(tracer, value, "__index__") != nullptr;
 }
 

@@ -280,6 +280,7 @@ Py_hash_t ObjectValue::hash(Tracer& tracer) {
     if (!is_from_object(class_, "__hash__"))
         tracer.break_graph(BreakKind::UnknownObject,
                            "objects of " + type_name(class_) + " have a __hash__ of their own");
+    tracer.tell_apart(this);
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
 }
 

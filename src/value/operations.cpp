@@ -230,7 +230,7 @@ Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
 /// Whether a class of the program's is iterated through its `__getitem__` alone.
 bool iterates_by_index(Tracer& tracer, Value* value) {
     return value->kind == Kind::Object && user_method(tracer, value, "__getitem__") != nullptr &&
-           cpython::lookup_in_mro(value->type(), interned("__iter__"), nullptr) == nullptr;
+           !has_special_method(tracer, value->type(), "__iter__");
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     if (Value* method = user_method(tracer, container, "__contains__"); method != nullptr)
         return tracer.start(contains_by_method(tracer, method, container, item));
     bool only_iterates =
-        cpython::lookup_in_mro(container->type(), interned("__contains__"), nullptr) == nullptr &&
+        !has_special_method(tracer, container->type(), "__contains__") &&
         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
     if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));

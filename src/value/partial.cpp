@@ -1,4 +1,5 @@
 #include "value/partial.h"
+#include "value/attributes.h"
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -70,7 +71,8 @@ ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& a
     if (arguments.positional.empty()) tracer.raise(PyExc_TypeError, "type 'partial' takes at least one argument");
     Value* function = arguments.positional[0];
     tracer.realize(function);
-    if (function->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "the first argument must be callable");
+    if (!has_special_method(tracer, function->type(), "__call__"))
+        tracer.raise(PyExc_TypeError, "the first argument must be callable");
     Parts parts{function, {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords}};
     // A partial of a plain partial is made flat.
     if (auto* inner = cast<ObjectValue>(function);

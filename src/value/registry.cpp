@@ -20,6 +20,7 @@ void register_all(Handlers& handlers) {
     register_inspect(handlers);
     register_caches(handlers);
     register_objects(handlers);
+    register_classes(handlers);
     register_weak(handlers);
     register_locks(handlers);
     register_torch(handlers);

@@ -23,6 +23,7 @@ void register_inspect(Handlers& handlers);
 void register_caches(Handlers& handlers);
 
 void register_objects(Handlers& handlers);
+void register_classes(Handlers& handlers);
 void register_weak(Handlers& handlers);
 void register_locks(Handlers& handlers);
 void register_torch(Handlers& handlers);

@@ -188,7 +188,8 @@ Outcome TensorValue::compare(Tracer& tracer, Comparison op, Value* other) {
     return tracer.emit_function(operator_function(op), Arguments::of(this, other));
 }
 
-Py_hash_t TensorValue::hash(Tracer&) {
+Py_hash_t TensorValue::hash(Tracer& tracer) {
+    tracer.tell_apart(this);
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
 }
 

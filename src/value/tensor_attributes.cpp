@@ -191,6 +191,10 @@ Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
 /// Asked as an operation: where a part of a tensor begins may depend on ints that change between calls.
 Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
+    const TensorValue* base = cast<TensorValue>(arguments.positional[0]);
+    while (base->view_of != nullptr) base = base->view_of;
+    // Compared where it is asked for only: other graphs hold wherever an input begins.
+    if (base->outside != nullptr) tracer.guard({GuardKind::Offset, base->source, base->outside});
     return tracer.emit_method(interned("storage_offset"), arguments);
 }
 
@@ -224,7 +228,7 @@ Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
 Outcome method_type(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     if (arguments.count() > 1) return tracer.emit_method(interned("type"), arguments);
-    tracer.break_graph(BreakKind::UnsupportedTensor, "the type name of a tensor is asked: " + self->print());
+    return tracer.fresh(checked(PyUnicode_FromString(legacy_type_name(tracer, self).c_str())));
 }
 
 Outcome reads_data(Tracer& tracer, const Arguments&) {
@@ -260,6 +264,14 @@ PyObject* find_method(const char* name) {
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name) {
     auto found = getters().find(name.get());
     return found == getters().end() ? nullptr : found->second(tracer, tensor);
+}
+
+std::string legacy_type_name(Tracer& tracer, TensorValue* tensor) {
+    tracer.realize(tensor);
+    std::string name = torch_room::legacy_type_name(*tensor->meta);
+    if (name.empty())
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the type name of a tensor is asked: " + tensor->print());
+    return name;
 }
 
 void register_tensor_methods(Handlers& handlers) {

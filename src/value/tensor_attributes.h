@@ -10,6 +10,9 @@ class Handlers;
 /// Null if the attribute is none of these.
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name);
 
+/// What `x.type()` says: `torch.FloatTensor`, a name for a dtype on a device. Breaks where PyTorch's name is not known.
+std::string legacy_type_name(Tracer& tracer, TensorValue* tensor);
+
 void register_tensor_methods(Handlers& handlers);
 
 }  // namespace stator

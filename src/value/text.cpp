@@ -78,10 +78,20 @@ Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject*
     return text;
 }
 
+/// A class is shown by its names, which may be set.
+void rely_on_name(Tracer& tracer, Value* shown) {
+    for (const char* part : {"__module__", "__qualname__"}) {
+        Outcome name = shown->get_attribute(tracer, interned(part));
+        if (name.is_pending()) tracer.break_graph(BreakKind::UnknownObject, "a class computes its name");
+        tracer.realize(name.value());
+    }
+}
+
 }  // namespace
 
 Outcome repr_of(Tracer& tracer, Value* value) {
     tracer.realize(value);
+    if (value->kind == Kind::Class) rely_on_name(tracer, value);
     if (Value* method = operations::user_method(tracer, value, "__repr__"))
         return tracer.start(text_by_method(tracer, method, value, "__repr__"));
     if (Ref<> text = text_of_scalar(tracer, value, "__repr__", PyObject_Repr)) return tracer.fresh(std::move(text));
@@ -95,6 +105,7 @@ Outcome repr_of(Tracer& tracer, Value* value) {
 Outcome str_of(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (value->kind == Kind::Constant && PyUnicode_CheckExact(value->object())) return value;
+    if (value->kind == Kind::Class) rely_on_name(tracer, value);
     if (Value* method = operations::user_method(tracer, value, "__str__"))
         return tracer.start(text_by_method(tracer, method, value, "__str__"));
     if (Ref<> text = text_of_scalar(tracer, value, "__str__", PyObject_Str)) return tracer.fresh(std::move(text));

@@ -128,6 +128,10 @@ class Tracer {
     void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
     /// The modes of PyTorch as the program has set them so far.
     virtual torch_room::Modes modes() const = 0;
+    /// The program asks for a setting of autocast, which may be off.
+    virtual void rely_on_autocast() = 0;
+    /// The program tells this object from others by its identity, as keys of sets do.
+    virtual void tell_apart(const Value* value) = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
     /// A context of PyTorch that the graph enters and leaves.

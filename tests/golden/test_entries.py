@@ -94,6 +94,7 @@ G['Point'] is the same type
 test_entries.Point.__new__ is the same staticmethod
 type of test_entries.Point.__new__ is staticmethod
 test_entries.Point.__init__ is the same wrapper_descriptor
+<function> is a function with the code of <lambda>
 G['_tuple_new'] exists
 G['_tuple_new'] is the same builtin_function_or_method
 G['slice'] does not exist

@@ -1,6 +1,7 @@
 """PyTorch's larger layers: recurrent ones, attention, Transformer, in training and in eval."""
 
 import pytest
+import stator
 import torch
 import torch.nn as nn
 from harness import Built, T, same
@@ -178,3 +179,16 @@ def test_a_mask_that_is_looked_at():
     """Whether a mask is causal is asked of its data: breaks, and is right."""
     make, arguments, _ = TRANSFORMERS["encoder"]
     same(Built(make), *arguments, kwargs={"mask": causal(3)}, fullgraph=False)
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_gradients_through_aot_autograd(kind):
+    torch.manual_seed(0)
+    module, x = kind(3, 4, num_layers=2, bidirectional=True), torch.randn(5, 2, 3)
+    module(x)[0].sum().backward()
+    expected = [parameter.grad.clone() for parameter in module.parameters()]
+    module.zero_grad()
+    stator.compile(module, backend="aot_eager", fullgraph=True)(x)[0].sum().backward()
+    assert torch.backends.mkldnn.enabled
+    for gradient, parameter in zip(expected, module.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)

@@ -1,0 +1,35 @@
+#include "cpython/abstract_classes.h"
+
+#include <Python.h>
+
+#include "base/ref.h"
+
+namespace stator::cpython {
+
+namespace {
+
+/// The token as CPython tells it, by a call.
+std::uint64_t asked_token(PyObject* module) {
+    Ref<> token = Ref<>::steal(module == nullptr ? nullptr : PyObject_CallMethod(module, "get_cache_token", nullptr));
+    std::uint64_t number = token ? PyLong_AsUnsignedLongLong(token.get()) : 0;
+    if (PyErr_Occurred()) PyErr_Clear();
+    return number;
+}
+
+/// Where the module `_abc` keeps it: behind one pointer, in 3.11 to 3.13. Null if that is not so here.
+const std::uint64_t* kept_token(PyObject* module) {
+    if (module == nullptr || PyModule_GetDef(module) == nullptr) return nullptr;
+    if (PyModule_GetDef(module)->m_size < static_cast<Py_ssize_t>(2 * sizeof(std::uint64_t))) return nullptr;
+    const auto* state = static_cast<const std::uint64_t*>(PyModule_GetState(module));
+    return state != nullptr && state[1] == asked_token(module) ? &state[1] : nullptr;
+}
+
+}  // namespace
+
+std::uint64_t abstract_class_token() {
+    static PyObject* const module = PyImport_ImportModule("_abc");
+    static const std::uint64_t* const kept = kept_token(module);
+    return kept != nullptr ? *kept : asked_token(module);
+}
+
+}  // namespace stator::cpython
