@@ -18,6 +18,7 @@ def with_lock(program: str, kind: str) -> Source:
     program = textwrap.dedent(program).replace("LOCK", f"locks_of_tests.{kind}")
     return Source(f"import locks_of_tests, threading\nKIND = '{kind}'\n{program}")
 
+
 LOCKED = {
     "install_once": """
         class Model(nn.Module):
@@ -143,5 +144,7 @@ def test_switches_that_are_on(name: str) -> None:
 
 
 def test_switches_that_are_off() -> None:
-    program = "def f(x):\n    y = x * 2\n    y.requires_grad_(True)\n    return (y * 3).requires_grad, y.requires_grad, y\n"
+    program = (
+        "def f(x):\n    y = x * 2\n    y.requires_grad_(True)\n    return (y * 3).requires_grad, y.requires_grad, y\n"
+    )
     same(Source(program), T(2, 3), fullgraph=False)
