@@ -87,6 +87,24 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<P
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
 
+/// The same where the program may go on without the backend: if that can't do without what the tensors hold, the graph
+/// runs as it was captured.
+Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs) {
+    try {
+        return call_backend(options, module, inputs);
+    } catch (const PythonError&) {
+        if (options.fullgraph) throw;
+        TakenError error = TakenError::take();
+        Ref<> needs_data = Ref<>::steal(PyObject_GetAttrString(error.exception(), "needs_data"));
+        if (!needs_data) PyErr_Clear();
+        if (needs_data.get() != Py_True) {
+            std::move(error).restore();
+            throw;
+        }
+    }
+    return checked(PyObject_GetAttr(module, interned("forward")));
+}
+
 /// Whether inductor will fold a model's parameters into its code: then it wants them in the graph module.
 bool is_freezing() {
     static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
@@ -204,7 +222,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         report.times.emplace_back("fx", watch.lap());
         describe_numbers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
-        entry->compiled = call_backend(options_, module.module.get(), inputs);
+        entry->compiled = compile_if_possible(options_, module.module.get(), inputs);
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.
             for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));

@@ -168,3 +168,43 @@ def test_legacy_classes(name: str) -> None:
     program = f"def f(x):\n    y = x * 2\n    return y + 1 if isinstance(y, torch.{name}) else y - 1\n"
     same(Source(program), T(2, 3), fullgraph=False)
     same(Source(program), T(2, 3, dtype=torch.int64), fullgraph=False)
+
+
+NEEDS_DATA = """
+    @torch.library.custom_op("stator_tests::by_parts", mutates_args=())
+    def by_parts(x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        return torch.cat([part * (i + 1) for i, part in enumerate(x.split(counts.tolist()))])
+
+    @by_parts.register_fake
+    def _(x, counts):
+        return torch.empty_like(x)
+
+    def backward(ctx, gradient):
+        (counts,) = ctx.saved_tensors
+        parts = [part * (i + 1) for i, part in enumerate(gradient.split([int(one) for one in counts]))]
+        return torch.cat(parts), None
+
+    by_parts.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]))
+
+    def f(x):
+        return by_parts(x * 2, torch.tensor([1, 3])) + 1
+"""
+
+
+def test_backend_that_needs_data() -> None:
+    """A backend that can't go on without the contents of tensors leaves the graph as it is, unless it has to be whole."""
+    namespace = {"torch": torch}
+    exec(textwrap.dedent(NEEDS_DATA), namespace)
+    program = namespace["f"]
+    for fullgraph in (False, True):
+        given, other = (torch.arange(8.0).reshape(4, 2).requires_grad_() for _ in range(2))
+        stator.reset()
+        compiled = stator.compile(program, backend="aot_eager", fullgraph=fullgraph)
+        if fullgraph:
+            with pytest.raises(stator.BackendCompilerFailed):
+                compiled(given)
+            continue
+        program(other).sum().backward()
+        compiled(given).sum().backward()
+        torch.testing.assert_close(compiled(given), program(given))
+        torch.testing.assert_close(given.grad, other.grad)
