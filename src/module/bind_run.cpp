@@ -16,11 +16,10 @@ namespace {
 
 /// A callable that runs a function compiled.
 struct CompiledObject {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
-    PyObject* callable;            // a function, or a bound method of one
-    PyFunctionObject* function;    // the function in it
-    PyObject* attributes;          // __dict__
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject* callable;          // a function, or a bound method of one
+    PyFunctionObject* function;  // the function in it
+    PyObject* attributes;        // __dict__
     PyObject* weak_references;
     EntryCache* cache;
 };
@@ -75,8 +74,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
         PyObject* option = PyDict_GetItemString(options, name);
         return option != nullptr && PyObject_IsTrue(option) == 1;
     };
-    compiled->cache =
-        new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes")});
+    compiled->cache = new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes")});
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
@@ -137,8 +135,8 @@ PyObject* represent(PyObject* self) {
 Ref<> list_of_texts(const std::vector<std::string>& texts) {
     Ref<> list = checked(PyList_New(0));
     for (const std::string& line : texts)
-        checked(PyList_Append(list.get(), checked(PyUnicode_FromStringAndSize(
-                                              line.data(), static_cast<Py_ssize_t>(line.size()))).get()));
+        checked(PyList_Append(
+            list.get(), checked(PyUnicode_FromStringAndSize(line.data(), static_cast<Py_ssize_t>(line.size()))).get()));
     return list;
 }
 
@@ -148,11 +146,11 @@ PyObject* entries(PyObject* self, PyObject*) {
         Ref<> list = checked(PyList_New(0));
         for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
             std::string plan = print(entry->plan);
-            Ref<> described = checked(Py_BuildValue("{s:O,s:N,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
-                                                    "guards", list_of_texts(entry->guards.print()).release(), "steps",
-                                                    list_of_texts(entry->guards.print_steps()).release(), "quick",
-                                                    list_of_texts(entry->guards.print_quick()).release(), "plan",
-                                                    plan.c_str()));
+            Ref<> described =
+                checked(Py_BuildValue("{s:O,s:N,s:N,s:N,s:s}", "captured", entry->is_captured ? Py_True : Py_False,
+                                      "guards", list_of_texts(entry->guards.print()).release(), "steps",
+                                      list_of_texts(entry->guards.print_steps()).release(), "quick",
+                                      list_of_texts(entry->guards.print_quick()).release(), "plan", plan.c_str()));
             checked(PyList_Append(list.get(), described.get()));
         }
         return list.release();
@@ -232,8 +230,9 @@ PyObject* captures(PyObject*, PyObject*) {
 PyObject* break_kinds(PyObject*, PyObject*) {
     try {
         Ref<> kinds = checked(PyDict_New());
-        for (int i = 0; is_failure(static_cast<BreakKind>(i)); ++i) {
+        for (int i = 0; i <= static_cast<int>(BreakKind::Raise); ++i) {
             auto kind = static_cast<BreakKind>(i);
+            if (kind == BreakKind::Yield) continue;  // of which nobody is told
             checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
         }
         return kinds.release();
