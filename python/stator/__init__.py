@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stator.backends import list_backends
     from stator.errors import BackendCompilerFailed, Unsupported
     from stator.module_tracker import ModuleTracker
+    from stator.recordings import replay
     from stator.report import Report, explain, watch
     from stator.settings import config
 
@@ -40,6 +41,7 @@ _PUBLIC = {
     "explain": "report",
     "watch": "report",
     "list_backends": "backends",
+    "replay": "recordings",
     "reset": "api",
 }
 
@@ -53,6 +55,7 @@ __all__ = [
     "config",
     "explain",
     "list_backends",
+    "replay",
     "reset",
     "watch",
 ]

@@ -19,6 +19,20 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "tensor that is reached by two paths is registered once; another tensor in its place is another capture. "
         "Read by `stator.compile`.",
     ),
+    "record_errors": (
+        "",
+        "A folder. Where Stator itself fails, what the trace began with is written there (with the tensors), and the "
+        "report names the file: `stator.replay(file)` runs that trace again, and shows the same error.",
+    ),
+    "compiler_collectives": (
+        False,
+        "With a process group of torch.distributed: before a graph is compiled, all ranks compare what they captured. "
+        "Numbers that differ become variables on all of them; what differs otherwise is an error that names the rank.",
+    ),
+    "collective_seconds": (
+        300,
+        "How long a rank waits for the others before it says which of them did not come.",
+    ),
     "raise_internal_errors": (
         False,
         "Raise an error inside Stator itself instead of leaving the frame uncompiled and reporting it. For "

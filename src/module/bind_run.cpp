@@ -2,12 +2,16 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <limits>
 #include <unordered_set>
 
+#include "base/check.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/hook.h"
 #include "run/cache.h"
+#include "run/recording.h"
+#include "trace/failing.h"
 #include "value/break.h"
 
 namespace stator {
@@ -247,7 +251,40 @@ PyObject* collect(PyObject*, PyObject* callback) {
     return before == nullptr ? Py_NewRef(Py_None) : before;
 }
 
+/// See `stator.recordings`.
+PyObject* replay_trace(PyObject*, PyObject* arguments) {
+    PyObject *function = nullptr, *slots = nullptr;
+    int at = 0, is_generator = 0;
+    Py_ssize_t depth = 0;
+    if (!PyArg_ParseTuple(arguments, "O!O!inp", &PyFunction_Type, &function, &PyList_Type, &slots, &at, &depth,
+                          &is_generator))
+        return nullptr;
+    try {
+        return trace_again(reinterpret_cast<PyFunctionObject*>(function), slots, bytecode::Index{at},
+                           static_cast<std::size_t>(depth), is_generator != 0)
+            .release();
+    } catch (const PythonError&) {
+        return nullptr;
+    } catch (const InternalError& error) {
+        return PyErr_Format(PyExc_ValueError, "%s", error.what());
+    }
+}
+
+PyObject* fail_at_node(PyObject*, PyObject* number) {
+    if (number == Py_None) {
+        failing_node = std::numeric_limits<std::size_t>::max();
+        Py_RETURN_NONE;
+    }
+    std::size_t wanted = PyLong_AsSize_t(number);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    failing_node = wanted;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef kFunctions[] = {
+    {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
+    {"fail_at_node", fail_at_node, METH_O,
+     "Makes adding node n to a graph an internal error; None ends that. For tests."},
     {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
     {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},

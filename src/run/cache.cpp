@@ -9,24 +9,11 @@
 #include "cpython/code_object.h"
 #include "run/frame_run.h"
 #include "run/report.h"
+#include "run/settings.h"
 
 namespace stator {
 
 namespace {
-
-/// `stator.settings.values[name]`: one plain dict for the life of the process. Past the bound every call asks for it.
-long setting(const char* name, long otherwise) {
-    ErrorAside aside;
-    static PyObject* values = nullptr;
-    if (values == nullptr) {
-        Ref<> module = Ref<>::steal(PyImport_ImportModule("stator.settings"));
-        if (module) values = PyObject_GetAttrString(module.get(), "values");
-    }
-    PyObject* value = values != nullptr && PyDict_Check(values) ? PyDict_GetItemString(values, name) : nullptr;
-    long number = value == nullptr ? otherwise : PyLong_AsLong(value);
-    PyErr_Clear();
-    return number;
-}
 
 std::unordered_set<EntryCache*>& all_caches() {
     static auto* const caches = new std::unordered_set<EntryCache*>();

@@ -10,8 +10,11 @@
 #include "bytecode/code.h"
 #include "graph/captured.h"
 #include "run/cache.h"
+#include "run/collective.h"
 #include "run/numbers.h"
+#include "run/recording.h"
 #include "run/report.h"
+#include "run/settings.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "trace/interpreter.h"
@@ -177,6 +180,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         end = Interpreter::End::Failed;
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
+    if (end == Interpreter::End::Failed && interpreter.report().kind == BreakKind::Internal) {
+        if (std::string place = record_failed_trace(frame, at, interpreter.report()); !place.empty())
+            interpreter.add_to_reason("; stator.replay('" + place + "') runs this trace again");
+        if (setting("raise_internal_errors", 0) != 0) {
+            publish(report);
+            raise_unsupported(interpreter.report());
+        }
+    }
     if (report.broken != nullptr && options_.fullgraph) {
         publish(report);
         raise_unsupported(interpreter.report());
@@ -222,6 +233,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         report.times.emplace_back("fx", watch.lap());
         describe_numbers(module.module.get(), trace.inputs, trace.guards);
         paused.resume();
+        const BreakReport* ends_by = end == Interpreter::End::Broke ? &interpreter.report() : nullptr;
+        if (auto changing = run_compiler_collective(module.module.get(), inputs, trace.guards, report, ends_by);
+            !changing.empty()) {
+            // Each time more numbers are variables; those that can't be are no longer asked about.
+            bool is_new = false;
+            for (const std::string& place : changing) is_new |= dynamic_[code].changing.insert(place).second;
+            if (is_new) return capture(frame, at, report);
+        }
         entry->compiled = compile_if_possible(options_, module.module.get(), inputs);
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.

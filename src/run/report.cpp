@@ -35,6 +35,8 @@ Ref<> describe(const UserLine& at) {
                 std::to_string(at.line) + ")");
 }
 
+}  // namespace
+
 Ref<> as_dict(const BreakReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "kind", text(name(report.kind)));
@@ -51,6 +53,8 @@ Ref<> as_dict(const BreakReport& report) {
     set(dict.get(), "stack", list_of(callers, describe));
     return dict;
 }
+
+namespace {
 
 Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());

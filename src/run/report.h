@@ -29,6 +29,9 @@ void publish(const CaptureReport& report);
 /// The same for an error of Stator's own that left the frame uncompiled.
 void report_internal_error(PyCodeObject* code, const std::string& reason);
 
+/// As it is told to Python. Throws PythonError.
+Ref<> as_dict(const BreakReport& report);
+
 /// Raises `stator.Unsupported`. Throws PythonError.
 [[noreturn]] void raise_unsupported(const BreakReport& report);
 

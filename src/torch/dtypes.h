@@ -22,6 +22,10 @@ constexpr bool is_ordinary(Dtype type) {
 constexpr bool is_complex(Dtype type) {
     return type == dtype::kComplexHalf || type == dtype::kComplexFloat || type == dtype::kComplexDouble;
 }
+constexpr bool is_quantized(Dtype type) {
+    auto number = static_cast<int>(type);
+    return number >= 12 && number <= 17 && type != dtype::kBFloat16;
+}
 constexpr bool is_floating(Dtype type) {
     return type == dtype::kHalf || type == dtype::kFloat || type == dtype::kDouble || type == dtype::kBFloat16;
 }

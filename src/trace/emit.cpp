@@ -9,6 +9,7 @@
 #include "shape/numbers.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
+#include "trace/failing.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
 #include "value/sequence.h"
@@ -130,6 +131,13 @@ std::int64_t count_of(const torch_room::TensorMeta& meta) {
     return count;
 }
 
+/// As those of an expanded tensor do.
+bool has_shared_elements(const torch_room::TensorMeta& meta) {
+    for (std::size_t i = 0; i < meta.strides.size(); ++i)
+        if (meta.strides[i].value() == 0 && meta.sizes[i].value() > 1) return true;
+    return false;
+}
+
 const TensorValue* base_of(const TensorValue* tensor) {
     while (tensor->view_of != nullptr) tensor = tensor->view_of;
     return tensor;
@@ -229,6 +237,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (!seen) tensors.push_back(tensor);
     }
     std::size_t mark = graph_->size();
+    STATOR_CHECK(mark != failing_node, "an error that was asked for");
     if (is_to_stop(target)) break_graph(BreakKind::OperationFails, "an operation fails for the values that it gets");
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
@@ -260,6 +269,10 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (answer->status != shape::Status::Ok) break;
         TensorValue* tensor = tensors.at(static_cast<std::size_t>(written));
         expect_no_row(tensor);
+        if (has_shared_elements(*tensor->meta)) {
+            graph_->truncate(mark);
+            break_graph(BreakKind::OperationFails, "an operation writes to a tensor whose elements share memory");
+        }
         if (is_protected(tensor, is_recorded)) {
             graph_->truncate(mark);
             break_graph(

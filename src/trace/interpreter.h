@@ -77,6 +77,7 @@ class Interpreter final : public Tracer {
     bool has_stopped() const { return has_stopped_; }
     Trace take_trace();
     const BreakReport& report() const { return report_; }
+    void add_to_reason(const std::string& text) { report_.reason += text; }
     /// How much of the trace went into finding what comes out of operations: see `ticks`.
     std::uint64_t shape_ticks() const { return shape_ticks_; }
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "torch/dtypes.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/attributes.h"
@@ -195,6 +196,9 @@ Py_hash_t TensorValue::hash(Tracer& tracer) {
 
 graph::Argument TensorValue::as_argument(Tracer& tracer) {
     tracer.realize(this);
+    // Neither FakeTensor nor compilers know them.
+    if (torch_room::is_quantized(meta->dtype))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a quantized tensor is used: " + print());
     tracer.note_tensor_argument(this);
     return graph::Argument::of(node);
 }

@@ -29,10 +29,10 @@ def test_steps_of_a_capture():
 
 
 def test_growth(monkeypatch):
-    monkeypatch.setattr(depth, "ROUNDS", 1)
+    monkeypatch.setattr(depth, "ROUNDS", 2)
     for what, make in (("capture", depth.nested), ("cached", depth.layers)):
         growth = depth.Growth("growth", what, make(1), make(4), at_most=100)
         figures = depth.measure(growth, (stator(),))
-        assert figures["stator"].times > 1
+        assert figures["stator"].times > 0
         monkeypatch.setattr(depth, "GROWTHS", (growth,))
         assert "met" in depth.table({"growth": figures})

@@ -1,10 +1,11 @@
 """PyTorch's larger layers: recurrent ones, attention, Transformer, in training and in eval."""
 
 import pytest
-import stator
 import torch
 import torch.nn as nn
 from harness import Built, T, same
+
+import stator
 
 pytestmark = [pytest.mark.core, pytest.mark.filterwarnings("ignore")]
 

@@ -1,0 +1,141 @@
+"""Ranks of torch.distributed that compile the same graphs: each tells the others what it captured before it compiles.
+
+With `stator.config.compiler_collectives` the engine calls `run_compiler_collective` for every graph, right before the
+backend. Numbers that differ between ranks become variables everywhere, and all ranks trace again. Any other difference
+is a `RanksDiverged` on all of them that says which rank differs and in what; so is a rank that does not come.
+
+The words go through the store of the process group, not through a collective of its backend: a store can wait with a
+limit, needs no device, and says who is missing.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+
+from stator.settings import config
+
+if torch.distributed.is_available():
+    from torch import distributed
+    from torch.distributed import PrefixStore
+
+
+class RanksDiverged(RuntimeError):
+    """The ranks of a process group captured different things."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What one rank is about to compile."""
+
+    function: str  # with file and line
+    end: str  # how the captured part ends: it returns, or it breaks somewhere
+    inputs: tuple[str, ...]
+    numbers: tuple[tuple[str, Any], ...]  # places of the program, and the numbers there that the graph was made for
+    graph: str
+
+
+# How a difference reads, for one rank and for several.
+_SAID = {
+    "function": ("compiles", "compile"),
+    "end": ("captured a part that", "captured a part that"),
+    "inputs": ("has the inputs", "have the inputs"),
+    "graph": ("captured", "captured"),
+}
+
+
+def run_compiler_collective(
+    graph_module: torch.fx.GraphModule, inputs: Sequence[Any], numbers: dict[str, Any], function: str, end: str
+) -> list[str]:
+    """The places of numbers that have to become variables: none if all captured the same. Raises RanksDiverged."""
+    if not torch.distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return []
+    mine = Captured(
+        function, end, tuple(map(_described, inputs)), tuple(sorted(numbers.items())), str(graph_module.graph).strip()
+    )
+    all_ranks = all_gather_object(mine)
+    for part in ("function", "end"):
+        _expect_same(all_ranks, part)
+    seen = [dict(each.numbers) for each in all_ranks]
+    places = set.intersection(*(set(each) for each in seen))
+    changing = sorted(place for place in places if len({repr(each[place]) for each in seen}) > 1)
+    for place in changing:
+        if (function, place) in _made_variables:
+            values = ", ".join(f"{each[place]!r} on rank {rank}" for rank, each in enumerate(seen))
+            raise RanksDiverged(f"the graph of {function} holds for one value of {place} only, which is {values}")
+        _made_variables.add((function, place))
+    if not changing:
+        for part in ("inputs", "graph"):
+            _expect_same(all_ranks, part)
+    return changing
+
+
+_made_variables: set[tuple[str, str]] = set()
+_rounds = 0
+
+
+def all_gather_object(mine: Captured) -> list[Captured]:
+    """What each rank says in this round, by rank."""
+    global _rounds
+    store = PrefixStore("stator.collectives", distributed.distributed_c10d._get_default_store())
+    rank, count = distributed.get_rank(), distributed.get_world_size()
+    _rounds += 1
+    store.set(f"{_rounds}/{rank}", pickle.dumps(mine))
+    answers = {rank: mine}
+    limit = timedelta(seconds=config.collective_seconds)
+    for other in range(count):
+        if other == rank:
+            continue
+        try:
+            store.wait([f"{_rounds}/{other}"], limit)
+        except RuntimeError:
+            raise RanksDiverged(
+                f"rank {other} did not come to compile {mine.function} with rank {rank} within "
+                f"{config.collective_seconds} s: it took another way through the program, or it has compiled this for "
+                "its own inputs before"
+            ) from None
+        answers[other] = pickle.loads(store.get(f"{_rounds}/{other}"))
+    if _rounds > 1:
+        # All have come to this round: nobody reads the last one any more.
+        store.delete_key(f"{_rounds - 1}/{rank}")
+    return [answers[other] for other in range(count)]
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype}{list(value.shape)} on {value.device.type}"
+    return type(value).__name__
+
+
+def _expect_same(all_ranks: Sequence[Captured], part: str) -> None:
+    said = [getattr(each, part) for each in all_ranks]
+    usual, _ = Counter(said).most_common(1)[0]
+    if said.count(usual) == len(said):
+        return
+    others = [rank for rank, each in enumerate(said) if each == usual]
+    lines = [
+        f"rank {rank} {_SAID[part][0]} {_first_difference(each, usual)}"
+        for rank, each in enumerate(said)
+        if each != usual
+    ]
+    different = next(each for each in said if each != usual)
+    several = len(others) > 1
+    ranks = f"rank{'s' * several} {', '.join(map(str, others))}"
+    lines.append(f"where {ranks} {_SAID[part][several]} {_first_difference(usual, different)}")
+    raise RanksDiverged(f"the ranks captured different things in {all_ranks[0].function}: " + "; ".join(lines))
+
+
+def _first_difference(value: Any, other: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    lines, other_lines = value.splitlines(), other.splitlines()
+    for line, other_line in zip(lines, other_lines, strict=False):
+        if line != other_line:
+            return line.strip()
+    return lines[len(other_lines)].strip() if len(lines) > len(other_lines) else "no more than that"

@@ -1,0 +1,67 @@
+#include "run/recording.h"
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/code_object.h"
+#include "cpython/objects.h"
+#include "run/settings.h"
+
+namespace stator {
+
+namespace {
+
+/// A slot of a frame may be empty: it is a tuple with what it holds.
+Ref<> tuple_of(PyObject* held) {
+    return checked(held == nullptr ? PyTuple_New(0) : PyTuple_Pack(1, held));
+}
+
+std::size_t depth_at(cpython::Frame* frame, bytecode::Index at) {
+    return at.value == 0 ? 0 : cpython::stack(frame).size();
+}
+
+Ref<> slots_of(cpython::Frame* frame, std::size_t depth) {
+    std::size_t count = static_cast<std::size_t>(cpython::slot_count(cpython::code_of(frame))) + depth;
+    Ref<> slots = checked(PyList_New(0));
+    for (std::size_t i = 0; i < count; ++i)
+        checked(PyList_Append(slots.get(), tuple_of(cpython::slots(frame)[i]).get()));
+    return slots;
+}
+
+}  // namespace
+
+std::string record_failed_trace(cpython::Frame* frame, bytecode::Index at, const BreakReport& report) {
+    std::string folder = text_setting("record_errors");
+    if (folder.empty()) return "";
+    ErrorAside aside;
+    try {
+        std::size_t depth = depth_at(frame, at);
+        Ref<> module = checked(PyImport_ImportModule("stator.recordings"));
+        Ref<> path = checked(
+            PyObject_CallMethod(module.get(), "record", "sOOinOs", folder.c_str(), cpython::function_of(frame),
+                                slots_of(frame, depth).get(), at.value, static_cast<Py_ssize_t>(depth),
+                                cpython::is_generator_frame(frame) ? Py_True : Py_False, report.reason.c_str()));
+        return std::string(utf8(path.get()));
+    } catch (const PythonError&) {
+        PyErr_WriteUnraisable(nullptr);
+        return "";
+    }
+}
+
+Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
+                  bool is_generator) {
+    PyCodeObject* code = cpython::code_of(function);
+    std::vector<PyObject*> held;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots.get()); ++i) {
+        PyObject* slot = PyList_GET_ITEM(slots.get(), i);
+        held.push_back(PyTuple_GET_SIZE(slot) == 0 ? nullptr : PyTuple_GET_ITEM(slot, 0));
+    }
+    STATOR_CHECK(held.size() == static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth,
+                 "a recording is of another version of the function");
+    DynamicSources dynamic;
+    Interpreter interpreter(function, code, held.data(), at, stack_depth, is_generator, &dynamic);
+    Interpreter::End end = interpreter.run();
+    return end == Interpreter::End::Failed ? as_dict(interpreter.report()) : Ref<>::share(Py_None);
+}
+
+}  // namespace stator

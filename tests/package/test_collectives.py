@@ -1,0 +1,146 @@
+"""Ranks that compile together: they agree on their graphs, or all say which of them differs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import stator
+
+PYTHON_FOLDER = os.path.dirname(os.path.dirname(stator.__file__))
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(), reason="needs gloo"
+)
+
+HEAD = """
+import sys, torch, stator
+from torch import distributed
+rank, count = int(sys.argv[1]), int(sys.argv[2])
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=count)
+stator.config.compiler_collectives = True
+stator.config.collective_seconds = 8
+graphs = []
+def backend(graph_module, inputs):
+    graphs.append(str(graph_module.graph).strip())
+    return graph_module.forward
+try:
+"""
+
+TAIL = """
+except RuntimeError as error:
+    print(type(error).__name__, error)
+print("graphs", len(graphs), repr(graphs))
+"""
+
+
+def run(program, folder, ranks=2):
+    """What each rank printed."""
+    script = folder / "rank.py"
+    script.write_text(HEAD + "".join(f"    {line}\n" for line in program.strip().splitlines()) + TAIL)
+    environment = {**os.environ, "PYTHONPATH": PYTHON_FOLDER}
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(rank), str(ranks), str(folder / "store")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        )
+        for rank in range(ranks)
+    ]  # fmt: skip
+    try:
+        return [process.communicate(timeout=100)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+
+
+def graphs_of(printed):
+    return [text[text.index("graphs ") :] for text in printed]
+
+
+def test_equal_programs(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x: torch.relu(x) + 1, backend=backend)
+print("sum", f(torch.ones(2)).sum().item(), f(torch.ones(3)).sum().item())
+""",
+        tmp_path,
+    )
+    assert all("sum 4.0 6.0" in text and "graphs 2" in text for text in printed), printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_numbers_that_differ_become_variables(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x, n: torch.relu(x) * n, backend=backend)
+print("sum", f(torch.ones(2), 3 + rank).sum().item())
+print("again", f(torch.ones(2), 7).sum().item())
+""",
+        tmp_path, ranks=3,
+    )  # fmt: skip
+    for rank, text in enumerate(printed):
+        assert f"sum {2.0 * (3 + rank)}" in text and "again 14.0" in text and "graphs 1" in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_a_rank_with_other_sizes_is_named(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x: torch.relu(x) + 1, backend=backend)
+f(torch.ones(3 if rank == 1 else 2))
+""",
+        tmp_path, ranks=3,
+    )  # fmt: skip
+    for text in printed:
+        assert "RanksDiverged" in text and "rank 1 has the inputs torch.float32[3] on cpu" in text, printed
+        assert "ranks 0, 2 have the inputs torch.float32[2]" in text and "graphs 0" in text, printed
+
+
+def test_a_rank_that_breaks_elsewhere_is_named(tmp_path):
+    printed = run(
+        """
+def program(x):
+    y = x + 1
+    if rank == 1:
+        print(end="")
+    return y * 2
+f = stator.compile(program, backend=backend)
+f(torch.ones(2))
+""",
+        tmp_path,
+    )
+    for text in printed:
+        assert "RanksDiverged" in text and "rank 1 captured a part that ends at program" in text, printed
+
+
+def test_a_rank_that_goes_another_way_is_named(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x: torch.relu(x), backend=backend)
+g = stator.compile(lambda x: torch.sigmoid(x), backend=backend)
+(g if rank == 1 else f)(torch.ones(2))
+""",
+        tmp_path,
+    )
+    assert all("RanksDiverged" in text and "rank" in text for text in printed), printed
+
+
+def test_a_rank_that_does_not_come_is_named(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x: torch.relu(x), backend=backend)
+if rank == 0:
+    f(torch.ones(2))
+else:
+    import time; time.sleep(10)
+""",
+        tmp_path,
+    )
+    assert "RanksDiverged rank 1 did not come to compile" in printed[0], printed
+
+
+def test_alone_nothing_is_asked():
+    with stator.config.patch(compiler_collectives=True):
+        assert stator.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item() == 2
