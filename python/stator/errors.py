@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
         backend_name: str
         graph_module: GraphModule
+        needs_data: bool
 
 
 @cache
@@ -55,8 +56,26 @@ def _backend_compiler_failed() -> type[Exception]:
             named.__name__ = backend_name
             super().__init__(named, cause, None)
             self.graph_module = graph_module
+            # Asked by the engine: then the graph may run as it is, unless `fullgraph=True` wants it compiled.
+            self.needs_data = _needs_data(cause)
 
     return _at_home(BackendCompilerFailed)
+
+
+def _needs_data(error: BaseException | None) -> bool:
+    """Whether a backend failed because only the contents of tensors would tell it how to go on."""
+    from torch._subclasses import fake_tensor
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    kinds = (
+        GuardOnDataDependentSymNode,
+        fake_tensor.DataDependentOutputException,
+        fake_tensor.DynamicOutputShapeException,
+        fake_tensor.UnsupportedOperatorException,
+    )
+    while error is not None and not isinstance(error, kinds):
+        error = error.__cause__
+    return error is not None
 
 
 def _at_home(exception: type[Exception]) -> type[Exception]:

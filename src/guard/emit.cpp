@@ -120,6 +120,15 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
         case Access::Referent:
             step.op = StepOp::Referent;
             break;
+        case Access::WalkedOver:
+            step.op = StepOp::WalkedOver;
+            break;
+        case Access::Upcoming:
+            step.op = StepOp::Upcoming;
+            step.version = static_cast<std::uint64_t>(source.number);
+            step.number = static_cast<std::int32_t>(state_.computed.size());
+            state_.computed.emplace_back();
+            break;
     }
     emit(step);
 }

@@ -49,6 +49,10 @@ const char* name_of(StepOp op) {
             return "member";
         case StepOp::Computed:
             return "computed member";
+        case StepOp::WalkedOver:
+            return "walked over";
+        case StepOp::Upcoming:
+            return "upcoming item";
         case StepOp::MethodSelf:
             return "method self";
         case StepOp::MethodFunction:

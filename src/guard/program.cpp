@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "cpython/abstract_classes.h"
+#include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
 #include "cpython/weak.h"
@@ -242,6 +243,17 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 computed[step->number] = compute(from, step->object);
                 found = computed[step->number].get();
                 break;
+            case StepOp::WalkedOver:
+                found = cpython::walked_over(from, step->number);
+                break;
+            case StepOp::Upcoming: {
+                CollectorPaused paused;
+                cpython::Ahead ahead =
+                    cpython::look_ahead(from, static_cast<Py_ssize_t>(step->version), &computed[step->number]);
+                if (ahead == cpython::Ahead::Unknown) goto failed;
+                found = computed[step->number].get();
+                break;
+            }
             case StepOp::MethodSelf:
                 if (PyMethod_Check(from))
                     found = PyMethod_GET_SELF(from);

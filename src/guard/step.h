@@ -31,6 +31,8 @@ enum class StepOp : std::uint8_t {
     ClassAttribute,  // `object` along the MRO of the class `from`
     Member,      // the reference at byte `number` of `from`, an instance of the class `object`; `extra` if it is null
     Computed,    // what the descriptor `object` gives for `from`; kept in `computed[number]`
+    WalkedOver,  // container `number` of those that the iterator `from` walks over
+    Upcoming,    // what the iterator `from` gives by `version` more than one steps; kept in `computed[number]`
     MethodSelf,  // of the bound method `from`
     MethodFunction,  // of the bound method `from`
     Referent,        // of the weak reference `from`

@@ -15,11 +15,12 @@ namespace stator {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, 18> kAccessNames = {
+constexpr std::array<std::string_view, 20> kAccessNames = {
     "Slot",         "Function",       "Pinned",  "HandledException", "Globals",        "Builtins",
     "ClosureCell",  "CellContents",   "Default", "KeywordDefault",   "Item",           "DictItem",
-    "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction", "Referent"};
-static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Referent) + 1);
+    "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction", "Referent",
+    "WalkedOver",   "Upcoming"};
+static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Upcoming) + 1);
 constexpr std::array<std::string_view, 17> kGuardNames = {
     "Type",   "Identity", "Constant", "Function", "Length",   "Present", "HasNoKey",  "Keys",      "Elements",
     "Absent", "Tensor",   "Autograd", "Offset",   "Subclass", "Same",    "Different", "Expression"};

@@ -234,8 +234,9 @@ PyObject* captures(PyObject*, PyObject*) {
 PyObject* break_kinds(PyObject*, PyObject*) {
     try {
         Ref<> kinds = checked(PyDict_New());
-        for (int i = 0; is_failure(static_cast<BreakKind>(i)); ++i) {
+        for (int i = 0; i <= static_cast<int>(BreakKind::Raise); ++i) {
             auto kind = static_cast<BreakKind>(i);
+            if (kind == BreakKind::Yield) continue;  // of which nobody is told
             checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
         }
         return kinds.release();

@@ -195,6 +195,7 @@ void EntryCache::clear() {
     std::swap(start, start_);
     std::swap(inner, inner_);
     dynamic_.clear();
+    called_whole_.clear();
 }
 
 std::vector<std::shared_ptr<Entry>> EntryCache::entries() const {

@@ -7,6 +7,7 @@
 
 #include "run/entry.h"
 #include "source/dynamic.h"
+#include "trace/interpreter.h"
 
 namespace stator {
 
@@ -84,6 +85,8 @@ class EntryCache {
     std::unordered_map<Place, EntryPoint, HashPlace> inner_;
     /// By the code of the frame; an address that comes again costs a capture at most.
     std::unordered_map<PyCodeObject*, DynamicSources> dynamic_;
+    /// Functions that turned out not to be worth following.
+    CodeSet called_whole_;
 };
 
 /// How many captures succeeded since the process began.

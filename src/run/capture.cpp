@@ -18,6 +18,7 @@
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "trace/interpreter.h"
+#include "value/compiling.h"
 #include "value/lazy_modules.h"
 
 namespace stator {
@@ -89,6 +90,24 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<P
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
 
+/// The same where the program may go on without the backend: if that can't do without what the tensors hold, the graph
+/// runs as it was captured.
+Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs) {
+    try {
+        return call_backend(options, module, inputs);
+    } catch (const PythonError&) {
+        if (options.fullgraph) throw;
+        TakenError error = TakenError::take();
+        Ref<> needs_data = Ref<>::steal(PyObject_GetAttrString(error.exception(), "needs_data"));
+        if (!needs_data) PyErr_Clear();
+        if (needs_data.get() != Py_True) {
+            std::move(error).restore();
+            throw;
+        }
+    }
+    return checked(PyObject_GetAttr(module, interned("forward")));
+}
+
 /// Whether inductor will fold a model's parameters into its code: then it wants them in the graph module.
 bool is_freezing() {
     static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
@@ -138,6 +157,8 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
                             cpython::is_generator_frame(frame), &dynamic_[code]);
     if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
         interpreter.register_attributes();
+    interpreter.call_whole(&called_whole_);
+    took_compiling_answer();
     Interpreter::End end = interpreter.run();
     state.reads_autocast = interpreter.reads_autocast();
     report.mismatched_calls = interpreter.mismatched_calls();
@@ -148,6 +169,16 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
     if (took_initialised_module()) return capture(frame, at, report);
+    if (end == Interpreter::End::Broke && !options_.fullgraph) {
+        // Each is added once, so this ends.
+        PyCodeObject* whole = interpreter.function_without_tensors();
+        if (whole != nullptr && called_whole_.emplace(whole, Ref<PyCodeObject>::share(whole)).second)
+            return capture(frame, at, report);
+    }
+    // Uncompiled it may go another way, and not raise.
+    if (took_compiling_answer() && end == Interpreter::End::Broke && interpreter.report().kind == BreakKind::Raise &&
+        !options_.fullgraph)
+        end = Interpreter::End::Failed;
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
     if (end == Interpreter::End::Failed && interpreter.report().kind == BreakKind::Internal) {
@@ -211,7 +242,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
             for (const std::string& place : changing) is_new |= dynamic_[code].changing.insert(place).second;
             if (is_new) return capture(frame, at, report);
         }
-        entry->compiled = call_backend(options_, module.module.get(), inputs);
+        entry->compiled = compile_if_possible(options_, module.module.get(), inputs);
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.
             for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));

@@ -146,6 +146,7 @@ bool EntryCache::exit_before_failure(PyThreadState* thread, cpython::Frame* fram
         std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
         Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
                                 cpython::is_generator_frame(frame), &dynamic_[code]);
+        interpreter.call_whole(&called_whole_);
         interpreter.stop_before(failure.serial, failure.target.get());
         if (interpreter.run() != Interpreter::End::Broke || !interpreter.has_stopped()) return false;
         Trace trace = interpreter.take_trace();

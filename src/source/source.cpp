@@ -116,6 +116,12 @@ void append(std::string& text, const Source& source) {
         case Access::Referent:
             text += "()";
             return;
+        case Access::WalkedOver:
+            text += ".__reduce__()[" + std::to_string(source.number) + "]";
+            return;
+        case Access::Upcoming:
+            text += ".__next__(" + std::to_string(source.number) + ")";
+            return;
     }
 }
 

@@ -36,6 +36,8 @@ enum class Access : std::uint8_t {
     MethodSelf,        // of a bound method
     MethodFunction,    // of a bound method
     Referent,          // of a weak reference; None once it is gone
+    WalkedOver,        // container `number` of those that an iterator walks over
+    Upcoming,          // what an iterator gives by `number` more than one steps; nothing at its end
 };
 
 /// How a source prints, in pieces: what hangs deep in a model shares the beginning of its path. May outlive the source.

@@ -298,6 +298,7 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
         break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
     if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
         break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
+    expect_followed(function);
     BytecodeFrame* frame = new_frame(function);
     bind_arguments(*this, function, arguments, frame->slots);
     frame->modules = modules_for(function, arguments);

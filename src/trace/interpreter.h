@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "effect/plan.h"
@@ -54,6 +55,9 @@ struct Trace {
     std::size_t instructions = 0;
 };
 
+/// Code objects by address, kept alive.
+using CodeSet = std::unordered_map<PyCodeObject*, Ref<PyCodeObject>>;
+
 class Interpreter final : public Tracer {
   public:
     /// For a real frame that is about to execute the instruction `at`, with its slots, and the stack behind them.
@@ -70,6 +74,11 @@ class Interpreter final : public Tracer {
     End run();
     /// Parameters and buffers become attributes of the graph module instead of inputs.
     void register_attributes() { registers_attributes_ = true; }
+    /// These are called for real instead of being followed.
+    void call_whole(const CodeSet* functions) { called_whole_ = functions; }
+    /// After a break: the outermost function among those that were being followed that it would have been better not to
+    /// follow, because it computes with other things than tensors. Null if there is none.
+    PyCodeObject* function_without_tensors() const;
     /// Breaks right before the operation that will be node `serial`.
     void stop_before(std::uint32_t serial, PyObject* target) { stop_ = Stop{serial, target}; }
     /// Whether it came to that.
@@ -169,6 +178,8 @@ class Interpreter final : public Tracer {
     void enter_generator(GeneratorValue* generator);
     void leave_generator(GeneratorValue* generator);
     BytecodeFrame* innermost() const;
+    /// Breaks if the function is to be called as a whole.
+    void expect_followed(FunctionValue* function);
     void record_break(const Break& reason);
     bool is_to_stop(Borrowed<> target);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
@@ -274,6 +285,8 @@ class Interpreter final : public Tracer {
     };
     std::optional<LaterPart> later_;
     std::unordered_map<const Source*, int> module_calls_;
+    const CodeSet* called_whole_ = nullptr;
+    std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions
     bool registers_attributes_ = false;
     graph::Names attribute_names_;
     std::vector<Attribute> attributes_;

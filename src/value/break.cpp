@@ -12,8 +12,9 @@ struct Text {
 constexpr Text kTexts[] = {
     {"data-dependent", "Keep the decision in tensors (torch.where, masks), or move it out of the compiled function."},
     {"outside-mutation", "Return the new value instead of storing it, or do the change outside the compiled function."},
-    {"unknown-function", "Mark it with torch.compiler.allow_in_graph or torch.compiler.assume_constant_result if that "
-                         "is what it is, or call it outside the compiled function."},
+    {"unknown-function",
+     "Mark it with torch.compiler.allow_in_graph or torch.compiler.assume_constant_result if that "
+     "is what it is, or call it outside the compiled function."},
     {"unknown-object", "Use plain Python classes and containers inside the compiled function."},
     {"custom-attribute", "Use __getattr__ as a Python function instead of __getattribute__."},
     {"disabled-function", "Remove torch.compiler.disable from the function if it can be captured."},
@@ -25,7 +26,7 @@ constexpr Text kTexts[] = {
     {"input-output", "Move the output out of the compiled function."},
     {"internal-error", "This is an error in Stator: please report it with the program that shows it."},
     {"yield", "Nothing has to be done: a generator's frame is left where it yields."},
-    {"raise", "Nothing has to be done: the exception leaves the function as it would uncompiled."},
+    {"raise", "Look at what the program does only where torch.compiler.is_compiling() is false."},
 };
 
 }  // namespace

@@ -41,13 +41,56 @@ Ref<> askable(Tracer& tracer, Value* value) {
     return Ref<>::share(object);
 }
 
+/// The arguments of a call, kept alive by the trace.
+struct Question {
+    PyObject* arguments = nullptr;  // a tuple
+    PyObject* keywords = nullptr;   // a dict; null if there are none
+
+    Ref<> ask(PyObject* cached) const { return Ref<>::steal(PyObject_Call(cached, arguments, keywords)); }
+};
+
 struct Entry {
     PyObject* key = nullptr;
     PyObject* held = nullptr;
 };
 
+bool is_same_part(PyObject* part, PyObject* wanted) {
+    if (part == wanted) return true;
+    if (PyTuple_CheckExact(wanted) && PyTuple_CheckExact(part)) {
+        Py_ssize_t size = PyTuple_GET_SIZE(wanted);
+        if (PyTuple_GET_SIZE(part) != size) return false;
+        for (Py_ssize_t i = 0; i < size; ++i)
+            if (!is_same_part(PyTuple_GET_ITEM(part, i), PyTuple_GET_ITEM(wanted, i))) return false;
+        return true;
+    }
+    bool is_plain = PyUnicode_CheckExact(wanted) || PyLong_CheckExact(wanted) || PyFloat_CheckExact(wanted);
+    return is_plain && Py_IS_TYPE(part, Py_TYPE(wanted)) && PyObject_RichCompareBool(part, wanted, Py_EQ) == 1;
+}
+
+/// Whether a key of the cache is that of a call with keywords: the arguments, a mark, names and values in turn.
+bool is_key_for(PyObject* key, const Question& question) {
+    Py_ssize_t count = PyTuple_GET_SIZE(question.arguments);
+    if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != count + 1 + 2 * PyDict_GET_SIZE(question.keywords))
+        return false;
+    if (!Py_IS_TYPE(PyTuple_GET_ITEM(key, count), &PyBaseObject_Type)) return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!is_same_part(PyTuple_GET_ITEM(key, i), PyTuple_GET_ITEM(question.arguments, i))) return false;
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t position = 0, i = count + 1; PyDict_Next(question.keywords, &position, &name, &value); i += 2)
+        if (!is_same_part(PyTuple_GET_ITEM(key, i), name) || !is_same_part(PyTuple_GET_ITEM(key, i + 1), value))
+            return false;
+    return true;
+}
+
 /// What the cache has for these arguments, with the key as it is in there.
-Entry entry_for(PyObject* answers, PyObject* arguments) {
+Entry entry_for(PyObject* answers, const Question& question) {
+    if (question.keywords != nullptr) {
+        Entry entry;
+        for (Py_ssize_t position = 0; PyDict_Next(answers, &position, &entry.key, &entry.held) != 0;)
+            if (is_key_for(entry.key, question)) return entry;
+        return {};
+    }
+    PyObject* arguments = question.arguments;
     PyObject* wanted = arguments;
     if (PyTuple_GET_SIZE(arguments) == 1) {
         PyObject* only = PyTuple_GET_ITEM(arguments, 0);
@@ -64,11 +107,11 @@ Entry entry_for(PyObject* answers, PyObject* arguments) {
 }
 
 /// The answer that is there. Asking for it runs nothing of the program.
-Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const Entry& entry, PyObject* arguments) {
+Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const Entry& entry, const Question& question) {
     Source* place =
         tracer.provenance().child(tracer.provenance().pinned(answers), Access::DictItem, entry.key, 0, entry.held);
     tracer.guard({GuardKind::Identity, place, entry.held});
-    PyObject* answer = tracer.keep(checked(PyObject_CallObject(cached, arguments)));
+    PyObject* answer = tracer.keep(checked(question.ask(cached).release()));
     return tracer.outside(tracer.provenance().pinned(answer), answer);
 }
 
@@ -78,7 +121,7 @@ Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const E
 
 /// Asked for the first time. Going through the function shows whether it does anything beside giving an answer; if it
 /// does not, it may as well be asked now.
-Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, PyObject* arguments, Arguments given) {
+Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question question, Arguments given) {
     if (tracer.has_recorded()) refuse(tracer, "is called for the first time after something was changed");
     Ref<> wrapped = checked(PyObject_GetAttr(cached, interned("__wrapped__")));
     PyObject* function = tracer.keep(std::move(wrapped));
@@ -87,18 +130,19 @@ Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, PyObject*
     tracer.realize(shown);
     if (tracer.has_recorded()) refuse(tracer, "changes something");
     if (shown->kind != Kind::Constant && shown->kind != Kind::Class) refuse(tracer, "gives more than a constant");
-    Ref<> answer = Ref<>::steal(PyObject_CallObject(cached, arguments));
+    Ref<> answer = question.ask(cached);
     if (!answer) tracer.raise_from_python();
-    Entry entry = entry_for(answers, arguments);
+    Entry entry = entry_for(answers, question);
+    if (entry.held == nullptr && question.keywords != nullptr) refuse(tracer, "is called with such keywords");
     if (entry.held == nullptr) co_return shown;
-    co_return known_answer(tracer, cached, answers, entry, arguments);
+    co_return known_answer(tracer, cached, answers, entry, question);
 }
 
 Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
     PyObject* cached = self == nullptr ? nullptr : self->object();
     PyObject* answers = cached == nullptr ? nullptr : answers_of(cached);
-    if (answers == nullptr || !arguments.keywords.empty()) refuse(tracer, "is called with keywords");
+    if (answers == nullptr) refuse(tracer, "keeps no answers");
     Ref<> settings = Ref<>::steal(PyObject_CallMethod(cached, "cache_parameters", nullptr));
     if (!settings) PyErr_Clear();
     PyObject* typed =
@@ -107,19 +151,24 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, cached});
     Arguments given = arguments;
     given.positional.erase(given.positional.begin());
-    Ref<> asked = checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size())));
-    for (std::size_t i = 0; i < given.positional.size(); ++i) {
-        Ref<> argument = askable(tracer, given.positional[i]);
+    auto askable_argument = [&](Value* value) {
+        Ref<> argument = askable(tracer, value);
         if (!argument || PyObject_Hash(argument.get()) == -1) {
             PyErr_Clear();
             refuse(tracer, "is called with more than constants");
         }
-        PyTuple_SET_ITEM(asked.get(), static_cast<Py_ssize_t>(i), argument.release());
-    }
-    PyObject* kept = tracer.keep(std::move(asked));
-    if (Entry entry = entry_for(answers, kept); entry.held != nullptr)
-        return known_answer(tracer, cached, answers, entry, kept);
-    return tracer.start(first_answer(tracer, cached, answers, kept, std::move(given)));
+        return argument;
+    };
+    Question question{tracer.keep(checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size()))))};
+    for (std::size_t i = 0; i < given.positional.size(); ++i)
+        PyTuple_SET_ITEM(question.arguments, static_cast<Py_ssize_t>(i),
+                         askable_argument(given.positional[i]).release());
+    if (!given.keywords.empty()) question.keywords = tracer.keep(checked(PyDict_New()));
+    for (const Keyword& keyword : given.keywords)
+        checked(PyDict_SetItem(question.keywords, keyword.name, askable_argument(keyword.value).get()));
+    if (Entry entry = entry_for(answers, question); entry.held != nullptr)
+        return known_answer(tracer, cached, answers, entry, question);
+    return tracer.start(first_answer(tracer, cached, answers, question, std::move(given)));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/class.h"
+#include "value/compiling.h"
 #include "value/constant.h"
 #include "value/function.h"
 #include "value/object.h"
@@ -203,14 +204,15 @@ Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
 // --- queries
 // -----------------------------------------------------------------------------------------------------------
 
-Outcome answers_true(Tracer& tracer, const Arguments&) {
-    return tracer.boolean(true);
+Outcome is_dynamo_compiling(Tracer& tracer, const Arguments&) {
+    return answer_compiling(tracer);
 }
 
 /// True, except to `Module._call_impl`: it would leave out the hooks that are to be called after an exception too.
 Outcome is_compiling(Tracer& tracer, const Arguments&) {
     auto* call_impl = reinterpret_cast<PyFunctionObject*>(torch_room::known().module_call_impl);
-    return tracer.boolean(reinterpret_cast<PyObject*>(tracer.running_function()->code) != call_impl->func_code);
+    bool is_asked_by_call = reinterpret_cast<PyObject*>(tracer.running_function()->code) == call_impl->func_code;
+    return is_asked_by_call ? tracer.boolean(false) : answer_compiling(tracer);
 }
 
 Outcome answers_false(Tracer& tracer, const Arguments&) {
@@ -273,6 +275,15 @@ Outcome scripted_function(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(call_scripted(tracer, arguments.positional.at(0), std::move(given)));
 }
 
+/// `torch.autograd.Variable(tensor)`, which old programs call: another tensor with the same data.
+Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
+    Value* tensor = arguments.count() == 1 && !arguments.positional.empty() ? arguments.positional[0] : nullptr;
+    if (tensor != nullptr) tracer.realize(tensor);
+    if (tensor == nullptr || tensor->kind != Kind::Tensor)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "torch.autograd.Variable is called with more than a tensor");
+    return tracer.emit_method(interned("detach"), arguments);
+}
+
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
@@ -315,7 +326,7 @@ void register_torch(Handlers& handlers) {
         handlers.add_method(type, "__exit__", exit_autocast);
     }
     for (const char* module : {"torch.compiler", "torch._utils"}) handlers.add(module, "is_compiling", is_compiling);
-    handlers.add("torch.compiler", "is_dynamo_compiling", answers_true);
+    handlers.add("torch.compiler", "is_dynamo_compiling", is_dynamo_compiling);
     handlers.add("torch.compiler", "is_exporting", answers_false);
     handlers.add("torch._jit_internal", "is_scripting", answers_false);
     handlers.add("torch.jit", "is_tracing", answers_false);
@@ -327,6 +338,7 @@ void register_torch(Handlers& handlers) {
         handlers.add("torch._C", name, has_torch_function);
     handlers.add("torch", "is_tensor", is_tensor);
     handlers.add("torch", "Size", size_class);
+    handlers.add("torch.autograd", "Variable", make_variable);
     handlers.add("torch.autograd", "grad", runs_backward);
     handlers.add("torch.autograd", "backward", runs_backward);
     for (const char* name : {"manual_seed", "seed", "set_rng_state"}) handlers.add("torch", name, changes_random_state);

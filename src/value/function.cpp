@@ -12,6 +12,7 @@
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/class.h"
+#include "value/compiling.h"
 #include "value/dict.h"
 #include "value/operations.h"
 #include "value/rebuilding.h"
@@ -295,7 +296,7 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
         case torch_room::Role::Disallowed:
             tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " asks for a break");
         case torch_room::Role::IsCompiling:
-            return tracer.boolean(true);
+            return answer_compiling(tracer);
         case torch_room::Role::Bookkeeping:
             return tracer.none();
         case torch_room::Role::None:

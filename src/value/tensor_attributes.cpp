@@ -257,6 +257,17 @@ Outcome touches_autograd(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "a hook is registered or autograd's state is changed");
 }
 
+/// `requires_grad_()`, which does nothing where the tensor is as wanted already.
+Outcome method_requires_grad(Tracer& tracer, const Arguments& arguments) {
+    TensorValue* self = self_of(tracer, arguments);
+    Value* wanted = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("requires_grad");
+    if (wanted != nullptr) tracer.realize(wanted);
+    PyObject* is_wanted = wanted == nullptr && arguments.count() == 1 ? Py_True : wanted ? wanted->object() : nullptr;
+    if (arguments.count() > 2 || is_wanted != (self->meta->requires_grad ? Py_True : Py_False))
+        return touches_autograd(tracer, arguments);
+    return self;
+}
+
 PyObject* find_method(const char* name) {
     return PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), name);
 }
@@ -303,8 +314,9 @@ void register_tensor_methods(Handlers& handlers) {
         add(name, reads_data);
     add("backward", runs_backward);
     for (const char* name :
-         {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks", "requires_grad_"})
+         {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks"})
         add(name, touches_autograd);
+    add("requires_grad_", method_requires_grad);
 }
 
 }  // namespace stator

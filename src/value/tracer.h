@@ -179,6 +179,8 @@ class Tracer {
     bool has_recorded() const { return !effects_.empty(); }
     std::size_t recorded() const { return effects_.size(); }
     std::span<const Effect> effects() const { return effects_; }
+    /// Whether a value from outside is no longer what it was.
+    bool has_changed(const Value* value) const;
     /// The value of an outside object with an identity, if there is one already.
     Value* known(Borrowed<> object) const {
         auto found = by_identity_.find(object.get());

@@ -1,6 +1,9 @@
 /// From objects to values.
+#include <algorithm>
+
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
@@ -11,6 +14,7 @@
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
+#include "value/outside_iterator.h"
 #include "value/python_module.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
@@ -103,6 +107,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         cell->read = false;
         return cell;
     }
+    if (cpython::can_look_ahead(type)) return tracer.make<OutsideIterator>(object);
     auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;
@@ -235,6 +240,10 @@ Value* Tracer::string(std::string_view text) {
 void Tracer::set_runs_in_any_grad_mode(bool runs) {
     on_undo([this, before = runs_in_any_grad_mode_] { runs_in_any_grad_mode_ = before; });
     runs_in_any_grad_mode_ = runs;
+}
+
+bool Tracer::has_changed(const Value* value) const {
+    return std::ranges::any_of(effects_, [value](const Effect& effect) { return effect.from[0] == value; });
 }
 
 void Tracer::push_context(const EnteredContext& context) {

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 
 import stator
@@ -41,6 +42,7 @@ class Run:
 
 def run(model: torch.nn.Module, inputs: tuple[Any, ...], training: bool) -> Run:
     torch.manual_seed(7)
+    numpy.random.seed(7)
     model.zero_grad()
     if not training:
         with torch.no_grad():
@@ -55,7 +57,11 @@ def run(model: torch.nn.Module, inputs: tuple[Any, ...], training: bool) -> Run:
 
 
 def same_model(
-    make: Callable[[], tuple[Any, tuple[Any, ...]]], training: bool, backend: str, fullgraph: bool = True
+    make: Callable[[], tuple[Any, tuple[Any, ...]]],
+    training: bool,
+    backend: str,
+    fullgraph: bool = True,
+    is_exact: bool = True,
 ) -> stator.Report:
     """Two calls of a model, each held against an uncompiled copy: results, classes, gradients, buffers."""
     torch.manual_seed(0)
@@ -70,7 +76,8 @@ def same_model(
             assert shape_of(actual.result) == shape_of(expected.result)
             assert tensors(expected.result), "a model without a result shows nothing"
             # aot_autograd orders and fuses operations in its own way.
-            tolerance = {"rtol": 0, "atol": 0} if backend == "eager" else {"rtol": 1e-4, "atol": 1e-4}
+            bound = 0 if is_exact and backend == "eager" else 1e-4
+            tolerance = {"rtol": bound, "atol": bound}
             torch.testing.assert_close(tensors(actual.result), tensors(expected.result), **tolerance)
             torch.testing.assert_close(actual.buffers, expected.buffers, **tolerance)
             # Autograd adds up the parts of a gradient in the order in which they arrive.

@@ -75,6 +75,63 @@ def autoencoder() -> Made:
     return model, (image(16, 1),)
 
 
+def detr() -> Made:
+    backbone = {
+        "model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1],
+        "out_features": ["stage4"],
+    }  # fmt: skip
+    return from_transformers(
+        "DetrModel", "DetrConfig", lambda: (image(64),), **ENCODER_DECODER, backbone_config=backbone,
+        use_timm_backbone=False, use_pretrained_backbone=False, num_queries=5,
+    )  # fmt: skip
+
+
+def wav2vec2() -> Made:
+    return from_transformers(
+        "Wav2Vec2Model", "Wav2Vec2Config", lambda: (torch.randn(2, 400),), **LAYERS, conv_dim=(16, 16, 16),
+        conv_stride=(2, 2, 2), conv_kernel=(4, 3, 2), num_feat_extract_layers=3, num_conv_pos_embeddings=4,
+        num_conv_pos_embedding_groups=2, mask_time_length=2,
+    )  # fmt: skip
+
+
+def mamba() -> Made:
+    return from_transformers(
+        "MambaForCausalLM", "MambaConfig", lambda: (tokens(),), vocab_size=VOCABULARY, hidden_size=32,
+        num_hidden_layers=2, state_size=8,
+    )  # fmt: skip
+
+
+def all_outputs() -> Made:
+    """Hidden states and attentions are collected by hooks, which the first call installs behind a lock."""
+    return from_transformers(
+        "BertModel", "BertConfig", lambda: (tokens(),), **TEXT, output_hidden_states=True, output_attentions=True,
+        attn_implementation="eager",
+    )  # fmt: skip
+
+
+def sd3() -> Made:
+    model = importlib.import_module("diffusers").SD3Transformer2DModel(
+        sample_size=8, patch_size=2, in_channels=4, num_layers=2, attention_head_dim=8, num_attention_heads=2,
+        joint_attention_dim=16, caption_projection_dim=16, pooled_projection_dim=16, out_channels=4,
+        pos_embed_max_size=8,
+    )  # fmt: skip
+    return model, (torch.randn(2, 4, 8, 8), torch.randn(2, 5, 16), torch.randn(2, 16), torch.full((2,), 3))
+
+
+def flux() -> Made:
+    model = importlib.import_module("diffusers").FluxTransformer2DModel(
+        patch_size=1, in_channels=4, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2,
+        joint_attention_dim=16, pooled_projection_dim=16, axes_dims_rope=(4, 4, 8),
+    )  # fmt: skip
+    places = torch.zeros(16, 3), torch.zeros(5, 3)
+    return model, (torch.randn(2, 16, 4), torch.randn(2, 5, 16), torch.randn(2, 16), torch.full((2,), 0.5), *places)
+
+
+def classifier(file: str, name: str, size: int = 64) -> Callable[[], Made]:
+    """One of pytorchcv's, on smaller images than it is meant for where it takes them."""
+    return lambda: (getattr(importlib.import_module(f"pytorchcv.models.{file}"), name)(), (image(size),))
+
+
 def with_labels() -> Made:
     """A model that computes its own loss: the tokens are its labels too."""
     model, (ids,) = from_transformers("LlamaForCausalLM", "LlamaConfig", lambda: (tokens(),), **DECODER)
@@ -121,21 +178,44 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
         "Swin": vision("SwinModel", "SwinConfig", image_size=32, patch_size=4, embed_dim=16, depths=[2, 2],
                        num_heads=[2, 4], window_size=4),
         "ConvNext": vision("ConvNextModel", "ConvNextConfig", hidden_sizes=[8, 16], depths=[1, 1], num_stages=2),
+        "DeBERTa-v2": text("DebertaV2Model", "DebertaV2Config", **TEXT, relative_attention=True,
+                           pos_att_type=["p2c", "c2p"]),
+        "XLNet": text("XLNetModel", "XLNetConfig", vocab_size=VOCABULARY, d_model=32, n_layer=2, n_head=4, d_inner=64),
+        "OLMo": text("OlmoForCausalLM", "OlmoConfig", **DECODER),
+        "GPT-OSS": text("GptOssForCausalLM", "GptOssConfig", **DECODER, head_dim=8, num_local_experts=4,
+                        num_experts_per_tok=2, sliding_window=4),
+        "BEiT": vision("BeitModel", "BeitConfig", **LAYERS, image_size=32, patch_size=8),
+        "SegFormer": vision("SegformerModel", "SegformerConfig", hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1],
+                            num_attention_heads=[1, 2, 2, 4]),
+        "DETR": detr,
+        "wav2vec 2.0": wav2vec2,
+    },
+    "pytorchcv": {
+        "ShuffleNet": classifier("shufflenet", "shufflenet_g1_wd4", 224),
+        "MobileNetV3": classifier("mobilenetv3", "mobilenetv3_small_wd2", 224),
+        "SqueezeNet": classifier("squeezenet", "squeezenet_v1_1", 224),
+        "ResNet for CIFAR": classifier("resnet_cifar", "resnet20_cifar10", 32),
+        "IGCV3": classifier("igcv3", "igcv3_wd4", 224),
     },
     "diffusers": {
         "UNet2DModel": unet, "UNet2DConditionModel": conditional_unet, "AutoencoderKL": autoencoder,
+        "SD3": sd3, "Flux": flux,
     },
-    "torch_geometric": {"GraphSAGE": graph_network("GraphSAGE")},
+    "torch_geometric": {kind: graph_network(kind) for kind in ("GraphSAGE", "GIN", "EdgeCNN")},
 }  # fmt: skip
 
 # In training these draw a number for each layer and ask whether to skip it: a tensor decides, so the graph breaks.
-RANDOM_LAYERS = {"BART", "OPT", "Whisper's encoder"}
+RANDOM_LAYERS = {"BART", "OPT", "Whisper's encoder", "DETR", "wav2vec 2.0"}
 
 # Right in pieces: for each, how many breaks there are at most, and why.
 BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {
+    "transformers": {
+        # An associative scan in each layer is an operation on functions.
+        "Mamba": (mamba, 2),
+    },
     "torch_geometric": {
         # Self-loops are removed by a mask: the shape of the result depends on the contents of a tensor.
-        "GCN": (graph_network("GCN"), 4),
-        "GAT": (graph_network("GAT"), 4),
+        "GCN": (graph_network("GCN"), 2),
+        "GAT": (graph_network("GAT"), 2),
     },
 }

@@ -4,7 +4,7 @@ import pytest
 import torch
 from comparing import same_model
 from engine import captured_by_dynamo, captured_graphs, describe, graph_difference
-from more_models import BROKEN, RANDOM_LAYERS, WHOLE
+from more_models import BROKEN, RANDOM_LAYERS, WHOLE, all_outputs
 
 from bench.models import BY_LIBRARY, installed
 
@@ -60,9 +60,18 @@ def test_graph_is_that_of_dynamo(make, training: bool) -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_in_pieces(make, training: bool) -> None:
     make, most = make
-    assert len(same_model(make, training=training, backend="eager", fullgraph=False).breaks) <= most
+    # Mamba computes in another way where it is compiled.
+    report = same_model(make, training=training, backend="eager", fullgraph=False, is_exact=False)
+    assert len(report.breaks) <= most
 
 
 @pytest.mark.parametrize("make", [case for case in cases(WHOLE) if case.id in RANDOM_LAYERS])
 def test_training_with_random_layers(make) -> None:
     same_model(make, training=True, backend="eager", fullgraph=False)
+
+
+@pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
+@pytest.mark.parametrize("training", [False, True])
+def test_hooks_installed_by_the_first_call(training: bool) -> None:
+    """Captured whole before they are there, and once more with them."""
+    assert len(same_model(all_outputs, training, backend="eager").captures) == 2

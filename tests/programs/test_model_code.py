@@ -375,7 +375,9 @@ REMEMBERED = {
     "typed": ("len(by_type(1)) + len(by_type(True))", []),
     "list": ("len(table()) + (table() is table())", ["table().append(3)", "table.cache_clear()"]),
     "tensor": ("of_tensor(x)", []),
-    "keyword": ("is_at_least(version='3')", ["FLAG = 9"]),
+    "keyword": ("is_at_least(version='3')", ["FLAG = 9", "is_at_least.cache_clear()", "is_at_least('3')"]),
+    "keywords": ("is_at_least('4', other=None or (1, 3)) + is_at_least(other=(1, 4), version='2')",
+                 ["FLAG = 9", "[is_at_least(str(n)) for n in range(9)]", "is_at_least(version='2', other=(1, 4))"]),
 }  # fmt: skip
 
 
@@ -385,7 +387,7 @@ REMEMBERED = {
 def test_answers_that_are_remembered(name: str, warm: bool) -> None:
     asked, changes = REMEMBERED[name]
     text = CACHES + (f"x = torch.ones(3)\n{asked}\n" if warm else "") + f"def f(x):\n    return x * ({asked})"
-    whole = name in ("method", "few")
+    whole = name in ("method", "few", "keyword", "keywords")
     same(Source(text), T(3), compare_dynamo=False, fullgraph=whole, mutate=changes, stateful=not whole)
 
 

@@ -1,0 +1,180 @@
+#include "cpython/iterators.h"
+
+#include <utility>
+
+namespace stator::cpython {
+
+namespace {
+
+// As CPython lays them out. The names of members are its own.
+
+struct SequenceIteration {  // of lists and tuples, forwards and backwards
+    PyObject_HEAD Py_ssize_t it_index;
+    PyObject* it_seq;  // null at the end
+};
+
+struct RangeIteration {
+    PyObject_HEAD
+#if PY_VERSION_HEX < 0x030C0000
+        long index;
+#endif
+    long start;
+    long step;
+    long len;
+};
+
+struct DictIteration {
+    PyObject_HEAD PyObject* di_dict;  // null at the end
+    Py_ssize_t di_used;
+    Py_ssize_t di_pos;
+};
+
+struct Enumeration {
+    PyObject_HEAD Py_ssize_t en_index;
+    PyObject* en_sit;
+};
+
+struct Zip {
+    PyObject_HEAD Py_ssize_t tuplesize;
+    PyObject* ittuple;
+    PyObject* result;
+    int strict;
+};
+
+template <class Layout>
+const Layout& as(PyObject* object) {
+    return *reinterpret_cast<const Layout*>(object);
+}
+
+bool is_over_dict(PyTypeObject* type) {
+    return type == &PyDictIterValue_Type || type == &PyDictIterKey_Type || type == &PyDictIterItem_Type;
+}
+
+bool is_over_sequence(PyTypeObject* type) {
+    return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyListRevIter_Type ||
+           type == &PyReversed_Type;
+}
+
+Ahead found(PyObject* made, Ref<>* item) {
+    *item = Ref<>::steal(made);
+    if (made != nullptr) return Ahead::Item;
+    PyErr_Clear();
+    return Ahead::Unknown;
+}
+
+Ahead ahead_in_sequence(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& iteration = as<SequenceIteration>(iterator);
+    PyTypeObject* type = Py_TYPE(iterator);
+    PyObject* sequence = iteration.it_seq;
+    if (sequence == nullptr) return Ahead::End;
+    bool is_backwards = type == &PyListRevIter_Type || type == &PyReversed_Type;
+    bool is_list = type == &PyListIter_Type || type == &PyListRevIter_Type;
+    // `reversed` is over anything that has items and a length.
+    if (type == &PyReversed_Type && !PyTuple_CheckExact(sequence)) return Ahead::Unknown;
+    Py_ssize_t index = iteration.it_index + (is_backwards ? -steps : steps);
+    if (index < 0 || index >= Py_SIZE(sequence)) return Ahead::End;
+    return found(Py_NewRef(is_list ? PyList_GET_ITEM(sequence, index) : PyTuple_GET_ITEM(sequence, index)), item);
+}
+
+Ahead ahead_in_range(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& iteration = as<RangeIteration>(iterator);
+    long at = static_cast<long>(steps);
+#if PY_VERSION_HEX < 0x030C0000
+    at += iteration.index;
+#endif
+    if (at >= iteration.len) return Ahead::End;
+    return found(PyLong_FromLong(iteration.start + at * iteration.step), item);
+}
+
+Ahead ahead_in_dict(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& iteration = as<DictIteration>(iterator);
+    if (iteration.di_dict == nullptr) return Ahead::End;
+    if (PyDict_GET_SIZE(iteration.di_dict) != iteration.di_used || PyODict_Check(iteration.di_dict))
+        return Ahead::Unknown;
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = iteration.di_pos;
+    for (Py_ssize_t i = 0; i <= steps; ++i)
+        if (!PyDict_Next(iteration.di_dict, &position, &key, &value)) return Ahead::End;
+    if (Py_IS_TYPE(iterator, &PyDictIterItem_Type)) return found(PyTuple_Pack(2, key, value), item);
+    return found(Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value), item);
+}
+
+/// What nobody else holds can't be moved on by anybody else.
+bool is_alone(PyObject* inner) {
+    return Py_REFCNT(inner) == 1;
+}
+
+Ahead ahead_in_enumeration(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& enumeration = as<Enumeration>(iterator);
+    if (enumeration.en_index > PY_SSIZE_T_MAX / 2 || !is_alone(enumeration.en_sit)) return Ahead::Unknown;
+    Ref<> inner;
+    if (Ahead ahead = look_ahead(enumeration.en_sit, steps, &inner); ahead != Ahead::Item) return ahead;
+    Ref<> count = Ref<>::steal(PyLong_FromSsize_t(enumeration.en_index + steps));
+    return found(count ? PyTuple_Pack(2, count.get(), inner.get()) : nullptr, item);
+}
+
+Ahead ahead_in_zip(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& zip = as<Zip>(iterator);
+    if (zip.tuplesize == 0) return Ahead::End;
+    if (!is_alone(zip.ittuple)) return Ahead::Unknown;
+    Ref<> tuple = Ref<>::steal(PyTuple_New(zip.tuplesize));
+    if (!tuple) return PyErr_Clear(), Ahead::Unknown;
+    for (Py_ssize_t i = 0; i < zip.tuplesize; ++i) {
+        PyObject* inner = PyTuple_GET_ITEM(zip.ittuple, i);
+        if (!is_alone(inner)) return Ahead::Unknown;
+        Ref<> part;
+        Ahead ahead = look_ahead(inner, steps, &part);
+        // With `strict`, it depends on the others whether this is an end or an error.
+        if (ahead == Ahead::End && zip.strict) return Ahead::Unknown;
+        if (ahead != Ahead::Item) return ahead;
+        PyTuple_SET_ITEM(tuple.get(), i, part.release());
+    }
+    *item = std::move(tuple);
+    return Ahead::Item;
+}
+
+}  // namespace
+
+bool can_look_ahead(PyTypeObject* type) {
+    return is_over_sequence(type) || is_over_dict(type) || type == &PyRangeIter_Type || type == &PyEnum_Type ||
+           type == &PyZip_Type;
+}
+
+Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    PyTypeObject* type = Py_TYPE(iterator);
+    if (is_over_sequence(type)) return ahead_in_sequence(iterator, steps, item);
+    if (is_over_dict(type)) return ahead_in_dict(iterator, steps, item);
+    if (type == &PyRangeIter_Type) return ahead_in_range(iterator, steps, item);
+    if (type == &PyEnum_Type) return ahead_in_enumeration(iterator, steps, item);
+    if (type == &PyZip_Type) return ahead_in_zip(iterator, steps, item);
+    return Ahead::Unknown;
+}
+
+namespace {
+
+/// The one that `left` are before; counts it down past those of this iterator.
+PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
+    PyTypeObject* type = Py_TYPE(iterator);
+    PyObject* container = nullptr;
+    if (type == &PyListIter_Type || type == &PyListRevIter_Type) container = as<SequenceIteration>(iterator).it_seq;
+    if (is_over_dict(type)) container = as<DictIteration>(iterator).di_dict;
+    if (container != nullptr && left-- == 0) return container;
+    for (Py_ssize_t i = 0; PyObject* inner = inner_iterator(iterator, i); ++i)
+        if (PyObject* found = find_walked_over(inner, left)) return found;
+    return nullptr;
+}
+
+}  // namespace
+
+Borrowed<> walked_over(PyObject* iterator, Py_ssize_t index) {
+    return find_walked_over(iterator, index);
+}
+
+Borrowed<> inner_iterator(PyObject* iterator, Py_ssize_t index) {
+    if (Py_IS_TYPE(iterator, &PyEnum_Type)) return index == 0 ? as<Enumeration>(iterator).en_sit : nullptr;
+    if (!Py_IS_TYPE(iterator, &PyZip_Type)) return nullptr;
+    const auto& zip = as<Zip>(iterator);
+    return index < zip.tuplesize ? PyTuple_GET_ITEM(zip.ittuple, index) : nullptr;
+}
+
+}  // namespace stator::cpython

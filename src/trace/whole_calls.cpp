@@ -1,0 +1,95 @@
+/// Functions that are better called than followed: code that computes with numpy or the like has a break in every line.
+#include <algorithm>
+
+#include "base/text.h"
+#include "torch/known.h"
+#include "trace/interpreter.h"
+#include "value/sequence.h"
+
+namespace stator {
+
+namespace {
+
+/// Whether its class keeps something in C: arrays, generators of random numbers, files.
+bool keeps_state_in_c(PyTypeObject* type) {
+    while (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) type = type->tp_base;
+    return type != &PyBaseObject_Type;
+}
+
+/// Whether no tensor can be seen from it, as far as a short look goes: a wrong answer costs speed alone.
+bool is_far_from_tensors(const Value* value) {
+    if (value == nullptr) return true;
+    switch (value->kind) {
+        case Kind::Null:
+        case Kind::Constant:
+        case Kind::Builtin:
+        case Kind::Class:
+        case Kind::Function:
+        case Kind::PythonModule:
+        case Kind::Scalar:
+        case Kind::Slice:
+        case Kind::Iterator:
+            return true;
+        case Kind::Cell:
+            return is_far_from_tensors(static_cast<const CellValue*>(value)->contents);
+        case Kind::Tuple:
+        case Kind::List:
+            return std::ranges::all_of(static_cast<const SequenceValue*>(value)->items, is_far_from_tensors);
+        case Kind::Method:
+            return is_far_from_tensors(static_cast<const MethodValue*>(value)->self);
+        case Kind::Object:
+            return keeps_state_in_c(value->type());
+        default:
+            return false;
+    }
+}
+
+bool mentions_torch(PyCodeObject* code) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+        if (utf8(PyTuple_GET_ITEM(code->co_names, i)) == "torch") return true;
+    return false;
+}
+
+bool works_without_tensors(const BytecodeFrame& frame) {
+    return frame.generator == nullptr && !mentions_torch(frame.function->code) &&
+           std::ranges::all_of(frame.slots, is_far_from_tensors) &&
+           std::ranges::all_of(frame.stack, is_far_from_tensors);
+}
+
+/// Modules whose functions are never followed: those that work on wrapped tensors or on graphs of their own, which only
+/// PyTorch can do, and the one whose every function comes down to a generator written in C.
+bool is_left_to_python(PyObject* globals) {
+    PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
+    if (name == nullptr || !PyUnicode_CheckExact(name)) return false;
+    std::string_view module = utf8(name);
+    return module.starts_with("torch._higher_order_ops.") || module == "torch._functorch.vmap" ||
+           module == "torch._functorch.apis" || module == "torch._functorch.eager_transforms" || module == "random";
+}
+
+}  // namespace
+
+PyCodeObject* Interpreter::function_without_tensors() const {
+    if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject) return nullptr;
+    PyCodeObject* outermost = nullptr;
+    for (std::size_t i = frames_.size(); i-- > 1;) {
+        if (frames_[i]->is_task) continue;
+        auto& frame = static_cast<const BytecodeFrame&>(*frames_[i]);
+        if (!works_without_tensors(frame)) break;
+        outermost = frame.function->code;
+    }
+    return outermost;
+}
+
+void Interpreter::expect_followed(FunctionValue* function) {
+    auto [module, is_new] = is_left_to_python_.try_emplace(function->globals);
+    if (is_new) module->second = is_left_to_python(function->globals);
+    if (module->second)
+        break_graph(BreakKind::UnknownFunction, "function " + function->print() + " of module " +
+                                                    short_repr(PyDict_GetItemString(function->globals, "__name__")) +
+                                                    " is called");
+    if (called_whole_ == nullptr || !called_whole_->contains(function->code)) return;
+    break_graph(BreakKind::UnknownFunction, "function " + function->print() +
+                                                " computes without tensors, by C functions that Stator does not know");
+}
+
+}  // namespace stator

@@ -1,0 +1,15 @@
+/// Programs that ask whether they are being compiled, and do something else then.
+#pragma once
+
+#include "value/value.h"
+
+namespace stator {
+
+/// The answer: they are. It is remembered, because the program may fail for it where it would not have failed
+/// otherwise.
+Value* answer_compiling(Tracer& tracer);
+
+/// Whether a program was told so since this was asked last, in this thread.
+bool took_compiling_answer();
+
+}  // namespace stator
