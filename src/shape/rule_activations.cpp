@@ -147,7 +147,7 @@ bool dropout(Call& call) {
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
     if (*probability == 1) elementwise.is_given_room();
-    call.answer().random = *probability < 1;
+    call.answer().random = *probability < 1 || call.state().inference;
     return elementwise.gives(OutputType::Common);
 }
 

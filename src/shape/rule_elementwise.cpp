@@ -1,4 +1,5 @@
 /// Operations on each element: unary and binary arithmetic, comparison, logic, and their in-place forms.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -265,6 +266,8 @@ constexpr Named kBinaryTensors[] = {
     {"logical_xor", kToBool | kNoGrad},
 };
 
+constexpr std::string_view kWithoutInPlace[] = {"maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2"};
+
 bool binary_tensors(Call& call) {
     return call[1].tensor() != nullptr && binary(call);
 }
@@ -351,7 +354,7 @@ void add_elementwise_rules(Registry& registry) {
     }
     for (auto [name, traits] : kBinaryTensors) {
         registry.add(both(name), "self other", binary_tensors, traits, autocast_of(traits));
-        if ((traits & kNoGrad) || std::string_view(name).ends_with("tan2") || std::string_view(name) == "hypot")
+        if (std::ranges::find(kWithoutInPlace, name) == std::end(kWithoutInPlace))
             registry.add(both((std::string(name) + "_").c_str()), "self other", binary_tensors, traits | kInPlace,
                          autocast_of(traits));
     }

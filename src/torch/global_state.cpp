@@ -296,6 +296,16 @@ std::optional<Dtype> autocast_dtype(DeviceKind device) {
     return std::nullopt;
 }
 
+namespace {
+
+/// Keys of tracers and of functorch's levels.
+const std::uint64_t kUnforeseen =
+    c10::DispatchKeySet({c10::DispatchKey::Tracer, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                         c10::DispatchKey::FuncTorchDynamicLayerBackMode})
+        .raw_repr();
+
+}  // namespace
+
 ResultState read_result_state() {
     ResultState state;
     const c10::AutogradState& autograd = autograd_state();
@@ -322,7 +332,7 @@ ResultState read_result_state() {
     // Keys that plain programs never add: functorch, dispatch modes, tracing, functionalization.
     if (dispatch_modes(keys.included) != 0 || (keys.included & c10::functorch_transforms_ks.raw_repr()) != 0 ||
         (keys.included & c10::functorch_batched_ks.raw_repr()) != 0 ||
-        (keys.included & c10::DispatchKeySet(c10::DispatchKey::Tracer).raw_repr()) != 0)
+        (keys.included & kUnforeseen) != 0)
         state.unknown = true;
     if (auto length = at::impl::PythonTorchFunctionTLS::stack_len(); length > 0) {
         for (std::int64_t i = 0; i < length; ++i) {

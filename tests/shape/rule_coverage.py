@@ -53,7 +53,7 @@ nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss nn.function
 nn.functional.ctc_loss nn.functional.cosine_similarity
 view view_as reshape reshape_as flatten unflatten ravel transpose swapaxes t permute movedim squeeze unsqueeze expand
 expand_as broadcast_to repeat repeat_interleave tile contiguous chunk split split_with_sizes tensor_split unbind narrow
-select diagonal diag diag_embed roll rot90 flip fliplr flipud tril triu unfold as_strided T mT
+select diagonal diag diag_embed roll rot90 flip fliplr flipud tril triu unfold as_strided
 __getitem__ cat concat stack hstack vstack dstack column_stack index_select gather scatter scatter_add scatter_reduce
 index_add index_copy index_fill index_put take_along_dim take topk sort argsort argmax argmin cumsum cumprod cummax
 cummin diff masked_select masked_scatter nonzero unique unique_consecutive
