@@ -89,12 +89,19 @@ bool ask_abstract(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
     return answer == 1;
 }
 
+/// The check of protocols adds nothing but refusals.
+bool is_of_typing(PyObject* check) {
+    if (check == nullptr || !PyFunction_Check(check)) return false;
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(check)->func_module;
+    return module != nullptr && PyUnicode_Check(module) && utf8(module) == "typing";
+}
+
 /// As `ABCMeta`'s own methods answer.
 Task check_abstract(Tracer& tracer, Value* subject, PyTypeObject* of, const Question& question) {
     // The answer for an instance is the one for its class, unless a metaclass has a word in that.
     PyObject* of_classes = nullptr;
     class_attribute(tracer, Py_TYPE(of), interned(kIsSubclass.check_name), &of_classes);
-    if (of_classes != of_abc_meta(kIsSubclass.check_name))
+    if (of_classes != of_abc_meta(kIsSubclass.check_name) && !is_of_typing(of_classes))
         tracer.break_graph(BreakKind::UnknownObject, "the metaclass of " + type_name(of) + " has a check of its own");
     if (!question.of_instance) co_return tracer.boolean(ask_abstract(tracer, cast<ClassValue>(subject)->held, of));
     if (ask_abstract(tracer, subject->type(), of)) co_return tracer.boolean(true);

@@ -73,5 +73,7 @@ def test_training_with_random_layers(make) -> None:
 @pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
 @pytest.mark.parametrize("training", [False, True])
 def test_hooks_installed_by_the_first_call(training: bool) -> None:
-    """Captured whole before they are there, and once more with them."""
-    assert len(same_model(all_outputs, training, backend="eager").captures) == 2
+    """The lock around that is taken for real; with the hooks in their place the model is captured whole."""
+    report = same_model(all_outputs, training, backend="eager", fullgraph=False)
+    assert report.breaks and all("lock." in one.reason for one in report.breaks)
+    assert report.captures[-1].nodes > 20
