@@ -139,7 +139,7 @@ bool dropout(Call& call) {
     }
     if (*probability == 0 || !*training || element_count(self->sizes) == 0) {
         // In inference mode PyTorch says of the operation itself that it draws.
-        call.answer().random = call.state().inference && *training;
+        call.answer().random = call.state().inference;
         return call.returns_same(call[0]);
     }
     // Everything is dropped: multiplied by zero.
@@ -153,7 +153,9 @@ bool dropout(Call& call) {
 
 /// `F.alpha_dropout` is for evaluation unless told otherwise.
 bool alpha_dropout(Call& call) {
-    return call[2].is_given() ? dropout(call) : call[0].tensor() != nullptr && call.returns_same(call[0]);
+    if (call[2].is_given()) return dropout(call);
+    call.answer().random = call.state().inference;
+    return call[0].tensor() != nullptr && call.returns_same(call[0]);
 }
 
 /// `F.dropout2d` and its siblings drop whole channels.

@@ -156,8 +156,8 @@ bool arange(Call& call) {
     if (std::abs(first) > 1e15 || std::abs(last) > 1e15) return false;
     auto options = read_options(call, 3, natural, {});
     if (!options || options->dtype == kBool || torch_room::is_complex(options->dtype)) return false;
-    // Integers are counted in integers: a bound that is none is cut first.
-    if (torch_room::is_integral(options->dtype) && natural != kLong) {
+    // `int64` is counted in integers, where a bound that is none is cut first; smaller types are counted in doubles.
+    if (options->dtype == kLong && natural != kLong) {
         for (double* value : {&first, &last, &increment}) *value = std::trunc(*value);
         if (increment == 0 || (increment > 0 ? first > last : first < last)) return false;
     }

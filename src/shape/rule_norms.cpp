@@ -57,6 +57,19 @@ bool is_order_of_matrix(const Operand& order) {
     return number && (std::abs(*number) == 1 || std::abs(*number) == 2 || std::isinf(*number));
 }
 
+/// Norms by singular values are those of the last two dimensions, where the others are moved first: what is kept of
+/// them then lies elsewhere.
+bool is_laid_out_otherwise(const TensorMeta& self, const Operand& order, const Operand& dimensions,
+                           const Operand& keep) {
+    auto number = order.is_given() ? order.real() : std::nullopt;
+    bool by_singular_values = order.is_given() && (order.string() == "nuc" || (number && std::abs(*number) == 2));
+    auto named = dimensions.is_absent() ? std::nullopt : dimensions.integers();
+    if (!by_singular_values || !named || named->size() != 2 || keep.boolean_or(false) == false) return false;
+    auto first = wrap_dimension((*named)[0], self.dimensions()),
+         second = wrap_dimension((*named)[1], self.dimensions());
+    return !first || !second || *first + 2 != self.dimensions() || *second + 1 != self.dimensions();
+}
+
 /// `torch.linalg.matrix_norm(A, ord, dim, keepdim, dtype=)`: of the last two dimensions unless told otherwise.
 bool matrix_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -66,6 +79,7 @@ bool matrix_norm(Call& call) {
     auto named = call[2].is_given() ? call[2].integers() : std::nullopt;
     if (call[2].is_given() && (!named || named->size() != 2)) return false;
     static PyObject* const last_two = checked(Py_BuildValue("(ii)", -2, -1)).release();
+    if (is_laid_out_otherwise(*self, call[1], call[2], call[3])) return false;
     return norm_of(call, call[1], call[2].is_given() ? call[2] : Operand(last_two), call[3], call[4]);
 }
 
@@ -78,7 +92,9 @@ bool norm(Call& call) {
             auto named = dimensions.is_absent() ? std::nullopt : dimensions.integers();
             if (dimensions.is_absent() ? call[0].tensor()->dimensions() != 2 : !named || named->size() != 2)
                 return false;
-            return has_matrix_norm(*call[0].tensor()) && norm_of(call, order, dimensions, call[3], call[4]);
+            return has_matrix_norm(*call[0].tensor()) &&
+                   !is_laid_out_otherwise(*call[0].tensor(), order, dimensions, call[3]) &&
+                   norm_of(call, order, dimensions, call[3], call[4]);
         }
         if (order.string() != "fro") return false;
         if (auto several = dimensions.integers(); several && several->size() > 2) return false;
@@ -101,6 +117,7 @@ bool linalg_norm(Call& call) {
                 : count != 2 || !is_order_of_matrix(order) || (order.string() != "fro" && !has_matrix_norm(*self)))
             return false;
         if (count == 2 && element_count(self->sizes) == 0 && order.real() && self->dimensions() != 2) return false;
+        if (count == 2 && is_laid_out_otherwise(*self, order, dimensions, call[3])) return false;
     }
     return norm_of(call, order, dimensions, call[3], call[4]);
 }

@@ -82,8 +82,7 @@ bool bernoulli(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !is_floating(self->dtype)) return false;
     call.answer().random = true;
-    return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device),
-                        call.records({self}));
+    return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self}));
 }
 
 /// `multinomial(num_samples, replacement)`: so many numbers of places drawn from each row.

@@ -68,12 +68,16 @@ FAKE_DIFFERS = {
     "ones_like": "as empty_like",
     "full_like": "as empty_like",
     "rand_like": "as empty_like",
+    "randint_like": "as empty_like",
+    "heaviside": "as logical_and",
+    "einsum": "the stride of a single element, in a product by a matrix",
     "randn_like": "as empty_like",
 }
 # In inference mode FakeTensor makes views through operations that forget that their base requires grad.
 FAKE_DIFFERS_IN_INFERENCE = dict.fromkeys(
     [
         "broadcast_to",
+        "svd_lowrank",
         "expand_as",
         "reshape",
         "reshape_as",
