@@ -20,7 +20,7 @@ from stator.graph_module import GraphModule
 Pair = collections.namedtuple("Pair", ["first", "second"])
 
 
-def run_both(captured: Any, *inputs: Any) -> tuple[Any, Any]:
+def same_both(captured: Any, *inputs: Any) -> tuple[Any, Any]:
     module = GraphModule.from_captured(captured)
     native = module.forward(*inputs)
     assert type(module.forward) is _C.Runner
@@ -158,7 +158,7 @@ def test_gradients_flow() -> None:
     y = b.add("call_function", torch.tanh, (b.add("call_function", torch.nn.functional.linear, (x, w)),))
     b.add("output", "output", ((b.add("call_method", "sum", (y,)),),))
     x, w = torch.randn(3, 4), torch.randn(5, 4, requires_grad=True)
-    native, generated = run_both(b.finish(), x, w)
+    native, generated = same_both(b.finish(), x, w)
     torch.testing.assert_close(native, generated, rtol=0, atol=0)
     (gradient,) = torch.autograd.grad(native[0], w)
     (expected,) = torch.autograd.grad(torch.tanh(torch.nn.functional.linear(x, w)).sum(), w)

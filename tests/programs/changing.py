@@ -4,7 +4,7 @@ import torch
 from engine import CAPTURES, Recorder, compile, reset
 
 
-def run_both(source, numbers, captures=2, backend=None, grads=False, extra=(), fullgraph=True, check=True):
+def same_both(source, numbers, captures=2, backend=None, grads=False, extra=(), fullgraph=True, check=True):
     """Runs the program `f` of the text both ways with each number, compares results, types and gradients; the recorder."""
     reset()
     worlds = []

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from changing import run_both, same_values
+from changing import same_both, same_values
 from engine import CAPTURES, ENGINE, Recorder, compile, reset
 
 SERIES = [0.5 + step * 0.37 for step in range(20)]
@@ -55,12 +55,12 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_twice(name):
-    run_both(PROGRAMS[name], SERIES, captures=2)
+    same_both(PROGRAMS[name], SERIES, captures=2)
 
 
 @pytest.mark.parametrize("name", ["schedule", "powers", "in place", "of functions", "of optimizers", "filled"])
 def test_gradients(name):
-    run_both(PROGRAMS[name], SERIES, captures=2, grads=True)
+    same_both(PROGRAMS[name], SERIES, captures=2, grads=True)
 
 
 MIXED = {
@@ -73,7 +73,7 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_with_ints(name):
     # Of the two of `min` each has an entry.
-    run_both(MIXED[name], list(enumerate(SERIES)), captures=3)
+    same_both(MIXED[name], list(enumerate(SERIES)), captures=3)
 
 
 BRANCHES = {
@@ -88,7 +88,7 @@ BRANCHES = {
 @pytest.mark.parametrize("name", BRANCHES)
 def test_one_capture_for_each_branch(name):
     source, captures = BRANCHES[name]
-    run_both(source, SERIES, captures=captures)
+    same_both(source, SERIES, captures=captures)
 
 
 SPECIALIZED = {
@@ -112,7 +112,7 @@ SPECIALIZED = {
 
 @pytest.mark.parametrize("name", SPECIALIZED)
 def test_what_looks_at_the_value_is_right(name):
-    run_both("import math\n" + SPECIALIZED[name], [0.5, 1.5, 2.25, 4.5, 2.25, 1.5, 0.5], captures=None, fullgraph=False)
+    same_both("import math\n" + SPECIALIZED[name], [0.5, 1.5, 2.25, 4.5, 2.25, 1.5, 0.5], captures=None, fullgraph=False)
 
 
 @pytest.mark.parametrize(
@@ -139,28 +139,28 @@ def test_what_looks_at_the_value_is_right(name):
     ],
 )
 def test_floats_of_every_kind(source, unbounded):
-    run_both("from math import inf as INF\n" + source, ODD * 2, captures=None, fullgraph=False)
+    same_both("from math import inf as INF\n" + source, ODD * 2, captures=None, fullgraph=False)
 
 
 def test_ints_and_floats_of_any_size(unbounded):
     ints = [3, 5, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 10**40, 10**400, 7]
     pairs = list(itertools.product(ints, [1.5, 2.0**53, 2.0**63, INF, NAN]))
     for body in ("x + 1, i < a, i == a, i >= a", "x * (i * a)", "i + a, i / 3, a - i", "x + 1, float(i)", "i // a, i % a"):
-        run_both(f"def f(x, i, a): return {body}", pairs, captures=None, fullgraph=False)
+        same_both(f"def f(x, i, a): return {body}", pairs, captures=None, fullgraph=False)
 
 
 def test_division_is_pythons(unbounded):
     numbers = [7.5, -7.5, 0.0, -0.0, 3.0, 1e300, -0.1, 2, -3]
     pairs = list(itertools.product(numbers, [2.5, -2.5, 5.0, -1.0, 1e-300, INF, -INF, NAN, 0.1, 4]))
-    run_both("def f(x, a, b): return x + 1, a // b, a % b, a / b", pairs, captures=None, fullgraph=False)
-    run_both("def f(x, a, b): return x + 1 if a % b > 1 else x - a // b", pairs, captures=None, fullgraph=False)
+    same_both("def f(x, a, b): return x + 1, a // b, a % b, a / b", pairs, captures=None, fullgraph=False)
+    same_both("def f(x, a, b): return x + 1 if a % b > 1 else x - a // b", pairs, captures=None, fullgraph=False)
 
 
 def test_division_by_zero():
     numbers = [1.5, 2.5, 3.5, 0.0, 4.5, -0.0]
     for sign in ("/", "//", "%"):
-        run_both(f"def f(x, a): return x * (2 {sign} a)", numbers, captures=None, fullgraph=False)
-        run_both(f"def f(x, a):\n    try: return x * (2 {sign} a)\n    except ZeroDivisionError: return x", numbers, captures=None)
+        same_both(f"def f(x, a): return x * (2 {sign} a)", numbers, captures=None, fullgraph=False)
+        same_both(f"def f(x, a):\n    try: return x * (2 {sign} a)\n    except ZeroDivisionError: return x", numbers, captures=None)
 
 
 CONVERTED = [
@@ -172,7 +172,7 @@ CONVERTED = [
 
 @pytest.mark.parametrize("expression", CONVERTED)
 def test_what_a_dtype_can_not_hold(expression, unbounded):
-    run_both(f"def f(x, a): return {expression}", [1.5, 2.5, 3.5, 200.5, 1e5, 1e30, 1e300, INF, NAN, 4.5, -INF, 1e300], captures=None, fullgraph=False)
+    same_both(f"def f(x, a): return {expression}", [1.5, 2.5, 3.5, 200.5, 1e5, 1e30, 1e300, INF, NAN, 4.5, -INF, 1e300], captures=None, fullgraph=False)
 
 
 class Real(float):
@@ -183,20 +183,20 @@ class Real(float):
 @pytest.mark.parametrize("number", [True, 3, Real(3), None, 10**30, torch.tensor(3.0)])
 def test_what_is_no_float(number):
     source = "def f(x, a): return (x + 1, type(a).__name__) if a is None else (x * a, a + 1, type(a).__name__)"
-    run_both(source, [1.5, 2.5, 3.5, number, 4.5, number, 5.5], captures=None, fullgraph=False)
+    same_both(source, [1.5, 2.5, 3.5, number, 4.5, number, 5.5], captures=None, fullgraph=False)
 
 
 def test_an_int_where_a_float_was():
     # The dtype says which it was.
     source = "def f(x, a): return torch.arange(3) * a, a + 1"
-    run_both(source, [1.5, 2.5, 2, 3, 4, 4.0, 5, 5.5], captures=4)
+    same_both(source, [1.5, 2.5, 2, 3, 4, 4.0, 5, 5.5], captures=4)
 
 
 def test_two_floats_and_the_same_object():
     same = 4.5
     pairs = [(1.5, 2.5), (2.5, 3.5), (3.5, 3.5), (same, same), (5.5, 9.5), (9.5, 5.5)]
-    run_both("def f(x, a, b): return x * a + b, a + b, a * b", pairs, captures=2)
-    run_both("def f(x, a, b): return x * a if a < b else x - b", pairs, captures=3)
+    same_both("def f(x, a, b): return x * a + b, a + b, a * b", pairs, captures=2)
+    same_both("def f(x, a, b): return x * a if a < b else x - b", pairs, captures=3)
 
 
 def test_floats_in_attributes_that_change():
@@ -223,7 +223,7 @@ def test_floats_in_attributes_that_change():
 
 
 def test_graph_has_the_float_as_input():
-    recorder = run_both("def f(x, a): return x * (a + 1)", [3.5, 4.5, 5.5])
+    recorder = same_both("def f(x, a): return x * (a + 1)", [3.5, 4.5, 5.5])
     if not CAPTURES:
         return
     nodes = list(recorder.graphs[1].graph.nodes)
@@ -248,7 +248,7 @@ def test_aot_eager(source, grads, by_name):
     if by_name:
         by_its_name(source, "aot_eager", numbers, grads)
     else:
-        run_both(source, numbers, captures=None, backend="aot_eager", grads=grads)
+        same_both(source, numbers, captures=None, backend="aot_eager", grads=grads)
 
 
 @pytest.mark.parametrize("source", COMPILED[:2])
@@ -257,7 +257,7 @@ def test_inductor(source):
 
 
 def by_its_name(source, backend, numbers, grads):
-    """As `run_both`, but what compiles is asked for by its name."""
+    """As `same_both`, but what compiles is asked for by its name."""
     reset()
     namespace = {"torch": torch}
     exec(source, namespace)
@@ -285,7 +285,7 @@ def test_what_a_backend_can_not_do_with_becomes_a_constant(fails):
                 float(value)  # specializes
         return module.forward
 
-    run_both("def f(x, a): return x * a", [1.5, 2.5, 3.5, NAN, 4.5], captures=None, backend=backend)
+    same_both("def f(x, a): return x * a", [1.5, 2.5, 3.5, NAN, 4.5], captures=None, backend=backend)
 
 
 # --- loops ---------------------------------------------------------------------------------------------------------------

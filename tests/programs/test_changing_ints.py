@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 import torch
-from changing import run_both, same_values
+from changing import same_both, same_values
 from engine import CAPTURES, Recorder, compile, reset
 from harness import T, same
 
@@ -41,12 +41,12 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_twice(name):
-    run_both(PROGRAMS[name], COUNT, captures=2)
+    same_both(PROGRAMS[name], COUNT, captures=2)
 
 
 @pytest.mark.parametrize("name", ["of sums and products", "in place", "row", "two of them", "filled"])
 def test_gradients(name):
-    run_both(PROGRAMS[name], COUNT, captures=2, grads=True)
+    same_both(PROGRAMS[name], COUNT, captures=2, grads=True)
 
 
 SELECTED = {
@@ -62,18 +62,18 @@ SELECTED = {
 @pytest.mark.parametrize("name", SELECTED)
 def test_parts_of_a_tensor(name):
     # The first is a constant, then counted from the start, then from the end.
-    run_both(SELECTED[name], [0, 1, 2, 3, 4, 0, 3, -1, -2, -3, 2, -4], captures=3)
+    same_both(SELECTED[name], [0, 1, 2, 3, 4, 0, 3, -1, -2, -3, 2, -4], captures=3)
 
 
 def test_index_out_of_bounds_raises_as_ever():
-    run_both("def f(x, i): return x[i]", [0, 1, 2, 5, 6, 7, -6, -7, 3], captures=None, fullgraph=False)
+    same_both("def f(x, i): return x[i]", [0, 1, 2, 5, 6, 7, -6, -7, 3], captures=None, fullgraph=False)
 
 
 def test_where_a_part_begins():
     source = "def f(x, i):\n    row = x[i]\n    return row + 1, row.storage_offset(), row[1:].storage_offset()"
-    run_both(source, [0, 1, 2, 3, 4], captures=5)
-    run_both("def f(x, i): return torch.as_strided(x[i], (2,), (1,)) + 1", [0, 1, 2, 3, 4], captures=5)
-    run_both("def f(x, i): return x[i].chunk(2)[1].storage_offset()", [0, 1, 2, 3], captures=5)
+    same_both(source, [0, 1, 2, 3, 4], captures=5)
+    same_both("def f(x, i): return torch.as_strided(x[i], (2,), (1,)) + 1", [0, 1, 2, 3, 4], captures=5)
+    same_both("def f(x, i): return x[i].chunk(2)[1].storage_offset()", [0, 1, 2, 3], captures=5)
 
 
 BRANCHES = {
@@ -90,7 +90,7 @@ BRANCHES = {
 @pytest.mark.parametrize("name", BRANCHES)
 def test_one_capture_for_each_branch(name):
     source, captures = BRANCHES[name]
-    run_both(source, range(20), captures=captures)
+    same_both(source, range(20), captures=captures)
 
 
 SPECIALIZED = {
@@ -118,7 +118,7 @@ SPECIALIZED = {
 
 @pytest.mark.parametrize("name", SPECIALIZED)
 def test_what_looks_at_the_value_is_right(name):
-    run_both(SPECIALIZED[name], [1, 2, 3, 4, 3, 2, 1], captures=None)
+    same_both(SPECIALIZED[name], [1, 2, 3, 4, 3, 2, 1], captures=None)
 
 
 NUMBERS = [5, 7, -3, 0, 1, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), 2**63, 2**64 + 1, 10**40, -(10**30), 6]
@@ -135,19 +135,19 @@ NUMBERS = [5, 7, -3, 0, 1, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), 2**63, 2**6
     ],
 )
 def test_ints_of_any_size(source):
-    run_both(source, NUMBERS, captures=None, fullgraph=False)
+    same_both(source, NUMBERS, captures=None, fullgraph=False)
 
 
 def test_division_is_pythons():
     pairs = [(a, b) for a, b in itertools.product([7, -7, 0, 3, 2**63 - 1, -(2**63)], [2, -2, 5, -1, 1, -5])]
-    run_both("def f(x, a, b): return x + 1, a // b, a % b, b // (a * a + 1)", pairs, captures=None)
-    run_both("def f(x, a, b): return x + 1 if a % b == 1 else x - a // b", pairs, captures=None, fullgraph=False)
+    same_both("def f(x, a, b): return x + 1, a // b, a % b, b // (a * a + 1)", pairs, captures=None)
+    same_both("def f(x, a, b): return x + 1 if a % b == 1 else x - a // b", pairs, captures=None, fullgraph=False)
 
 
 def test_division_by_zero():
-    run_both("def f(x, a, b): return x * (a // b), a % b", [(4, 1), (5, 2), (6, 3), (7, 0), (8, 4), (9, 0)], captures=None, fullgraph=False)
-    run_both("def f(x, i): return x * (8 % (i - 3))", [0, 1, 2, 3, 4, 3], captures=None, fullgraph=False)
-    run_both("def f(x, i): return x << i, 1 << i", [1, 2, -1, 3], captures=None, fullgraph=False)
+    same_both("def f(x, a, b): return x * (a // b), a % b", [(4, 1), (5, 2), (6, 3), (7, 0), (8, 4), (9, 0)], captures=None, fullgraph=False)
+    same_both("def f(x, i): return x * (8 % (i - 3))", [0, 1, 2, 3, 4, 3], captures=None, fullgraph=False)
+    same_both("def f(x, i): return x << i, 1 << i", [1, 2, -1, 3], captures=None, fullgraph=False)
 
 
 class Number(int):
@@ -158,19 +158,19 @@ class Number(int):
 @pytest.mark.parametrize("number", [True, False, Number(3), 2.5, None, 1.0, torch.tensor(3)])
 def test_what_is_no_int(number):
     source = "def f(x, i): return (x + 1, type(i).__name__) if i is None else (x * i, i + 1, type(i).__name__)"
-    run_both(source, [1, 2, 3, number, 4, number, 5], captures=None, fullgraph=False)
+    same_both(source, [1, 2, 3, number, 4, number, 5], captures=None, fullgraph=False)
 
 
 def test_bools_stay_constants():
-    recorder = run_both("def f(x, i): return x + i, i", [True, False, True, False], captures=2)
+    recorder = same_both("def f(x, i): return x + i, i", [True, False, True, False], captures=2)
     if CAPTURES:
         assert [len([n for n in graph.graph.nodes if n.op == "placeholder"]) for graph in recorder.graphs] == [1, 1]
 
 
 def test_two_ints_and_the_same_object():
     pairs = [(1, 2), (2, 3), (3, 3), (4, 4), (5, 9), (9, 5), (300, 300)]
-    run_both("def f(x, a, b): return x * a + b, a + b, a * b", pairs, captures=2)
-    run_both("def f(x, a, b): return x * a if a < b else x - b", pairs, captures=3)
+    same_both("def f(x, a, b): return x * a + b, a + b, a * b", pairs, captures=2)
+    same_both("def f(x, a, b): return x * a if a < b else x - b", pairs, captures=3)
 
 
 def test_ints_in_containers_and_attributes():
@@ -223,7 +223,7 @@ def test_arguments_of_a_module():
 
 
 def test_graph_has_the_int_as_input():
-    recorder = run_both("def f(x, i): return x * (i + 1)", [3, 4, 5])
+    recorder = same_both("def f(x, i): return x * (i + 1)", [3, 4, 5])
     if not CAPTURES:
         return
     nodes = list(recorder.graphs[1].graph.nodes)
@@ -250,7 +250,7 @@ def test_harness_agrees():
 def test_compiling_backends(source, grads, backend):
     if backend == "inductor" and not grads:
         pytest.skip("with gradients is enough")
-    run_both(source, [0, 1, 5, 2, 3, 4, -7, 9], captures=None, backend=backend, grads=grads)
+    same_both(source, [0, 1, 5, 2, 3, 4, -7, 9], captures=None, backend=backend, grads=grads)
 
 
 def test_what_a_backend_burns_in_becomes_a_constant():
@@ -260,7 +260,7 @@ def test_what_a_backend_burns_in_becomes_a_constant():
                 int(value)  # specializes
         return module.forward
 
-    run_both("def f(x, i): return x * i", [1, 2, 3, 4, 5], captures=None, backend=backend)
+    same_both("def f(x, i): return x * i", [1, 2, 3, 4, 5], captures=None, backend=backend)
 
 
 # --- counters and loops --------------------------------------------------------------------------------------------------

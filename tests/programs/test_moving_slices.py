@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from changing import run_both
+from changing import same_both
 
 pytestmark = pytest.mark.core
 
@@ -21,12 +21,12 @@ READ = {
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", READ)
 def test_read(name, backend):
-    run_both(READ[name], [0, 1, 2, 3, 1, 2, 0], captures=5, backend=backend, grads="empty" not in name)
+    same_both(READ[name], [0, 1, 2, 3, 1, 2, 0], captures=5, backend=backend, grads="empty" not in name)
 
 
 def test_captured_twice():
-    run_both(READ["rows"], [0, 1, 2, 3, 4, 2, 0], captures=2)
-    run_both(READ["rows and columns"], [0, 1, 2, 3, 1], captures=2)
+    same_both(READ["rows"], [0, 1, 2, 3, 4, 2, 0], captures=2)
+    same_both(READ["rows and columns"], [0, 1, 2, 3, 1], captures=2)
 
 
 WRITTEN = {
@@ -41,11 +41,11 @@ WRITTEN = {
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", WRITTEN)
 def test_written(name, backend):
-    run_both(WRITTEN[name], [0, 1, 2, 3, 0, 2], captures=6, backend=backend)
+    same_both(WRITTEN[name], [0, 1, 2, 3, 0, 2], captures=6, backend=backend)
 
 
 def test_written_with_gradients():
-    run_both(
+    same_both(
         "def f(x, i):\n    y = torch.zeros(6, 5)\n    y[i:i + 2] = x[:2] * 3\n    return y",
         [0, 1, 2, 3],
         captures=5,
@@ -55,23 +55,23 @@ def test_written_with_gradients():
 
 def test_over_the_ends():
     numbers = [0, 1, 4, 5, 6, 7, -1, -2, -3, -8, 3]
-    run_both("def f(x, i): return x[i:i + 2] * 2", numbers, captures=None)
-    run_both("def f(x, i): return x[i:i - 2] * 2", numbers, captures=None)
-    run_both("def f(x, i):\n    y = x.clone()\n    y[i:i + 2] = 5\n    return y", numbers, captures=None)
+    same_both("def f(x, i): return x[i:i + 2] * 2", numbers, captures=None)
+    same_both("def f(x, i): return x[i:i - 2] * 2", numbers, captures=None)
+    same_both("def f(x, i):\n    y = x.clone()\n    y[i:i + 2] = 5\n    return y", numbers, captures=None)
 
 
 def test_of_other_lengths():
     pairs = [(0, 2), (1, 3), (2, 4), (0, 3), (1, 4), (2, 2), (3, 1), (1, 6), (1, 9)]
-    run_both("def f(x, i, j): return x[i:j] * 2, j - i", pairs, captures=None)
+    same_both("def f(x, i, j): return x[i:j] * 2, j - i", pairs, captures=None)
 
 
 def test_where_it_begins_is_asked():
     source = (
         "def f(x, i):\n    part = x[i:i + 2]\n    return part + 1, part.storage_offset(), part[1:].storage_offset()"
     )
-    run_both(source, [0, 1, 2, 3], captures=None)
+    same_both(source, [0, 1, 2, 3], captures=None)
 
 
 def test_of_other_sizes():
     """A slice that only ends elsewhere is of another size each time."""
-    run_both("def f(x, i): return x[:i] * 2, x[i:] + 1, x[i:5]", [1, 2, 3, 4, 1], captures=5)
+    same_both("def f(x, i): return x[:i] * 2, x[i:] + 1, x[i:5]", [1, 2, 3, 4, 1], captures=5)
