@@ -112,9 +112,15 @@ Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
 }
 
+Task vars_of(Tracer& tracer, Value* object) {
+    Value* dict = co_await operations::get_attribute_or(tracer, object, interned("__dict__"), tracer.exhausted());
+    if (dict == tracer.exhausted()) tracer.raise(PyExc_TypeError, "vars() argument must have __dict__ attribute");
+    co_return dict;
+}
+
 Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "vars() is called without arguments");
-    return operations::get_attribute(tracer, arguments.positional[0], interned("__dict__"));
+    return tracer.start(vars_of(tracer, arguments.positional[0]));
 }
 
 Outcome builtin_globals(Tracer& tracer, const Arguments&) {

@@ -308,18 +308,37 @@ Outcome DictValue::iterate(Tracer& tracer) {
     return tracer.make<DictIterator>(tracer, this, DictViewValue::What::Keys, false);
 }
 
+namespace {
+
+/// The operand whose class the result of `left | right` has: null for a plain dict. The subclasses written in C have an
+/// operator of their own, which goes first on the right where theirs is a subclass of the class on the left.
+DictValue* gives_its_class(DictValue* left, DictValue* right, bool reflected) {
+    auto has_own = [](DictValue* dict) { return is_ordered(dict) || has_default_factory(dict); };
+    if (has_own(left)) return left;
+    bool is_asked = reflected || PyType_IsSubtype(right->class_, left->class_) != 0;
+    return is_asked && has_own(right) ? right : nullptr;
+}
+
+/// A new instance is made by calling the class, and filled by its own methods.
+void expect_no_methods_of_its_own(Tracer& tracer, DictValue* dict) {
+    for (const char* name : {"__new__", "__init__", "__setitem__", "update", "keys", "__iter__", "__getitem__"})
+        if (operations::user_method(tracer, dict, name) != nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, std::string("'|' of ") + dict->class_->tp_name +
+                                                             ", which has its own " + name + ", is not modelled");
+}
+
+}  // namespace
+
 Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
     auto* dict = cast<DictValue>(other);
     if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
     DictValue* left = reflected ? dict : this;
     DictValue* right = reflected ? this : dict;
-    // The C subclasses keep their class, others become a plain dict.
-    PyTypeObject* type = is_ordered(this)            ? &PyODict_Type
-                         : has_default_factory(this) ? default_dict_class()
-                                                     : &PyDict_Type;
-    DictValue* merged = copy_dict(tracer, left, type);
-    if (type == default_dict_class())
-        merged->default_factory = get_attribute(tracer, interned("default_factory")).value();
+    DictValue* model = gives_its_class(left, right, reflected);
+    if (model != nullptr) expect_no_methods_of_its_own(tracer, model);
+    DictValue* merged = copy_dict(tracer, left, model == nullptr ? &PyDict_Type : model->class_);
+    if (model != nullptr && has_default_factory(model))
+        merged->default_factory = model->get_attribute(tracer, interned("default_factory")).value();
     merge_dict(tracer, merged, right);
     return merged;
 }

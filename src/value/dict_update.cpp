@@ -21,17 +21,26 @@ Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
     }
 }
 
+/// An ordered dict takes a pair apart as an assignment to two names would, with almost the same words.
+[[noreturn]] void raise_for_ordered(Tracer& tracer, std::size_t count) {
+    if (count > 2) tracer.raise(PyExc_ValueError, "too many values to unpack (expected 2)");
+    tracer.raise(PyExc_ValueError,
+                 "need more than " + std::to_string(count) + " value" + (count == 1 ? "" : "s") + " to unpack");
+}
+
 Task update_from_pairs(Tracer& tracer, DictValue* target, Value* pairs) {
+    bool is_ordered = PyType_IsSubtype(target->class_, &PyODict_Type) != 0;
     Value* iterator = co_await operations::iterate(tracer, pairs);
     for (std::size_t position = 0;; ++position) {
         Value* pair = co_await operations::next(tracer, iterator);
         if (pair == tracer.exhausted()) co_return tracer.none();
         tracer.realize(pair);
-        if (!is_iterable(pair))
+        if (!is_iterable(pair) && !is_ordered)
             tracer.raise(PyExc_TypeError, "cannot convert dictionary update sequence element #" +
                                               std::to_string(position) + " to a sequence");
         Value* collected = co_await operations::collect(tracer, pair);
         const std::vector<Value*>& parts = as_sequence(collected)->items;
+        if (parts.size() != 2 && is_ordered) raise_for_ordered(tracer, parts.size());
         if (parts.size() != 2)
             tracer.raise(PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +
                                                " has length " + std::to_string(parts.size()) + "; 2 is required");

@@ -13,6 +13,7 @@
 #include "value/iterator.h"
 #include "value/keys.h"
 #include "value/percent_format.h"
+#include "value/refusal.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/symbolic.h"
@@ -386,7 +387,7 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
             return tracer.start(repeat_by_method(tracer, left, right));
     if (Value* answer = left->binary(tracer, op, right, false); answer != nullptr) return answer;
     if (Value* answer = right->binary(tracer, op, left, true); answer != nullptr) return answer;
-    raise_unsupported(tracer, op, in_place, left, right);
+    refuse_operands(tracer, op, in_place, left, right);
 }
 
 /// Beside a tensor an int need not be looked at: the operation says whether it minds.

@@ -15,9 +15,6 @@
 
 namespace stator {
 
-namespace {
-
-/// The object by which a value can be an element of a real set while tracing; empty if its hash is not known now.
 Ref<> element_object(Tracer& tracer, Value* value) {
     switch (value->kind) {
         case Kind::Constant:
@@ -32,6 +29,8 @@ Ref<> element_object(Tracer& tracer, Value* value) {
             return nullptr;
     }
 }
+
+namespace {
 
 PyTypeObject* base_class(const SetValue* set) {
     return set->is_frozen() ? &PyFrozenSet_Type : &PySet_Type;
