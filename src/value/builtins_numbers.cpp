@@ -114,7 +114,8 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
     auto* callable = reinterpret_cast<PyObject*>(type);
     if (Value* folded = fold(tracer, callable, arguments)) return folded;
     Value* value = arguments.positional.empty() ? nullptr : arguments.positional[0];
-    if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
+    if (value == nullptr || arguments.count() != 1)
+        tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
     for (const char* method : methods)
         if (has_special_method(tracer, value->type(), method))
             return tracer.start(convert_index(tracer, type, value, method));
@@ -208,6 +209,8 @@ Task product_of(Tracer& tracer, Value* iterable, Value* total) {
 }
 
 Outcome math_prod(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() > 1)
+        tracer.break_graph(BreakKind::UnknownFunction, "math.prod is called in a form that is not modelled");
     auto bound = bind_builtin(tracer, "prod", arguments, {"iterable", "start"}, 1, 1);
     return tracer.start(product_of(tracer, bound[0], bound[1] != nullptr ? bound[1] : tracer.integer(1)));
 }

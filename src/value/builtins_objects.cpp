@@ -62,10 +62,11 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
 // --- attributes by name
 // ------------------------------------------------------------------------------------------------
 
-PyObject* attribute_name(Tracer& tracer, Value* value, const char* function) {
+PyObject* attribute_name(Tracer& tracer, Value* value) {
+    value = unwrapped(tracer, value);
     Ref<> name = value->as_constant(tracer);
     if (!name || !PyUnicode_Check(name.get()))
-        tracer.raise(PyExc_TypeError, std::string(function) + "(): attribute name must be string");
+        raise_type_error(tracer, "attribute name must be string, not ", value, "");
     PyObject* owned = name.release();
     PyUnicode_InternInPlace(&owned);
     return tracer.keep(Ref<>::steal(owned));
@@ -73,7 +74,7 @@ PyObject* attribute_name(Tracer& tracer, Value* value, const char* function) {
 
 Outcome builtin_getattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "getattr", arguments, {"object", "name", "default"}, 2, 3);
-    PyObject* name = attribute_name(tracer, bound[1], "getattr");
+    PyObject* name = attribute_name(tracer, bound[1]);
     if (bound[2] == nullptr) return operations::get_attribute(tracer, bound[0], name);
     return operations::get_attribute_or(tracer, bound[0], name, bound[2]);
 }
@@ -85,17 +86,17 @@ Task has_attribute(Tracer& tracer, Value* object, PyObject* name) {
 
 Outcome builtin_hasattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "hasattr", arguments, {"obj", "name"}, 2, 2);
-    return tracer.start(has_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "hasattr")));
+    return tracer.start(has_attribute(tracer, bound[0], attribute_name(tracer, bound[1])));
 }
 
 Outcome builtin_setattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "setattr", arguments, {"obj", "name", "value"}, 3, 3);
-    return operations::set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
+    return operations::set_attribute(tracer, bound[0], attribute_name(tracer, bound[1]), bound[2]);
 }
 
 Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "delattr", arguments, {"obj", "name"}, 2, 2);
-    return operations::delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+    return operations::delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1]));
 }
 
 Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
@@ -240,7 +241,7 @@ Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
 Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__setattr__", arguments, {"self", "name", "value"}, 3, 3);
     tracer.realize(bound[0]);
-    return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
+    return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1]), bound[2]);
 }
 
 Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
@@ -252,7 +253,7 @@ Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
 Outcome object_delattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__delattr__", arguments, {"self", "name"}, 2, 2);
     tracer.realize(bound[0]);
-    return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+    return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1]));
 }
 
 Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
@@ -263,7 +264,7 @@ Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
 
 Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__getattribute__", arguments, {"self", "name"}, 2, 2);
-    Ref<> name = Ref<>::share(attribute_name(tracer, bound[1], "getattr"));
+    Ref<> name = Ref<>::share(attribute_name(tracer, bound[1]));
     Value* self = bound[0];
     tracer.realize(self);
     if (self->kind != Kind::Object) return self->get_attribute(tracer, name.get());
@@ -273,6 +274,8 @@ Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__eq__ is called in a form that is not modelled");
     if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1)))
         return tracer.boolean(true);
     return tracer.constant(Py_NotImplemented);

@@ -139,6 +139,8 @@ void register_protocols(Handlers& handlers) {
         add_operator<BinaryOperator::Subtract>(handlers, type);
         add_operator<BinaryOperator::Xor>(handlers, type);
     }
+    for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type, &PyRange_Type})
+        handlers.add_method(type, "__iter__", slot_iter);
     for (PyTypeObject* type : {&PyTuple_Type, &PyFrozenSet_Type}) handlers.add_method(type, "__hash__", slot_hash);
     for (PyTypeObject* type : {&PyTuple_Type, &PyList_Type, &PyDict_Type})
         handlers.add_method(type, "__repr__", slot_repr);

@@ -345,14 +345,14 @@ Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool r
 
 Value* DictValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     auto* dict = cast<DictValue>(other);
-    if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
+    if (op != BinaryOperator::Or || dict == nullptr || sets_by_method(tracer, this)) return nullptr;
     merge_dict(tracer, this, dict);
     return this;
 }
 
 Outcome DictValue::update(Tracer& tracer, BinaryOperator op, Value* other) {
     if (op != BinaryOperator::Or) return nullptr;
-    if (cast<DictValue>(other) != nullptr) return in_place(tracer, op, other);
+    if (Value* done = in_place(tracer, op, other)) return done;
     return tracer.start(update_then_self(tracer, this, other));
 }
 

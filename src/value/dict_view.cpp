@@ -271,7 +271,8 @@ int DictIterator::rebuild(PlanBuilder& plan) {
     std::size_t given = 0;
     int over = -1;
     if (dict == nullptr) {
-        over = ordered ? plan.add(PlanOp::Call, {}, reinterpret_cast<PyObject*>(&PyODict_Type)) : plan.add(PlanOp::Dict);
+        over =
+            ordered ? plan.add(PlanOp::Call, {}, reinterpret_cast<PyObject*>(&PyODict_Type)) : plan.add(PlanOp::Dict);
     } else {
         // One over a dict that was changed meanwhile may have to fail, or has passed other entries than the first ones.
         std::size_t passed = 0, places = dict->table.all().size();

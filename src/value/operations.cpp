@@ -524,6 +524,15 @@ bool is_of_other_class(Value* one, Value* other) {
 
 }  // namespace
 
+namespace {
+
+/// There is one in all of Python.
+bool is_empty_tuple(Tracer& tracer, Value* value) {
+    return value->kind == Kind::Tuple && value->type() == &PyTuple_Type && value->length(tracer) == 0;
+}
+
+}  // namespace
+
 bool same_object(Tracer& tracer, Value* left, Value* right) {
     if (left == right) return true;
     if (is_of_other_class(left, right) || is_of_other_class(right, left)) {
@@ -533,6 +542,7 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     }
     tracer.realize(left);
     tracer.realize(right);
+    if (is_empty_tuple(tracer, left) && is_empty_tuple(tracer, right)) return true;
     guard_identity(tracer, left);
     guard_identity(tracer, right);
     PyObject *left_object = left->object(), *right_object = right->object();

@@ -67,7 +67,13 @@ Ref<> empty_view(const DictViewValue* view) {
     return Ref<>::steal(PyObject_CallMethod(dict.get(), method, nullptr));
 }
 
-/// Null where there is none.
+[[noreturn]] void break_at(Tracer& tracer, const std::string& operation, Value* left, Value* right) {
+    tracer.break_graph(BreakKind::UnknownObject, operation + " of " + left->type()->tp_name + " and " +
+                                                     right->type()->tp_name + " is not modelled");
+}
+
+}  // namespace
+
 Ref<> stand_in(Tracer& tracer, Value* value) {
     switch (value->kind) {
         case Kind::Constant:
@@ -87,13 +93,6 @@ Ref<> stand_in(Tracer& tracer, Value* value) {
             return {};
     }
 }
-
-[[noreturn]] void break_at(Tracer& tracer, const std::string& operation, Value* left, Value* right) {
-    tracer.break_graph(BreakKind::UnknownObject, operation + " of " + left->type()->tp_name + " and " +
-                                                     right->type()->tp_name + " is not modelled");
-}
-
-}  // namespace
 
 PyObject* python_binary(BinaryOperator op, bool in_place, PyObject* left, PyObject* right) {
     return (in_place ? kInPlace : kBinary)[static_cast<int>(op)](left, right);

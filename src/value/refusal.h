@@ -13,6 +13,8 @@ namespace stator {
 /// `self.__add__(other)`, called by its name, where the value could not answer: `NotImplemented`, or what it raises.
 Value* refusal_of_method(Tracer& tracer, const char* method, Value* self, Value* other);
 
+/// An object of the value's class with nothing in it; the constant itself. Null where there is none.
+Ref<> stand_in(Tracer& tracer, Value* value);
 /// The operator of Python's C API.
 PyObject* python_binary(BinaryOperator op, bool in_place, PyObject* left, PyObject* right);
 

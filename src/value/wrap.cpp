@@ -207,6 +207,10 @@ Value* Tracer::fresh(Ref<> owned) {
                                 fresh(Ref<>::share(slice->step)));
     }
     if (PyExceptionInstance_Check(object)) return make_exception(*this, object);
+    // What changes in use can't be made once for all calls.
+    if (PyIter_Check(object) || Py_TYPE(object)->tp_hash == PyObject_HashNotImplemented)
+        break_graph(BreakKind::UnknownFunction,
+                    std::string("a C function gives an object of type ") + Py_TYPE(object)->tp_name);
     Value* value = outside(provenance_.pinned(object), object);
     realize(value);
     return value;
