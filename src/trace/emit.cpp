@@ -224,6 +224,17 @@ bool Interpreter::is_to_stop(Borrowed<> target) {
     return true;
 }
 
+namespace {
+
+/// A leaf of autograd's graph: its gradient is the program's to ask for, so no backend may take it for a result.
+bool makes_leaf(const graph::Result& result) {
+    if (result.kind == graph::Result::Kind::Tensor)
+        return result.same_as_argument < 0 && result.tensor->requires_grad && result.tensor->is_leaf;
+    return std::ranges::any_of(result.items, makes_leaf);
+}
+
+}  // namespace
+
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                          shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
@@ -296,6 +307,10 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         break_graph(
             answer->status == shape::Status::DataDependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
             answer->reason);
+    }
+    if (!answer->is_view() && makes_leaf(answer->result)) {
+        graph_->truncate(mark);
+        break_graph(BreakKind::UnsupportedTensor, "a tensor that requires a gradient is made by itself");
     }
     node->result = answer->result;
     node->has_effect = answer->has_effect();

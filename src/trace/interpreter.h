@@ -131,6 +131,7 @@ class Interpreter final : public Tracer {
     /// Ends the instruction with a result: takes `pops` operands off the stack and does `complete` (by default: pushes
     /// the result), now or when the outcome is there.
     void finish(BytecodeFrame& frame, Outcome outcome, int pops, Completion complete = push_result);
+    void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
     static void push_result(Interpreter&, BytecodeFrame&, const bytecode::Instruction&, Value*);
     static void drop_result(Interpreter&, BytecodeFrame&, const bytecode::Instruction&, Value*);
 

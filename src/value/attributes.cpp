@@ -40,7 +40,9 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
     PyObject* real = self->object();
     if (real == nullptr || self->source == nullptr) {
         if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
-        if (Py_TYPE(raw) == &PyMemberDescr_Type) raise_no_attribute(tracer, self, name);
+        bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type &&
+                       PyType_HasFeature(reinterpret_cast<PyDescrObject*>(raw)->d_type, Py_TPFLAGS_HEAPTYPE);
+        if (is_slot) raise_no_attribute(tracer, self, name);
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
@@ -256,7 +258,8 @@ Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, name, &raw);
-    if (raw != nullptr && is_data_descriptor(tracer, raw))
+    // One that can only be set leaves what it set to the instance.
+    if (raw != nullptr && is_data_descriptor(tracer, raw) && is_descriptor(tracer, raw))
         return bind_attribute(tracer, attribute, raw, self, type, name);
     if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);

@@ -132,7 +132,8 @@ Outcome dict_setdefault(Tracer& tracer, const Arguments& arguments) {
 
 Outcome dict_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = dict_receiver(tracer, arguments, "pop", 1, 2);
-    if (Value* removed = self->remove(tracer, arguments.positional[1])) return removed;
+    bool is_asked = self->length(tracer) != 0;  // of an empty dict even a list is no key
+    if (Value* removed = is_asked ? self->remove(tracer, arguments.positional[1]) : nullptr) return removed;
     if (arguments.positional.size() == 3) return arguments.positional[2];
     raise_key_error(tracer, arguments.positional[1]);
 }

@@ -18,6 +18,7 @@
 #include "value/sequence.h"
 #include "value/symbolic.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 #include "value/weak.h"
 
 namespace stator {
@@ -366,12 +367,19 @@ Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
     throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
 }
 
+void expect_only_self(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() > 1)
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "a method of a generator is called in a form that is not modelled");
+}
+
 Outcome generator_send(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "send", arguments, {"self", "value"}, 2, 2);
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), bound[1]));
 }
 
 Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
 }
 
@@ -422,9 +430,10 @@ Task close_generator(Tracer& tracer, GeneratorValue* generator) {
 }
 
 Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
     GeneratorValue* generator = generator_of(tracer, arguments);
     if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
-    generator->finished = true;
+    set_undoably(tracer, generator->finished, true);
     return tracer.none();
 }
 

@@ -310,13 +310,14 @@ Outcome DictValue::iterate(Tracer& tracer) {
 
 namespace {
 
-/// The operand whose class the result of `left | right` has: null for a plain dict. The subclasses written in C have an
-/// operator of their own, which goes first on the right where theirs is a subclass of the class on the left.
-DictValue* gives_its_class(DictValue* left, DictValue* right, bool reflected) {
+/// The operand whose class the result of `left | right` has, where the operator of `asked` answers: null for a plain
+/// dict. The subclasses written in C have an operator of their own, which goes first on the right where theirs is a
+/// subclass of the class on the left.
+DictValue* gives_its_class(DictValue* asked, DictValue* left, DictValue* right) {
     auto has_own = [](DictValue* dict) { return is_ordered(dict) || has_default_factory(dict); };
-    if (has_own(left)) return left;
-    bool is_asked = reflected || PyType_IsSubtype(right->class_, left->class_) != 0;
-    return is_asked && has_own(right) ? right : nullptr;
+    if (has_own(asked)) return is_ordered(left) == is_ordered(asked) && has_own(left) ? left : right;
+    bool goes_first = asked == left && PyType_IsSubtype(right->class_, left->class_) != 0;
+    return goes_first && has_own(right) ? right : nullptr;
 }
 
 /// A new instance is made by calling the class, and filled by its own methods.
@@ -334,7 +335,7 @@ Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool r
     if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
     DictValue* left = reflected ? dict : this;
     DictValue* right = reflected ? this : dict;
-    DictValue* model = gives_its_class(left, right, reflected);
+    DictValue* model = gives_its_class(this, left, right);
     if (model != nullptr) expect_no_methods_of_its_own(tracer, model);
     DictValue* merged = copy_dict(tracer, left, model == nullptr ? &PyDict_Type : model->class_);
     if (model != nullptr && has_default_factory(model))

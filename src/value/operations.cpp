@@ -273,10 +273,22 @@ Outcome length(Tracer& tracer, Value* value) {
 // --- iteration
 // ---------------------------------------------------------------------------------------------------------
 
+namespace {
+
+Task iterate_by_method(Tracer& tracer, Value* method, Value* iterable) {
+    Value* iterator = co_await Continued{call(tracer, method, Arguments::of(iterable)), {Continuation::Kind::Iterate}};
+    tracer.realize(iterator);
+    if (!has_special_method(tracer, iterator->type(), "__next__"))
+        tracer.raise(PyExc_TypeError, "iter() returned non-iterator of type " + quoted_type(iterator));
+    co_return iterator;
+}
+
+}  // namespace
+
 Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
-        return call(tracer, method, Arguments::of(iterable));
+        return tracer.start(iterate_by_method(tracer, method, iterable));
     if (iterates_by_index(tracer, iterable)) return tracer.make<IndexIterator>(iterable);
     return iterable->iterate(tracer);
 }
