@@ -203,6 +203,13 @@ bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
     return false;
 }
 
+void Interpreter::note_write(const TensorValue* tensor) {
+    Source* source = base_of(tensor)->source;
+    if (source == nullptr || std::ranges::find(written_, source) != written_.end()) return;
+    written_.push_back(source);
+    on_undo([this] { written_.pop_back(); });
+}
+
 void Interpreter::note_view(Value* view, TensorValue* base) {
     if (auto* tensor = cast<TensorValue>(view)) {
         tensor->view_of = base;
@@ -319,6 +326,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     };
     node->is_seen = answer->random || answer->side_effect || std::ranges::any_of(answer->written, is_outside) ||
                     std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
+    for (int argument : answer->written) note_write(tensors.at(static_cast<std::size_t>(argument)));
     node->location = current_location();
     node->modules = current_modules();
     note_offset(node, answer->is_view() || answer->result.same_as_argument >= 0);
@@ -458,6 +466,8 @@ Trace Interpreter::take_trace() {
     for (Source* source : trace.inputs)
         if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
+    for (std::size_t i = 0; i < trace.inputs.size(); ++i)
+        if (std::ranges::find(written_, trace.inputs[i]) != written_.end()) trace.written.push_back(i);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);

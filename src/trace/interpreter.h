@@ -47,8 +47,9 @@ struct Attribute {
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
-    std::vector<Source*> inputs;    // sources of the graph's placeholders, in order
-    std::vector<Source*> distinct;  // what must not be one object: the inputs, and what was changed
+    std::vector<Source*> inputs;       // sources of the graph's placeholders, in order
+    std::vector<std::size_t> written;  // positions of inputs that the graph writes to
+    std::vector<Source*> distinct;     // what must not be one object: the inputs, and what was changed
     std::vector<Attribute> attributes;
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
@@ -209,7 +210,9 @@ class Interpreter final : public Tracer {
     graph::Node* add_placeholder(Source* source);
 
     // Numbers that change between calls, in the graph: numbers.cpp.
-    bool has_variables() const { return !later_ && dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
+    bool has_variables() const {
+        return !later_ && dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty());
+    }
     shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
     /// What an operation that takes any float does with it.
     enum class FloatUse : std::uint8_t {
@@ -235,6 +238,7 @@ class Interpreter final : public Tracer {
     void replay_effects(PlanBuilder& plan);
     /// Sources of objects that the trace took for different ones, where one of them was changed.
     void add_distinct(std::vector<Source*>& sources) const;
+    void note_write(const TensorValue* tensor);
     /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
     /// those when it goes.
     void check_given_up_generators(const PlanBuilder& plan);
@@ -295,6 +299,7 @@ class Interpreter final : public Tracer {
     bool reads_autocast_ = false;
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Source*> told_apart_;
+    std::vector<Source*> written_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;

@@ -4,6 +4,7 @@
 #include "value/class.h"
 #include "value/deque.h"
 #include "value/dict.h"
+#include "value/operations.h"
 
 namespace stator {
 
@@ -74,6 +75,17 @@ Ref<> empty_view(const DictViewValue* view) {
 
 }  // namespace
 
+namespace {
+
+/// A stand-in is not what the program's own methods know their `self` as.
+bool has_methods_that_operators_call(Tracer& tracer, Value* value) {
+    for (const char* name : {"__index__", "__int__", "__float__", "__iter__", "__len__", "__getitem__", "__contains__"})
+        if (operations::user_method(tracer, value, name) != nullptr) return true;
+    return false;
+}
+
+}  // namespace
+
 Ref<> stand_in(Tracer& tracer, Value* value) {
     switch (value->kind) {
         case Kind::Constant:
@@ -88,7 +100,7 @@ Ref<> stand_in(Tracer& tracer, Value* value) {
         case Kind::Set:
         case Kind::Deque:
         case Kind::Object:
-            return empty_instance(value->type());
+            return has_methods_that_operators_call(tracer, value) ? Ref<>() : empty_instance(value->type());
         default:
             return {};
     }

@@ -184,3 +184,51 @@ def test_function_allowed_in_graphs_runs_on_each_call_even_if_its_result_is_not_
     seen.clear()
     compiled(torch.ones(3))
     assert seen == [(3,)]
+
+
+NUMBERS = """
+import dataclasses
+
+class Number:
+    def __init__(self, value): self.value = value
+    def __float__(self): return self.value
+    def __int__(self): return self.value
+    def __index__(self): return self.value
+    def __complex__(self): return self.value
+
+class Hashed:
+    def __init__(self, value): self.value = value
+    def __hash__(self): return self.value
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    a: int
+    b: str
+
+USES = (
+    float, int, complex, bin, range, lambda n: [1, 2, 3][n], lambda n: "a" * n, lambda n: [1] * n, lambda n: "abc"[n],
+    lambda n: [1, 2, 3][n:],
+)
+
+def f(x, value):
+    found = []
+    for use in USES:
+        try:
+            found.append(use(Number(value)))
+        except Exception as error:
+            found.append((type(error), str(error)))
+    return x + 1, found
+
+def hashes(x, value):
+    return x + 1, hash(Hashed(value)), hash(Point(value, "a"))
+"""
+
+
+@pytest.mark.parametrize("value", ["'text'", "2", "2.5", "1j", "None"])
+def test_numbers_made_by_special_methods(value):
+    same(Source(f"{NUMBERS}\ng = f\ndef f(x): return g(x, {value})"), T(3), fullgraph=False, compare_dynamo=False)
+
+
+@pytest.mark.parametrize("value", [5, -1, 2**61, 2**70, -(2**63), 2**63])
+def test_hashes_made_by_special_methods(value):
+    same(Source(f"{NUMBERS}\ndef f(x): return hashes(x, {value})"), T(3), fullgraph=False, compare_dynamo=False)
