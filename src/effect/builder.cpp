@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/stack_room.h"
 #include "effect/plan.h"
 
 namespace stator {
@@ -114,6 +115,7 @@ void find_shape(Plan& plan) {
 }  // namespace
 
 int PlanBuilder::known(const void* value) const {
+    if (is_stack_low()) throw NestedTooDeeply();
     auto found = registers_.find(value);
     return found == registers_.end() ? -1 : found->second;
 }

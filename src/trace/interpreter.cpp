@@ -5,6 +5,7 @@
 
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/stack_room.h"
 #include "base/text.h"
 #include "cpython/frame.h"
 #include "cpython/objects.h"
@@ -149,6 +150,8 @@ Interpreter::End Interpreter::run() {
         Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
         return fail({BreakKind::Internal, type_name(Py_TYPE(error.exception().get())) +
                                               " while tracing: " + std::string(text ? utf8(text.get()) : "?")});
+    } catch (const NestedTooDeeply& error) {
+        return fail({BreakKind::Rebuild, error.what()});
     } catch (const std::exception& error) {
         return fail({BreakKind::Internal, error.what()});
     }
@@ -256,11 +259,11 @@ void Interpreter::drop_result(Interpreter&, BytecodeFrame& frame, const bytecode
 }
 
 void Interpreter::count_loop() {
-    constexpr std::size_t kBetweenChecks = 1024, kMostInstructions = 50'000'000;
+    constexpr std::size_t kBetweenChecks = 1024, kMostInstructions = 10'000'000;
     if (++backward_jumps_ % kBetweenChecks != 0) return;
     checked(PyErr_CheckSignals());
     if (instructions_ > kMostInstructions)
-        break_graph(BreakKind::Instruction, "a loop runs for tens of millions of instructions");
+        break_graph(BreakKind::Instruction, "a loop runs for millions of instructions");
 }
 
 // --- frames
@@ -324,6 +327,7 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
 }
 
 Outcome Interpreter::start(Task task) {
+    if (is_stack_low()) break_graph(BreakKind::Instruction, "calls are nested too deeply");
     auto* frame = new TaskFrame(std::move(task));
     frames_.push_back(frame);
     ++open_tasks_;

@@ -214,6 +214,10 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     }
     if (kind == &PyClassMethod_Type) {
         Value* function = wrapped_by(tracer, raw, "__func__");
+        if (function->kind != Kind::Function && function->kind != Kind::Builtin &&
+            is_descriptor(tracer, reinterpret_cast<PyObject*>(function->object())))
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "classmethod '" + std::string(utf8(name)) + "' is made of another descriptor");
         return tracer.make<MethodValue>(function, class_value(tracer, type));
     }
     if (kind == &PyClassMethodDescr_Type) return tracer.make<MethodValue>(attribute, class_value(tracer, type));

@@ -159,6 +159,8 @@ Task check_class(Tracer& tracer, Value* subject, Value* classes, const Question&
     if (question.of_instance && of != nullptr && subject->type() == of->held) co_return tracer.boolean(true);
     if (auto* tuple = cast<TupleValue>(classes))
         co_return co_await tracer.start(check_each(tracer, subject, tuple, question));
+    if (!question.of_instance && cast<ClassValue>(subject) == nullptr && subject->kind == Kind::Object)
+        tracer.break_graph(BreakKind::UnknownObject, "issubclass is asked about an object, which may have __bases__");
     if (!question.of_instance && cast<ClassValue>(subject) == nullptr)
         tracer.raise(PyExc_TypeError, "issubclass() arg 1 must be a class");
     if (of == nullptr) co_return co_await tracer.start(check_other(tracer, subject, classes, question));

@@ -46,7 +46,10 @@ Outcome copy_copy(Tracer& tracer, const Arguments& arguments) {
     if (Value* copy = copy_container(tracer, value)) return copy;
     if (operations::user_method(tracer, value, "__copy__") != nullptr)
         return call_method_with(tracer, value, "__copy__");
-    if (value->type() == &PyODict_Type || value->type() == default_dict_class() || value->kind == Kind::Deque)
+    bool has_own_copy =
+        value->type() == &PyODict_Type || value->type() == default_dict_class() || value->kind == Kind::Deque;
+    // Attributes that the program gave to such an object are copied too, but not by `copy`.
+    if (has_own_copy && value->source == nullptr && static_cast<ObjectValue*>(value)->attributes.empty())
         return call_method_with(tracer, value, "copy");
     tracer.break_graph(BreakKind::UnknownObject,
                        std::string("copy.copy of an object of class ") + value->type()->tp_name);

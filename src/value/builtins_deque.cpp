@@ -86,11 +86,7 @@ template <bool left>
 Outcome deque_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = deque_receiver(tracer, arguments, left ? "popleft" : "pop", 0, 0);
     if (self->items.empty()) tracer.raise(PyExc_IndexError, "pop from an empty deque");
-    std::vector<Value*> contents = self->items;
-    Value* item = left ? contents.front() : contents.back();
-    contents.erase(left ? contents.begin() : contents.end() - 1);
-    self->assign(tracer, std::move(contents), left ? "popleft" : "pop");
-    return item;
+    return self->take_end(tracer, left);
 }
 
 Outcome deque_clear(Tracer& tracer, const Arguments& arguments) {

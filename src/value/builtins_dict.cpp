@@ -287,7 +287,7 @@ Task count_elements(Tracer& tracer, Value* mapping, Value* iterable) {
         if (element == tracer.exhausted()) co_return tracer.none();
         auto* dict = cast<DictValue>(mapping);
         Value* before = nullptr;
-        if (dict != nullptr)
+        if (dict != nullptr && operations::user_method(tracer, dict, "get") == nullptr)
             before = dict->find(tracer, element);
         else
             before = co_await call_method_with(tracer, mapping, "get", element, tracer.integer(0));

@@ -109,8 +109,8 @@ void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* n
         tracer.break_graph(BreakKind::UnknownObject, std::string(method) + " gives a " + number->type()->tp_name);
     std::string owner = method == "__float__" ? std::string(value->type()->tp_name) + "." : "";
     std::string kind = method == "__float__" ? "float" : method == "__complex__" ? "complex" : "int";
-    tracer.raise(PyExc_TypeError, owner + std::string(method) + " returned non-" + kind + " (type " +
-                                      number->type()->tp_name + ")");
+    tracer.raise(PyExc_TypeError,
+                 owner + std::string(method) + " returned non-" + kind + " (type " + number->type()->tp_name + ")");
 }
 
 Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char* method) {

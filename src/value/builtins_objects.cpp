@@ -133,7 +133,15 @@ Outcome builtin_globals(Tracer& tracer, const Arguments&) {
 // --- object's own methods
 // ----------------------------------------------------------------------------------------------
 
-Outcome object_init(Tracer& tracer, const Arguments&) {
+Outcome object_init(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() > 1) {
+        tracer.realize(arguments.positional.at(0));
+        PyTypeObject* type = arguments.positional[0]->type();
+        const char* wanted = "__init__() takes exactly one argument (the instance to initialize)";
+        if (type->tp_init != PyBaseObject_Type.tp_init) tracer.raise(PyExc_TypeError, std::string("object.") + wanted);
+        if (type->tp_new == PyBaseObject_Type.tp_new)
+            tracer.raise(PyExc_TypeError, std::string(type->tp_name) + "." + wanted);
+    }
     return tracer.none();
 }
 
@@ -143,6 +151,12 @@ Outcome object_new(Tracer& tracer, const Arguments& arguments) {
     PyTypeObject* base = type->held;
     if (base->tp_new != PyBaseObject_Type.tp_new && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
         tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a C class");
+    if (arguments.count() > 1) {
+        if (base->tp_new != PyBaseObject_Type.tp_new)
+            tracer.raise(PyExc_TypeError, "object.__new__() takes exactly one argument (the type to instantiate)");
+        if (base->tp_init == PyBaseObject_Type.tp_init)
+            tracer.raise(PyExc_TypeError, std::string(base->tp_name) + "() takes no arguments");
+    }
     return tracer.make<ObjectValue>(base);
 }
 

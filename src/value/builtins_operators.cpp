@@ -7,6 +7,7 @@
 #include "value/iterator.h"
 #include "value/raising.h"
 #include "value/registry.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 
 namespace stator {
@@ -86,6 +87,15 @@ Outcome operator_contains(Tracer& tracer, const Arguments& arguments) {
     return operations::contains(tracer, arguments.positional[0], arguments.positional[1]);
 }
 
+Task index_of(Tracer& tracer, Value* value) {
+    Value* number = co_await call_method_with(tracer, value, "__index__");
+    tracer.realize(number);
+    if (number->type() == &PyLong_Type) co_return number;
+    if (PyType_IsSubtype(number->type(), &PyLong_Type))
+        tracer.break_graph(BreakKind::UnknownObject, "__index__ gives a number of a class of its own");
+    tracer.raise(PyExc_TypeError, std::string("__index__ returned non-int (type ") + number->type()->tp_name + ")");
+}
+
 Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "operator", "index", arguments, 1, 1);
     Value* value = arguments.positional[0];
@@ -95,7 +105,8 @@ Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
         if (!number) tracer.raise_from_python();
         return tracer.fresh(std::move(number));
     }
-    if (has_index_method(value)) return call_method_with(tracer, value, "__index__");
+    if (value->kind == Kind::Scalar) return unwrapped(tracer, value);
+    if (has_index_method(value)) return tracer.start(index_of(tracer, value));
     raise_type_error(tracer, "", value, " object cannot be interpreted as an integer");
 }
 

@@ -126,7 +126,6 @@ Outcome set_copy(Tracer& tracer, const Arguments& arguments) {
 
 Task combine_with(Tracer& tracer, const char* name, SetValue* self, std::vector<Value*> others) {
     PyTypeObject* type = self->is_frozen() ? &PyFrozenSet_Type : &PySet_Type;
-    if (others.empty() && self->class_ == &PyFrozenSet_Type) co_return self;
     SetValue* result = nullptr;
     if (others.empty()) {
         result = tracer.make<SetValue>(type);

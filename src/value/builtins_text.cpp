@@ -2,6 +2,7 @@
 #include "base/python_error.h"
 #include "value/calling.h"
 #include "value/iterator.h"
+#include "value/operations.h"
 #include "value/raising.h"
 #include "value/registry.h"
 #include "value/sequence.h"
@@ -80,6 +81,12 @@ Task collect_then_fold(Tracer& tracer, PyObject* callable, Value* iterable) {
 
 Outcome make_bytes(Tracer& tracer, const Arguments& arguments) {
     auto* callable = reinterpret_cast<PyObject*>(&PyBytes_Type);
+    if (!arguments.positional.empty()) {
+        Value* given = arguments.positional[0];
+        tracer.realize(given);
+        if (given->kind == Kind::Object || operations::user_method(tracer, given, "__bytes__") != nullptr)
+            tracer.break_graph(BreakKind::UnknownFunction, "bytes are made of an object of the program's own");
+    }
     if (Value* folded = fold(tracer, callable, arguments)) return folded;
     if (arguments.count() != 1 || arguments.positional.empty())
         tracer.break_graph(BreakKind::UnknownObject, "bytes are made of a value that is not known");

@@ -81,6 +81,12 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(type) + " is made");
     }
     if (!PyType_IsSubtype(instance->type(), type) || raw_init == nullptr) co_return instance;
+    if (instance->type() != type) {
+        // What a `__new__` gives is initialised by its own class.
+        type = instance->type();
+        init = class_attribute(tracer, type, interned("__init__"), &raw_init);
+        if (raw_init == nullptr) co_return instance;
+    }
     if (type->tp_init == PyBaseObject_Type.tp_init) co_return instance;
     (void)new_value;
     if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && instance->kind == Kind::Exception) co_return instance;
@@ -135,7 +141,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     PyTypeObject* meta = Py_TYPE(held);
     PyObject* of_meta = nullptr;
     Value* meta_attribute = class_attribute(tracer, meta, name, &of_meta);
-    if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) {
+    if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr && Py_TYPE(of_meta)->tp_descr_get != nullptr) {
         if (Py_TYPE(of_meta) != &PyGetSetDescr_Type && Py_TYPE(of_meta) != &PyMemberDescr_Type)
             return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
         if (name.get() == interned("__dict__")) {

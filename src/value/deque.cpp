@@ -115,10 +115,33 @@ void DequeValue::append(Tracer& tracer, Value* value) {
 
 void DequeValue::append_left(Tracer& tracer, Value* value) {
     tracer.realize(this);
+    if (longest < 0 || static_cast<Py_ssize_t>(items.size()) < longest) {
+        if (source != nullptr) tracer.record(method_effect(deque_class(), "appendleft", {this, value}));
+        tracer.on_undo([this] {
+            items.erase(items.begin());
+            --changes;
+        });
+        items.insert(items.begin(), value);
+        ++changes;
+        return;
+    }
     std::vector<Value*> contents = items;
     contents.insert(contents.begin(), value);
-    if (longest >= 0 && static_cast<Py_ssize_t>(contents.size()) > longest) contents.pop_back();
+    contents.pop_back();
     assign(tracer, std::move(contents), "appendleft", {value});
+}
+
+Value* DequeValue::take_end(Tracer& tracer, bool left) {
+    tracer.realize(this);
+    if (source != nullptr) tracer.record(method_effect(deque_class(), left ? "popleft" : "pop", {this}));
+    Value* taken = left ? items.front() : items.back();
+    tracer.on_undo([this, taken, left] {
+        items.insert(left ? items.begin() : items.end(), taken);
+        --changes;
+    });
+    items.erase(left ? items.begin() : items.end() - 1);
+    ++changes;
+    return taken;
 }
 
 std::size_t DequeValue::position(Tracer& tracer, Value* index) {

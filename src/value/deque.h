@@ -18,6 +18,8 @@ struct DequeValue final : ObjectValue {
     std::size_t changes = 0;  // how often it grew or shrank, for iterators over it
 
     /// Replaces the contents, undoably. An outside deque is told `method(*arguments)` instead.
+    /// `popleft` and `pop`; needs an item.
+    Value* take_end(Tracer& tracer, bool left);
     void assign(Tracer& tracer, std::vector<Value*> contents, const char* method, std::vector<Value*> arguments = {});
     /// What goes beyond `maxlen` falls off at the other end.
     void append(Tracer& tracer, Value* value);

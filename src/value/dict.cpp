@@ -10,6 +10,7 @@
 #include "value/changing.h"
 #include "value/class.h"
 #include "value/identity.h"
+#include "value/nesting.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
@@ -173,6 +174,8 @@ Value* DictValue::value_of(Tracer& tracer, Table::Entry* entry) {
     if (entry->value != nullptr) return entry->value;
     Ref<> constant = entry->key->as_constant(tracer);
     PyObject* key = constant && constant.get() != entry->key->object() ? tracer.keep(constant) : entry->key->object();
+    if (key == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a dict from outside has the key " + entry->key->print());
     PyObject* found = PyDict_GetItemWithError(outside, key);
     STATOR_CHECK(found != nullptr, "a dict lost a key while it was traced");
     Source* child = tracer.provenance().child(source, Access::DictItem, key, 0, found);
@@ -243,11 +246,11 @@ void DictValue::clear(Tracer& tracer) {
 }
 
 Ref<> DictValue::as_constant(Tracer& tracer) {
-    if (class_ != &PyDict_Type) return nullptr;
+    if (class_ != &PyDict_Type || Nesting::is_endless(this)) return nullptr;
+    Nesting nesting(this);
     Ref<> made = checked(PyDict_New());
     for (Table::Entry* entry : entries(tracer)) {
         tracer.realize(entry->value);
-        if (entry->value == this) return nullptr;
         Ref<> key = entry->key->as_constant(tracer), value = key ? entry->value->as_constant(tracer) : Ref<>();
         if (!key || !value) return nullptr;
         checked(PyDict_SetItem(made.get(), key.get(), value.get()));

@@ -115,6 +115,27 @@ Ref<> real_side(Tracer& tracer, Value* side, const std::vector<Value*>& items) {
     return list;
 }
 
+/// By looking the items of one up in the other, so that values need no hash.
+Task compare_as_sets(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    std::ptrdiff_t mine = left->length(tracer), theirs = right->length(tracer);
+    bool fits = true;
+    if (op == Comparison::Equal || op == Comparison::NotEqual)
+        fits = mine == theirs;
+    else if (op == Comparison::Less || op == Comparison::Greater)
+        fits = op == Comparison::Less ? mine < theirs : mine > theirs;
+    else
+        fits = op == Comparison::LessEqual ? mine <= theirs : mine >= theirs;
+    bool is_reversed = op == Comparison::Greater || op == Comparison::GreaterEqual;
+    if (fits) {
+        std::vector<Value*> items = *items_now(tracer, is_reversed ? right : left);
+        for (std::size_t i = 0; i < items.size() && fits; ++i) {
+            Value* found = co_await (is_reversed ? left : right)->contains(tracer, items[i]);
+            fits = is_true(found);
+        }
+    }
+    co_return tracer.boolean(fits == (op != Comparison::NotEqual));
+}
+
 }  // namespace
 
 void DictViewValue::realize(Tracer& tracer) {
@@ -203,9 +224,11 @@ Outcome DictViewValue::compare(Tracer& tracer, Comparison op, Value* other) {
         auto* view = cast<DictViewValue>(other);
         return dict->compare(tracer, op, view != nullptr && view->what == What::Proxy ? view->dict : other);
     }
-    SetValue* theirs = as_set(tracer, other);
-    if (theirs == nullptr) return nullptr;
-    return as_set(tracer, this)->compare(tracer, op, theirs);
+    tracer.realize(other);
+    auto* view = cast<DictViewValue>(other);
+    bool is_view = view != nullptr && view->what != What::Values && view->what != What::Proxy;
+    if (!is_view && cast<SetValue>(other) == nullptr) return nullptr;
+    return tracer.start(compare_as_sets(tracer, op, this, other));
 }
 
 Py_hash_t DictViewValue::hash(Tracer& tracer) {

@@ -2,6 +2,7 @@
 
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/stack_room.h"
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "value/attributes.h"
@@ -37,6 +38,19 @@ bool is_of_module_enum(PyObject* function) {
 
 }  // namespace
 
+namespace {
+
+/// Whether a special method of the program's is something else than a function: a property, a callable object, or None,
+/// which forbids the operation. What C code has put there does what the kind of the value does.
+bool is_called_otherwise(PyObject* found, const char* name) {
+    PyTypeObject* type = Py_TYPE(found);
+    if (found == Py_None) return std::string_view(name) != "__hash__";
+    if (type == &PyStaticMethod_Type) return std::string_view(name) != "__new__";
+    return type == &PyProperty_Type || type == &PyClassMethod_Type || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+}
+
+}  // namespace
+
 Value* user_method(Tracer& tracer, Value* value, const char* name) {
     PyTypeObject* type = value->type();
     // Classes written in C do what their kind does; so do tensors, whose Python methods are operations of the graph.
@@ -44,7 +58,13 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     // Guarded whatever the answer: the method may appear, or go, between two calls.
     PyObject* found = nullptr;
     Value* method = class_attribute(tracer, type, interned(name), &found);
-    if (found == nullptr || !PyFunction_Check(found)) return nullptr;
+    if (found == nullptr) return nullptr;
+    if (!PyFunction_Check(found)) {
+        if (is_called_otherwise(found, name))
+            tracer.break_graph(BreakKind::UnknownObject, std::string("the ") + name + " of class " + type->tp_name +
+                                                             " is an object of type " + Py_TYPE(found)->tp_name);
+        return nullptr;
+    }
     // What the members of an enum have from `enum` itself is done for real.
     if (value->kind == Kind::Constant && is_of_module_enum(found)) return nullptr;
     return method;
@@ -78,6 +98,7 @@ Outcome get_attribute_or(Tracer& tracer, Value* object, Borrowed<> name, Value* 
 }
 
 Outcome call(Tracer& tracer, Value* callee, const Arguments& arguments) {
+    if (is_stack_low()) tracer.break_graph(BreakKind::Instruction, "calls are nested too deeply");
     tracer.realize(callee);
     return callee->call(tracer, arguments);
 }
@@ -352,8 +373,12 @@ Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool 
 }
 
 bool reflected_goes_first(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
-    return left->type() != right->type() && PyType_IsSubtype(right->type(), left->type()) &&
-           user_method(tracer, right, method_name(op, true)) != nullptr;
+    if (left->type() == right->type() || !PyType_IsSubtype(right->type(), left->type())) return false;
+    Value* reflected = user_method(tracer, right, method_name(op, true));
+    // One that the subclass only inherits waits for its turn.
+    PyObject* name = interned(method_name(op, true));
+    return reflected != nullptr &&
+           cpython::lookup_in_mro(right->type(), name, nullptr) != cpython::lookup_in_mro(left->type(), name, nullptr);
 }
 
 Task binary_by_methods(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {

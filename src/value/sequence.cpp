@@ -15,6 +15,7 @@
 #include "value/identity.h"
 #include "value/index.h"
 #include "value/iterator.h"
+#include "value/nesting.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
@@ -24,17 +25,8 @@ namespace stator {
 
 namespace {
 
-/// A list may hold itself; what is nested deeper than this is taken for such a one.
-constexpr int kDeepest = 200;
 /// Larger results of `sequence * n` are left to the program itself.
 constexpr std::size_t kLongest = 1 << 20;
-
-struct Nesting {
-    Nesting() { ++depth; }
-    ~Nesting() { --depth; }
-    static thread_local int depth;
-};
-thread_local int Nesting::depth = 0;
 
 const char* container_name(const SequenceValue* sequence) {
     return sequence->kind == Kind::Tuple ? "tuple" : "list";
@@ -220,8 +212,8 @@ Ref<> SequenceValue::as_constant(Tracer& tracer) {
     bool plain = class_ == &PyTuple_Type || class_ == &PyList_Type;
     if (!plain && (kind == Kind::List || !attributes.empty())) return nullptr;
     if (!plain && class_ != torch_size_class() && !has_fields(class_)) return nullptr;
-    if (Nesting::depth > kDeepest) return nullptr;
-    Nesting nesting;
+    if (Nesting::is_endless(this)) return nullptr;
+    Nesting nesting(this);
     auto size = static_cast<Py_ssize_t>(items.size());
     Ref<> made = Ref<>::steal(kind == Kind::Tuple ? PyTuple_New(size) : PyList_New(size));
     if (!made) throw PythonError();
@@ -385,8 +377,8 @@ int SequenceValue::rebuild(PlanBuilder& plan) {
 std::string SequenceValue::print() const {
     std::string name = class_ == &PyTuple_Type || class_ == &PyList_Type ? "" : type_name(class_);
     if (!realized) return source != nullptr ? stator::print(*source) : name;
-    if (Nesting::depth > 3) return name + (kind == Kind::Tuple ? "(...)" : "[...]");
-    Nesting nesting;
+    if (Nesting::depth() > 3) return name + (kind == Kind::Tuple ? "(...)" : "[...]");
+    Nesting nesting(this);
     std::string parts = joined(items, [](Value* part) { return part == nullptr ? std::string("?") : part->print(); });
     if (kind == Kind::List) return name + "[" + parts + "]";
     return name + "(" + parts + (items.size() == 1 ? ",)" : ")");

@@ -1,0 +1,34 @@
+#include "base/stack_room.h"
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stator {
+
+namespace {
+
+constexpr std::size_t kReserve = 512 * 1024;
+
+/// The lowest address that may be used; zero where the system does not tell.
+std::uintptr_t lowest_address() {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+    void* stack = nullptr;
+    std::size_t size = 0;
+    int failed = pthread_attr_getstack(&attributes, &stack, &size);
+    pthread_attr_destroy(&attributes);
+    if (failed != 0 || size < 2 * kReserve) return 0;
+    return reinterpret_cast<std::uintptr_t>(stack) + kReserve;
+}
+
+}  // namespace
+
+bool is_stack_low() {
+    thread_local const std::uintptr_t lowest = lowest_address();
+    char here = 0;
+    return reinterpret_cast<std::uintptr_t>(&here) < lowest;
+}
+
+}  // namespace stator
