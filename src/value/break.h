@@ -7,22 +7,22 @@
 namespace stator {
 
 enum class BreakKind : std::uint8_t {
-    DataDependent,       // the program looks at a tensor's data
-    OutsideMutation,     // something from outside the trace would be changed
-    UnknownFunction,     // a C function that Stator does not model
-    UnknownObject,       // an operation on an object that Stator does not model
-    CustomAttribute,     // `__getattribute__` or a `__getattr__` that can't be followed
-    DisabledFunction,    // torch.compiler.disable and friends
-    Instruction,         // an opcode without a handler
-    UnsupportedTensor,   // an operation without a fake implementation, a tensor subclass, ...
-    OperationFails,      // PyTorch rejects the arguments of an operation
-    Rebuild,             // a live value can't be rebuilt after the graph
-    GraphBreakCall,      // torch._dynamo.graph_break()
-    InputOutput,         // print, logging, warnings, files
-    Internal,            // an error of Stator's own
+    DataDependent,      // the program looks at a tensor's data
+    OutsideMutation,    // something from outside the trace would be changed
+    UnknownFunction,    // a C function that Stator does not model
+    UnknownObject,      // an operation on an object that Stator does not model
+    CustomAttribute,    // `__getattribute__` or a `__getattr__` that can't be followed
+    DisabledFunction,   // torch.compiler.disable and friends
+    Instruction,        // an opcode without a handler
+    UnsupportedTensor,  // an operation without a fake implementation, a tensor subclass, ...
+    OperationFails,     // PyTorch rejects the arguments of an operation
+    Rebuild,            // a live value can't be rebuilt after the graph
+    GraphBreakCall,     // torch._dynamo.graph_break()
+    InputOutput,        // print, logging, warnings, files
+    Internal,           // an error of Stator's own
     // Not failures: the program leaves the frame that was entered.
-    Yield,               // a generator yields
-    Raise,               // an exception that nobody in the captured part catches
+    Yield,  // a generator yields
+    Raise,  // an exception that nobody in the captured part catches
 };
 
 /// Whether the program could not be captured, rather than came to an end of its own.

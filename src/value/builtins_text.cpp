@@ -5,6 +5,7 @@
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/registry.h"
+#include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/str_format.h"
 #include "value/text.h"
@@ -34,9 +35,10 @@ Outcome builtin_format(Tracer& tracer, const Arguments& arguments) {
 
 Task join_items(Tracer& tracer, Value* separator, Value* iterable, PyObject* method) {
     Value* collected = co_await operations::collect(tracer, iterable);
-    const std::vector<Value*>& items = as_sequence(collected)->items;
+    std::vector<Value*>& items = as_sequence(collected)->items;
     for (std::size_t i = 0; i < items.size(); ++i) {
         tracer.realize(items[i]);
+        items[i] = unwrapped(tracer, items[i]);
         if (items[i]->kind != Kind::Constant)
             tracer.raise(PyExc_TypeError, "sequence item " + std::to_string(i) + ": expected str instance, " +
                                               items[i]->type()->tp_name + " found");

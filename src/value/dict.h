@@ -110,7 +110,7 @@ struct DictIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 
   private:
-    std::size_t size_;
+    std::size_t size_, places_;
 };
 
 /// The value of a real dict that the trace has changed; null if it is as it was.

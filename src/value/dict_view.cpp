@@ -255,13 +255,15 @@ DictIterator::DictIterator(Tracer& tracer, DictValue* dict, What what, bool reve
     : IteratorValue(iterator_class(dict, what, reversed)), dict(dict), what(what), reversed(reversed) {
     dict->complete_now(tracer);
     size_ = dict->table.size();
+    places_ = dict->table.all().size();
     if (reversed) position = dict->table.all().size();
 }
 
 Outcome DictIterator::next(Tracer& tracer) {
     if (dict == nullptr) return tracer.exhausted();
-    if (dict->table.size() != size_) {
-        bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
+    // An ordered dict notices any key that came or went, others only how many there are.
+    bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
+    if (dict->table.size() != size_ || (ordered && dict->table.all().size() > places_)) {
         tracer.raise(PyExc_RuntimeError,
                      ordered ? "OrderedDict mutated during iteration" : "dictionary changed size during iteration");
     }

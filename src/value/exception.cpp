@@ -194,10 +194,18 @@ void add_to_traceback(Tracer& tracer, ExceptionValue* exception, TracedFrame* fr
 
 void set_context(Tracer& tracer, ExceptionValue* exception, Value* handled) {
     if (handled == nullptr || handled == exception) return;
-    for (auto* link = cast<ExceptionValue>(handled); link != nullptr; link = cast<ExceptionValue>(link->context)) {
-        if (link->context != exception) continue;
-        set_undoably(tracer, link->context, nullptr);
-        break;
+    // The program may have made a ring of them: then the slow one is met again.
+    auto next = [](ExceptionValue* link) { return link == nullptr ? nullptr : cast<ExceptionValue>(link->context); };
+    auto* slow = cast<ExceptionValue>(handled);
+    bool slow_moves = false;
+    for (auto* link = slow; link != nullptr; link = next(link)) {
+        if (link->context == exception) {
+            set_undoably(tracer, link->context, nullptr);
+            break;
+        }
+        if (slow_moves) slow = next(slow);
+        slow_moves = !slow_moves;
+        if (next(link) == slow) break;
     }
     set_undoably(tracer, exception->context, handled);
 }

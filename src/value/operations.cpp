@@ -237,10 +237,9 @@ Task length_method(Tracer& tracer, Value* method, Value* value) {
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
         tracer.raise(PyExc_TypeError, quoted_type(answer) + " object cannot be interpreted as an integer");
-    if (PyLong_AsSsize_t(answer->object()) < 0) {
-        if (PyErr_Occurred() != nullptr) tracer.raise_from_python();
+    if (PyNumber_AsSsize_t(answer->object(), nullptr) < 0)
         tracer.raise(PyExc_ValueError, "__len__() should return >= 0");
-    }
+    if (PyNumber_AsSsize_t(answer->object(), PyExc_OverflowError) < 0) tracer.raise_from_python();
     co_return answer;
 }
 

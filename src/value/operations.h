@@ -46,5 +46,4 @@ bool same_object(Tracer& tracer, Value* left, Value* right);
 /// class attribute is guarded.
 Value* user_method(Tracer& tracer, Value* value, const char* name);
 
-
 }  // namespace stator::operations

@@ -399,6 +399,7 @@ Py_hash_t TupleValue::hash(Tracer& tracer) {
 }
 
 Py_hash_t ListValue::hash(Tracer& tracer) {
+    if (operations::user_method(tracer, this, "__hash__") != nullptr) return ObjectValue::hash(tracer);
     raise_type_error(tracer, "unhashable type: ", this, "");
 }
 

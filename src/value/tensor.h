@@ -12,14 +12,15 @@ struct TensorValue final : Value {
 
     graph::Node* node = nullptr;  // null for an input that was not used yet
     const torch_room::TensorMeta* meta = nullptr;
-    PyObject* outside = nullptr;  // the real tensor, if it is an input
+    PyObject* outside = nullptr;     // the real tensor, if it is an input
     TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
-    /// A view to which PyTorch lets nothing be written while gradients are recorded: one of several (of `unbind`, `split`,
+    /// A view to which PyTorch lets nothing be written while gradients are recorded: one of several (of `unbind`,
+    /// `split`,
     /// ...), or made while they were not.
     bool refuses_writes = false;
     bool is_row = false;            // of iterating over a tensor
     Value* set_gradient = nullptr;  // what the program has put into `grad`
-    bool is_gradient = false;  // stands for a gradient that will come: how its memory is laid out is not known
+    bool is_gradient = false;       // stands for a gradient that will come: how its memory is laid out is not known
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;

@@ -117,6 +117,18 @@ Outcome str_of(Tracer& tracer, Value* value) {
     break_on(tracer, "the text", value);
 }
 
+namespace {
+
+Task format_by_method(Tracer& tracer, Value* method, Value* value, Value* specification) {
+    Value* text = co_await call_with(tracer, method, value, specification);
+    tracer.realize(text);
+    if (!PyType_IsSubtype(text->type(), &PyUnicode_Type))
+        tracer.raise(PyExc_TypeError, std::string("__format__ must return a str, not ") + text->type()->tp_name);
+    co_return text;
+}
+
+}  // namespace
+
 Outcome format_of(Tracer& tracer, Value* value, Value* specification) {
     tracer.realize(value);
     std::string_view how;
@@ -128,7 +140,8 @@ Outcome format_of(Tracer& tracer, Value* value, Value* specification) {
         how = utf8(specification->object());
     }
     if (Value* method = operations::user_method(tracer, value, "__format__"))
-        return call_with(tracer, method, value, specification != nullptr ? specification : tracer.string(""));
+        return tracer.start(
+            format_by_method(tracer, method, value, specification != nullptr ? specification : tracer.string("")));
     if (value->kind == Kind::Constant)
         return text_from(
             tracer, PyObject_Format(value->object(), specification == nullptr ? nullptr : specification->object()));
