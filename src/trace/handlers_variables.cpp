@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
+#include "value/attributes.h"
 #include "value/dict.h"
 #include "value/exception.h"
 #include "value/function.h"
@@ -103,7 +104,11 @@ void StoreFast(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
 }
 
 void DeleteFast(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    if (frame.slots[static_cast<std::size_t>(instruction.arg)] == nullptr) raise_unbound(t, frame, instruction.arg);
+    Value* held = frame.slots[static_cast<std::size_t>(instruction.arg)];
+    if (held == nullptr) raise_unbound(t, frame, instruction.arg);
+    // It may be the last that holds it.
+    if (held->kind == Kind::Object && has_special_method(t, held->type(), "__del__"))
+        t.break_graph(BreakKind::UnknownObject, "a variable that holds an object with a __del__ is deleted");
     set_slot(t, frame, instruction.arg, nullptr);
     next(frame);
 }

@@ -327,7 +327,10 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
 }
 
 Outcome Interpreter::start(Task task) {
-    if (is_stack_low()) break_graph(BreakKind::Instruction, "calls are nested too deeply");
+    // Python itself would have given up long before, but it counts otherwise.
+    constexpr std::size_t kForEachCall = 8;
+    if (is_stack_low() || open_tasks_ > kForEachCall * static_cast<std::size_t>(Py_GetRecursionLimit()))
+        break_graph(BreakKind::Instruction, "calls are nested too deeply");
     auto* frame = new TaskFrame(std::move(task));
     frames_.push_back(frame);
     ++open_tasks_;

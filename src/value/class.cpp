@@ -48,6 +48,10 @@ Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
 /// `type.__call__`: `__new__`, then `__init__` if that gave an instance.
 Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     PyTypeObject* type = self->held;
+    // An instance that nobody keeps would never be made, and its `__del__` never called.
+    if (has_special_method(tracer, type, "__del__"))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an object of class " + type_name(type) + ", which has a __del__, is made");
     PyObject* raw_new = nullptr;
     Value* new_value = class_attribute(tracer, type, interned("__new__"), &raw_new);
     PyObject* raw_init = nullptr;
@@ -81,6 +85,10 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(type) + " is made");
     }
     if (!PyType_IsSubtype(instance->type(), type) || raw_init == nullptr) co_return instance;
+    if (raw_init != nullptr && !PyFunction_Check(raw_init) && Py_TYPE(raw_init) != &PyWrapperDescr_Type &&
+        Py_TYPE(raw_init)->tp_descr_get != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "the __init__ of class " + type_name(type) + " is a " + type_name(Py_TYPE(raw_init)));
     if (instance->type() != type) {
         // What a `__new__` gives is initialised by its own class.
         type = instance->type();

@@ -138,6 +138,15 @@ Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {
 }
 
 Outcome ConstantValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    // A member of an enum may be a tuple too.
+    if (other->kind != Kind::Constant && is_enum_member(held) && Py_TYPE(held)->tp_richcompare != nullptr &&
+        PyTuple_Check(held)) {
+        Ref<> known = other->as_constant(tracer);
+        if (!known)
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "a member of an enum is compared with a value that is not known");
+        return result_of(tracer, PyObject_RichCompare(held, known.get(), static_cast<int>(op)));
+    }
     if (other->kind != Kind::Constant) return nullptr;
     tracer.realize(other);
     return result_of(tracer, PyObject_RichCompare(held, other->object(), static_cast<int>(op)));

@@ -240,7 +240,7 @@ Task length_method(Tracer& tracer, Value* method, Value* value) {
     if (PyNumber_AsSsize_t(answer->object(), nullptr) < 0)
         tracer.raise(PyExc_ValueError, "__len__() should return >= 0");
     if (PyNumber_AsSsize_t(answer->object(), PyExc_OverflowError) < 0) tracer.raise_from_python();
-    co_return answer;
+    co_return answer->type() == &PyLong_Type ? answer : tracer.fresh(checked(PyNumber_Long(answer->object())));
 }
 
 Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
