@@ -212,7 +212,8 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(tracer.constant(PyInstanceMethod_GET_FUNCTION(raw)), self);
     }
-    if (kind == &PyClassMethod_Type) {
+    // `abc` has subclasses of these two.
+    if (PyObject_TypeCheck(raw, &PyClassMethod_Type) && kind->tp_descr_get == PyClassMethod_Type.tp_descr_get) {
         Value* function = wrapped_by(tracer, raw, "__func__");
         if (function->kind != Kind::Function && function->kind != Kind::Builtin &&
             is_descriptor(tracer, reinterpret_cast<PyObject*>(function->object())))
@@ -221,7 +222,8 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         return tracer.make<MethodValue>(function, class_value(tracer, type));
     }
     if (kind == &PyClassMethodDescr_Type) return tracer.make<MethodValue>(attribute, class_value(tracer, type));
-    if (kind == &PyStaticMethod_Type) return wrapped_by(tracer, raw, "__func__");
+    if (PyObject_TypeCheck(raw, &PyStaticMethod_Type) && kind->tp_descr_get == PyStaticMethod_Type.tp_descr_get)
+        return wrapped_by(tracer, raw, "__func__");
     if (PyObject_TypeCheck(raw, &PyProperty_Type) && kind->tp_descr_get == PyProperty_Type.tp_descr_get) {
         if (self == nullptr) return attribute;
         Value* getter = wrapped_by(tracer, raw, "fget");

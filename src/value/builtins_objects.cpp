@@ -246,8 +246,8 @@ void register_exceptions(Handlers& handlers) {
 /// `int.__new__(cls, ...)` and the like.
 Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on no class");
+    if (type == nullptr || type->held == &PyBool_Type)
+        tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on another class");
     if (scalar_base(type->held) == nullptr) return operations::call(tracer, type, without_first(arguments));
     if (Value* made = make_scalar(tracer, type->held, without_first(arguments)); made != nullptr) return made;
     tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type->held) + " is called on unknown values");
