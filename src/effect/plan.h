@@ -127,6 +127,8 @@ class PlanBuilder {
   public:
     /// The register of a value that was rebuilt already (or is being rebuilt), or -1.
     int known(const void* value) const;
+    /// Whether the graph gives back inputs that it has written to, though the plan has them already.
+    bool gives_back_inputs = true;
     /// Reserves the register of a value before its parts are rebuilt, so that cycles end.
     int reserve(const void* value);
     /// Names a register that is filled already after a value.

@@ -204,10 +204,16 @@ bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
 }
 
 void Interpreter::note_write(const TensorValue* tensor) {
-    Source* source = base_of(tensor)->source;
-    if (source == nullptr || std::ranges::find(written_, source) != written_.end()) return;
-    written_.push_back(source);
+    const TensorValue* base = base_of(tensor);
+    if (base->source == nullptr || std::ranges::find(written_, base) != written_.end()) return;
+    written_.push_back(base);
     on_undo([this] { written_.pop_back(); });
+}
+
+/// Where a graph writes to an input that requires a gradient, or does so from then on, and gives back another one that it
+/// has written to, aot_autograd puts values into the wrong input.
+bool Interpreter::may_give_back_inputs() const {
+    return std::ranges::none_of(written_, [](const TensorValue* tensor) { return tensor->meta->requires_grad; });
 }
 
 void Interpreter::note_view(Value* view, TensorValue* base) {
@@ -467,7 +473,8 @@ Trace Interpreter::take_trace() {
         if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
     for (std::size_t i = 0; i < trace.inputs.size(); ++i)
-        if (std::ranges::find(written_, trace.inputs[i]) != written_.end()) trace.written.push_back(i);
+        if (std::ranges::find(written_, trace.inputs[i], &TensorValue::source) != written_.end())
+            trace.written.push_back(i);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);

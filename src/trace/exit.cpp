@@ -108,6 +108,7 @@ std::int32_t rebuild_handled(PlanBuilder& plan, Value* handled) {
 
 void Interpreter::build_return() {
     PlanBuilder plan;
+    plan.gives_back_inputs = may_give_back_inputs();
     replay_effects(plan);
     int returned = result_->rebuild(plan);
     check_given_up_generators(plan);
@@ -119,6 +120,7 @@ void Interpreter::build_return() {
 
 void Interpreter::build_exit() {
     PlanBuilder plan;
+    plan.gives_back_inputs = may_give_back_inputs();
     replay_effects(plan);
     add_frames(plan);
     rebuild_modes(plan, /*is_return=*/false);

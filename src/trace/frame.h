@@ -39,16 +39,16 @@ struct BytecodeFrame final : Activation, SuspendedFrame {
 
     FunctionValue* function = nullptr;
     const bytecode::Code* code = nullptr;
-    bytecode::Index at;            // the instruction under execution
-    std::vector<Value*> slots;     // locals, cells and free variables; null where unbound
-    std::vector<Value*> stack;     // the top one last
+    bytecode::Index at;         // the instruction under execution
+    std::vector<Value*> slots;  // locals, cells and free variables; null where unbound
+    std::vector<Value*> stack;  // the top one last
     GeneratorValue* generator = nullptr;
     // While an instruction waits: how many operands it takes off the stack in the end, and what it does then.
     int pops = 0;
     Completion complete = nullptr;
-    Value* held = nullptr;         // a value that the waiting instruction computed already
-    const graph::Location* location = nullptr;  // of the line last used for a node
-    TracedFrame* traced = nullptr;  // once an exception went through it
+    Value* held = nullptr;                       // a value that the waiting instruction computed already
+    const graph::Location* location = nullptr;   // of the line last used for a node
+    TracedFrame* traced = nullptr;               // once an exception went through it
     const graph::ModulePath* modules = nullptr;  // that it runs inside of
 
     Value* top(std::size_t depth = 0) const { return stack[stack.size() - 1 - depth]; }

@@ -239,6 +239,7 @@ class Interpreter final : public Tracer {
     /// Sources of objects that the trace took for different ones, where one of them was changed.
     void add_distinct(std::vector<Source*>& sources) const;
     void note_write(const TensorValue* tensor);
+    bool may_give_back_inputs() const;
     /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
     /// those when it goes.
     void check_given_up_generators(const PlanBuilder& plan);
@@ -299,7 +300,7 @@ class Interpreter final : public Tracer {
     bool reads_autocast_ = false;
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Source*> told_apart_;
-    std::vector<Source*> written_;
+    std::vector<const TensorValue*> written_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;

@@ -224,7 +224,7 @@ int TensorValue::rebuild(PlanBuilder& plan) {
     }
     if (source == nullptr) return plan.output(node);
     // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
-    if (!is_as_it_came(this)) plan.output(node);
+    if (!is_as_it_came(this) && plan.gives_back_inputs) plan.output(node);
     return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
 }
 

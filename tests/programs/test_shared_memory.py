@@ -88,3 +88,46 @@ def test_buffers_that_a_module_writes_to():
         results = [run(x, torch.ones(4)), run(x, mean.view(4)), run(x, torch.ones(4)), run(x, mean.detach())]
         outcomes.append([result.detach().clone() for result in results] + [mean.clone()])
     torch.testing.assert_close(outcomes[0], outcomes[1], rtol=1e-6, atol=1e-6)
+
+
+WEIGHT = torch.nn.Parameter(torch.tensor([1.0, 2.0, -1.0]))
+
+
+def gives_back_one(a, b, c):
+    a *= 3
+    b *= 5
+    c += WEIGHT
+    return b
+
+
+def gives_back_all(a, b, c):
+    a *= 3
+    b *= 5
+    c += b * WEIGHT
+    return a, b, c
+
+
+def gives_back_parts(a, b, c):
+    a *= 3
+    b *= 5
+    c += WEIGHT
+    return b[1:], c[1:], a + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [gives_back_one, gives_back_all, gives_back_parts])
+def test_written_inputs_of_which_one_begins_to_require_a_gradient(function, backend):
+    outcomes = []
+    for run in (function, stator.compile(function, backend=backend)):
+        for _ in range(2):
+            inputs = [torch.full((3,), float(i + 1)) for i in range(3)]
+            result = run(*inputs)
+            result = result if isinstance(result, tuple) else (result,)
+            given_back = [[one is other for other in inputs] for one in result]
+            WEIGHT.grad = None
+            inputs[2].sum().backward()
+            outcomes.append(([part.detach() for part in (*result, *inputs)], given_back, WEIGHT.grad))
+    for values, given_back, gradient in outcomes[1:]:
+        torch.testing.assert_close(values, outcomes[0][0], rtol=0, atol=0)
+        assert given_back == outcomes[0][1]
+        torch.testing.assert_close(gradient, outcomes[0][2], rtol=0, atol=0)
