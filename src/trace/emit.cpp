@@ -210,8 +210,8 @@ void Interpreter::note_write(const TensorValue* tensor) {
     on_undo([this] { written_.pop_back(); });
 }
 
-/// Where a graph writes to an input that requires a gradient, or does so from then on, and gives back another one that it
-/// has written to, aot_autograd puts values into the wrong input.
+/// Where a graph writes to an input that requires a gradient, or does so from then on, and gives back another one that
+/// it has written to, aot_autograd puts values into the wrong input.
 bool Interpreter::may_give_back_inputs() const {
     return std::ranges::none_of(written_, [](const TensorValue* tensor) { return tensor->meta->requires_grad; });
 }

@@ -57,6 +57,7 @@ void BeforeWith(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.top();
     Value* exit = frame.top(3);
+    t.realize(exception);
     Value* type = t.constant(reinterpret_cast<PyObject*>(exception->type()));
     t.finish(frame, operations::call(t, exit, Arguments::of(type, exception, traceback_of(t, exception))), 0);
 }
@@ -81,6 +82,7 @@ void PopExcept(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 namespace {
 
 bool matches(Interpreter& t, Value* exception, Value* pattern) {
+    t.realize(exception);
     t.realize(pattern);
     if (SequenceValue* tuple = as_sequence(pattern); tuple != nullptr) {
         for (Value* item : tuple->all(t))
@@ -108,7 +110,8 @@ void PrepReraiseStar(Interpreter& t, BytecodeFrame&, const Instruction&) {
     cannot(t, "except* is used");
 }
 
-void Reraise(Interpreter&, BytecodeFrame& frame, const Instruction&) {
+void Reraise(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.realize(frame.top());
     throw Raised{frame.top()};
 }
 
@@ -144,6 +147,7 @@ Task raise_value(Interpreter& t, Value* value, Value* cause) {
 void RaiseVarargs(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     if (instruction.arg == 0) {
         if (t.handled_exception() == nullptr) t.raise(PyExc_RuntimeError, "No active exception to reraise");
+        t.realize(t.handled_exception());
         throw Raised{t.handled_exception()};
     }
     bool has_cause = instruction.arg == 2;

@@ -129,7 +129,8 @@ void GetYieldFromIter(Interpreter& t, BytecodeFrame& frame, const Instruction&) 
     t.finish(frame, operations::iterate(t, frame.top()), 1);
 }
 
-void CleanupThrow(Interpreter&, BytecodeFrame& frame, const Instruction&) {
+void CleanupThrow(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    t.realize(frame.top());
     throw Raised{frame.top()};
 }
 

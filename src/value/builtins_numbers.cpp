@@ -73,6 +73,10 @@ Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {
         answer = co_await call_method_with(tracer, right, "__rdivmod__", left);
         if (answer->object() != Py_NotImplemented) co_return answer;
     }
+    for (Value* side : {left, right})
+        if (side->kind == Kind::Object && side->type()->tp_as_number != nullptr &&
+            side->type()->tp_as_number->nb_divmod != nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, std::string("divmod of a ") + side->type()->tp_name);
     tracer.raise(PyExc_TypeError, std::string("unsupported operand type(s) for divmod(): '") + left->type()->tp_name +
                                       "' and '" + right->type()->tp_name + "'");
 }

@@ -215,6 +215,7 @@ Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
 Outcome sys_exc_info(Tracer& tracer, const Arguments&) {
     Value* exception = tracer.exception_in_handling();
     if (exception == nullptr) return make_tuple(tracer, {tracer.none(), tracer.none(), tracer.none()});
+    tracer.realize(exception);
     Value* type = tracer.constant(reinterpret_cast<PyObject*>(exception->type()));
     return make_tuple(tracer, {type, exception, traceback_of(tracer, exception)});
 }

@@ -147,6 +147,10 @@ Value* said_of_itself(Tracer& tracer, ClassValue* self, Borrowed<> name) {
 Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (PyObject* member = enum_member(held, name); member != nullptr) return tracer.constant(member);
     PyTypeObject* meta = Py_TYPE(held);
+    if (meta->tp_getattro != PyType_Type.tp_getattro && has_special_method(tracer, meta, "__getattribute__") &&
+        PyFunction_Check(cpython::lookup_in_mro(meta, interned("__getattribute__"), nullptr)))
+        tracer.break_graph(BreakKind::CustomAttribute,
+                           "metaclass " + type_name(meta) + " has its own __getattribute__");
     PyObject* of_meta = nullptr;
     Value* meta_attribute = class_attribute(tracer, meta, name, &of_meta);
     if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr && Py_TYPE(of_meta)->tp_descr_get != nullptr) {
@@ -226,6 +230,9 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
         PyObject* raw = nullptr;
         Value* method = class_attribute(tracer, meta, interned("__call__"), &raw);
         if (raw != nullptr && PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+        if (raw != nullptr && Py_TYPE(raw) != &PyWrapperDescr_Type)
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the __call__ of metaclass " + type_name(meta) + " is a " + type_name(Py_TYPE(raw)));
     }
     return construct_instance(tracer, this, arguments);
 }

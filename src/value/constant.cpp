@@ -90,6 +90,7 @@ Outcome ConstantValue::contains(Tracer& tracer, Value* item) {
 
 std::ptrdiff_t ConstantValue::length(Tracer& tracer) {
     Py_ssize_t size = PyObject_Size(held);
+    if (size < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) tracer.raise_from_python();
     if (size < 0) PyErr_Clear();
     return size;
 }
