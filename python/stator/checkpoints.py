@@ -1,0 +1,68 @@
+"""A function that `torch.utils.checkpoint.checkpoint` was called with, captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_COMPILERS = (
+    torch._C._TorchDispatchModeKey.FAKE,
+    torch._C._TorchDispatchModeKey.PROXY,
+    torch._C._TorchDispatchModeKey.FUNCTIONAL,
+)
+
+
+class Checkpointed:
+    """The target of a node that runs a part of the program's graph so that it is computed again in the backward pass.
+
+    It takes all tensors that the part reads, and gives its results in a tuple.
+    """
+
+    __name__ = __qualname__ = "checkpoint"
+
+    def __init__(
+        self,
+        part: Callable[..., tuple[torch.Tensor, ...]],
+        preserve_rng_state: bool,
+        determinism_check: str,
+        early_stop: bool,
+    ) -> None:
+        self._part = part
+        self._options: dict[str, Any] = {
+            "preserve_rng_state": preserve_rng_state,
+            "determinism_check": determinism_check,
+            "early_stop": early_stop,
+        }
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        from torch.utils.checkpoint import checkpoint
+
+        options = self._options
+        if any(torch._C._get_dispatch_mode(key) is not None for key in _COMPILERS):
+            # As torch.compile has it traced: the operations are marked, for the compiler to compute them again, random
+            # numbers included.
+            options = {"preserve_rng_state": False, "early_stop": False, "context_fn": _marking_contexts}
+        return checkpoint(self._part, *tensors, use_reentrant=False, **options)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Checkpointed:
+        return self
+
+    def __repr__(self) -> str:
+        return "checkpoint of a part"
+
+
+def _marking_contexts() -> tuple[Any, Any]:
+    from torch._higher_order_ops.wrap import uid
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    forward, recomputation = create_selective_checkpoint_contexts(_prefer_recomputing)
+    forward.ac_graph_id = next(uid)
+    return forward, recomputation
+
+
+def _prefer_recomputing(context: Any, operation: Any, *args: Any, **kwargs: Any) -> Any:
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    return CheckpointPolicy.PREFER_RECOMPUTE
