@@ -25,11 +25,13 @@ class Checkpointed:
     def __init__(
         self,
         part: Callable[..., tuple[torch.Tensor, ...]],
+        is_random: bool,
         preserve_rng_state: bool,
         determinism_check: str,
         early_stop: bool,
     ) -> None:
         self._part = part
+        self._is_random = is_random
         self._options: dict[str, Any] = {
             "preserve_rng_state": preserve_rng_state,
             "determinism_check": determinism_check,
@@ -44,7 +46,21 @@ class Checkpointed:
             # As torch.compile has it traced: the operations are marked, for the compiler to compute them again, random
             # numbers included.
             options = {"preserve_rng_state": False, "early_stop": False, "context_fn": _marking_contexts}
+        elif self._is_random:
+            return self._run_or_undo(tensors)
         return checkpoint(self._part, *tensors, use_reentrant=False, **options)
+
+    def _run_or_undo(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """A node that fails has done nothing: the program goes on before it, and draws its random numbers by itself."""
+        from torch.utils.checkpoint import checkpoint, get_device_states, set_device_states
+
+        state, device_states = torch.get_rng_state(), get_device_states(*tensors)
+        try:
+            return checkpoint(self._part, *tensors, use_reentrant=False, **self._options)
+        except Exception:
+            torch.set_rng_state(state)
+            set_device_states(*device_states)
+            raise
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Checkpointed:
         return self

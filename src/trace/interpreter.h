@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "effect/plan.h"
@@ -185,7 +186,10 @@ class Interpreter final : public Tracer {
     /// Breaks if the function is to be called as a whole.
     void expect_followed(FunctionValue* function);
     void record_break(const Break& reason);
-    bool is_to_stop(Borrowed<> target);
+    /// Whether the trace is to end before the node that is next. A part is another object in each trace.
+    bool is_to_stop(Borrowed<> target, bool is_part = false);
+    /// Breaks if a tensor, or what it is a view of, is computed again in the backward pass.
+    void expect_not_recomputed(const TensorValue* written);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(TensorValue* tensor, bool is_recorded);
     /// From now on these tensors are the parts of what a node gives.
@@ -215,7 +219,9 @@ class Interpreter final : public Tracer {
     graph::Node* add_placeholder(Source* source);
 
     // Numbers that change between calls, in the graph: numbers.cpp.
-    bool has_variables() const { return !later_ && dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty()); }
+    bool has_variables() const {
+        return !later_ && dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty());
+    }
     shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
     /// What an operation that takes any float does with it.
     enum class FloatUse : std::uint8_t {
@@ -291,6 +297,7 @@ class Interpreter final : public Tracer {
         std::vector<std::pair<const graph::Node*, TensorValue*>> read;
     };
     std::optional<LaterPart> later_;
+    std::unordered_set<const TensorValue*> recomputed_;  // what parts gave that are computed again
     std::unordered_map<const Source*, int> module_calls_;
     const CodeSet* called_whole_ = nullptr;
     std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions

@@ -80,6 +80,12 @@ void Interpreter::expect_own(const TensorValue* written) {
                         "a backward pass or a checkpointed function writes to a tensor that it did not make");
 }
 
+void Interpreter::expect_not_recomputed(const TensorValue* written) {
+    for (; !recomputed_.empty() && written != nullptr; written = written->view_of)
+        if (recomputed_.contains(written))
+            break_graph(BreakKind::UnsupportedTensor, "what a checkpointed function gave is written to");
+}
+
 bool Interpreter::is_made_later(const TensorValue* tensor) const {
     return tensor->node != nullptr && !predates_later(tensor->node);
 }
@@ -173,11 +179,16 @@ void Interpreter::emit_history(Borrowed<> function, const Arguments& arguments, 
 
 void Interpreter::emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
                             const Later& part) {
+    if (is_to_stop(function, true))
+        break_graph(BreakKind::OperationFails, "a part of the graph fails for the values it gets");
     Node* node = emit_effect(function, arguments);
     node->has_effect = part.has_effect;
     node->is_seen = part.is_seen;
     std::vector<const torch_room::TensorMeta*> metas;
-    for (const TensorValue* result : results) metas.push_back(result->meta);
+    for (const TensorValue* result : results) {
+        metas.push_back(result->meta);
+        if (recomputed_.insert(result).second) on_undo([this, result] { recomputed_.erase(result); });
+    }
     give_results(node, results, metas);
 }
 

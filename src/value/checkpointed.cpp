@@ -137,8 +137,9 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     Tracer::Later part = tracer.end_later({}, outputs);
     if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
     PyObject* target = tracer.keep(
-        checked(PyObject_CallFunction(maker, "OOsO", part.runner, call.preserves_random_state ? Py_True : Py_False,
-                                      call.determinism_check.c_str(), call.stops_early ? Py_True : Py_False)));
+        checked(PyObject_CallFunction(maker, "OOOsO", part.runner, part.is_seen ? Py_True : Py_False,
+                                      call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
+                                      call.stops_early ? Py_True : Py_False)));
     Arguments arguments;
     arguments.positional.assign(part.reads.begin(), part.reads.end());
     tracer.emit_part(target, arguments, results, part);

@@ -44,8 +44,11 @@ class Model(nn.Module):
         for layer in self.layers: x = x + again(self.block, layer, x, gain=2)
         return x
 f = Model()""",
+    "hooks of modules": "layer[0].register_forward_hook(lambda m, a, o: o * 2)\nlayer.register_forward_pre_hook(lambda m, a: (a[0] + 1,))\ndef f(x): return again(layer, x)",
+    "a module of several segments": "from torch.utils.checkpoint import checkpoint_sequential\ndef f(x): return checkpoint_sequential(dropping, 2, x, use_reentrant=False)",
+    "an object as the result": "@dataclasses.dataclass\nclass Pair:\n    a: torch.Tensor\n    n: int\ndef g(x): return Pair(x * 2, 3)\ndef f(x):\n    pair = again(g, x)\n    return pair.a * pair.n, pair",
     "in autocast": "def f(x):\n    with torch.autocast('cpu', dtype=torch.bfloat16): return again(layer, x).float()",
-    "a function of autograd around": "def f(x): return again(layer, x).clone().requires_grad, x + 1",
+    "questions about the result": "def f(x):\n    y = again(layer, x)\n    return y + 1, y.requires_grad, y.is_leaf, y.shape, y.dtype",
 }
 
 
@@ -72,6 +75,16 @@ BREAKS = {
     "contexts": "def f(x): return again(layer, x, context_fn=lambda: (contextlib.nullcontext(), contextlib.nullcontext())) + 1",
     "an unknown check": "def f(x):\n    try: return again(layer, x, determinism_check='what')\n    except ValueError as error: return x + 1, str(error)",
     "an operation that fails": "def g(x): return x @ x\ndef f(x):\n    try: return again(g, x)\n    except RuntimeError as error: return x + 1, str(error)",
+    "a failure for the values, behind random numbers": """
+def g(x): return torch.linalg.cholesky(F.dropout(x.t() @ x) - 5 * torch.eye(4))
+def f(x):
+    z = torch.rand(4)
+    try: return again(g, x) + z
+    except RuntimeError: return x + torch.rand(4)""",
+    "a write to a result": "def g(x): return x.exp().view(4, 2)\ndef f(x):\n    y = again(g, x)\n    y.mul_(2)\n    y[0] = 1\n    return y.sin()",
+    "a write to a result that is a view of another": "def g(x):\n    y = x.exp()\n    return y, y.view(4, 2)\ndef f(x):\n    a, b = again(g, x)\n    a.mul_(2)\n    return a.sin(), b * 1",
+    "a hook of a module on gradients inside": "layer[0].register_full_backward_hook(lambda m, i, o: log.append('backward'))\ndef f(x): return again(layer, x)",
+    "a generator as the result": "def g(x): return (x * i for i in range(3))\ndef f(x): return sum(again(g, x))",
     "a function of autograd inside": """
 class Double(torch.autograd.Function):
     @staticmethod
@@ -82,8 +95,13 @@ def f(x): return again(Double.apply, x) + 1""",
 }
 
 
-@pytest.mark.parametrize("backend", [None, "aot_eager"])
-@pytest.mark.parametrize("name", BREAKS)
+# With other backends such an exception leaves where the captured part began.
+FAILS = "a failure for the values, behind random numbers"
+
+
+@pytest.mark.parametrize(
+    "name, backend", [(name, backend) for name in BREAKS for backend in (None, "aot_eager") if name != FAILS or not backend]
+)
 def test_not_captured(name, backend):
     same(
         Source(HEAD + BREAKS[name]), T(2, 4, grad=True), calls=3, backend=backend, compare_dynamo=False, fullgraph=False,
