@@ -58,6 +58,7 @@ struct PlanContinuation {
         Forward,     // the result is the function's own
         Initialise,  // the result has to be None, and something else is given instead
         Drop,        // None is given instead
+        Iterate,     // the result has to be an iterator
         Next,        // the result is an item, StopIteration the end
         Send,        // of a generator: what it yields is the result, its end is a StopIteration
     };

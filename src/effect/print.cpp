@@ -131,6 +131,8 @@ const char* name(PlanContinuation::Kind kind) {
             return "initialises";
         case PlanContinuation::Kind::Drop:
             return "gives None";
+        case PlanContinuation::Kind::Iterate:
+            return "gives an iterator";
         case PlanContinuation::Kind::Next:
             return "gives an item";
         case PlanContinuation::Kind::Send:

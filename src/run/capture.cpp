@@ -242,7 +242,12 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
             for (const std::string& place : changing) is_new |= dynamic_[code].changing.insert(place).second;
             if (is_new) return capture(frame, at, report);
         }
+        Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
         entry->compiled = compile_if_possible(options_, module.module.get(), inputs);
+        if (!trace.written.empty() && inputs.size() > 1 && graph::runner_of(entry->compiled.get()) == nullptr) {
+            entry->as_captured = std::move(as_captured);
+            entry->shared_memory = SharedMemory(inputs.size(), trace.written);
+        }
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.
             for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));

@@ -53,6 +53,7 @@ std::span<PyObject* const> results_of(PyObject* answer) {
 void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
     guards.visit(visitor);
     if (compiled) visitor(compiled.get());
+    if (as_captured) visitor(as_captured.get());
     for (const Ref<>& kept : plan.kept) visitor(kept.get());
 }
 
@@ -78,10 +79,12 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
 }
 
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    const graph::Runner* runner = entry.is_seen ? graph::runner_of(entry.compiled.get()) : nullptr;
+    PyObject* compiled =
+        entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
+    const graph::Runner* runner = entry.is_seen ? graph::runner_of(compiled) : nullptr;
     Ref<> answer = runner != nullptr
-                       ? runner->run(inputs, graph::module_of_runner(entry.compiled.get()), &failure->at)
-                       : Ref<>::steal(PyObject_Vectorcall(entry.compiled.get(), inputs.data(), inputs.size(), nullptr));
+                       ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
+                       : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     if (answer) return answer;
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;

@@ -12,6 +12,7 @@
 #include "effect/plan.h"
 #include "graph/runner.h"
 #include "guard/program.h"
+#include "run/shared_memory.h"
 #include "torch/global_state.h"
 
 namespace stator {
@@ -30,6 +31,9 @@ struct Entry {
     /// What the backend made of the graph; empty where the graph has nothing to do.
     Ref<> compiled;
     std::size_t input_count = 0;
+    /// The graph as it was captured, for inputs in the same memory; empty where that does not matter.
+    Ref<> as_captured;
+    SharedMemory shared_memory;
     /// The program sees something of a run of the graph that does not come to its end.
     bool is_seen = false;
     Plan plan;

@@ -209,6 +209,11 @@ Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
             return result;
         case PlanContinuation::Kind::Drop:
             return Ref<>::share(Py_None);
+        case PlanContinuation::Kind::Iterate:
+            if (PyIter_Check(result.get())) return result;
+            PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'",
+                         Py_TYPE(result.get())->tp_name);
+            throw PythonError();
         case PlanContinuation::Kind::Initialise:
             if (result.get() != Py_None) {
                 PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'",

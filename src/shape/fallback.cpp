@@ -352,6 +352,19 @@ bool asks_for_metadata(const std::string& name) {
     return known.contains(name);
 }
 
+/// Whether it is a function or an object of the program's own, allowed into graphs: it may do anything besides.
+bool is_of_the_program(const Question& question) {
+    if (question.kind != graph::NodeKind::Function || PyCFunction_Check(question.target.get())) return false;
+    PyObject* holder = PyFunction_Check(question.target.get())
+                           ? question.target.get()
+                           : reinterpret_cast<PyObject*>(Py_TYPE(question.target.get()));
+    Ref<> module = Ref<>::steal(PyObject_GetAttrString(holder, "__module__"));
+    PyErr_Clear();
+    if (!module || !PyUnicode_Check(module.get())) return true;
+    std::string_view name = utf8(module.get());
+    return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator";
+}
+
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     Answer answer;
     Ref<> returned;
@@ -372,7 +385,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         } catch (const PythonError&) {
         }
         answer.random = recorder.recording().random;
-        answer.side_effect = recorder.recording().side_effect;
+        answer.side_effect = recorder.recording().side_effect || is_of_the_program(question);
         for (const void* storage : recorder.recording().written)
             for (std::size_t i = 0; i < call->fakes().size(); ++i) {
                 int index = static_cast<int>(i);

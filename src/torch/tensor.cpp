@@ -78,6 +78,19 @@ const void* storage_identity(Borrowed<> object) {
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
 }
 
+std::pair<std::uintptr_t, std::uintptr_t> memory_of(Borrowed<> object) {
+    if (!is_tensor(object)) return {0, 0};
+    const c10::TensorImpl& impl = *implementation(object);
+    if (!has_plain_strides(impl) || !impl.has_storage() || impl.numel() == 0) return {0, 0};
+    auto data = reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl()->data());
+    if (data == 0) return {0, 0};
+    std::int64_t last = 0;
+    for (std::int64_t i = 0; i < impl.dim(); ++i) last += (impl.sizes()[i] - 1) * impl.strides()[i];
+    auto width = static_cast<std::uintptr_t>(impl.itemsize());
+    std::uintptr_t begin = data + static_cast<std::uintptr_t>(impl.storage_offset()) * width;
+    return {begin, begin + static_cast<std::uintptr_t>(last + 1) * width};
+}
+
 std::int64_t storage_offset(Borrowed<> object) {
     if (!is_tensor(object)) return -1;
     const c10::TensorImpl& impl = *implementation(object);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ref.h"
@@ -22,6 +23,8 @@ TensorMeta read_meta(Borrowed<> tensor);
 
 /// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
+/// The memory between a tensor's first and last element; empty for anything else, and for tensors without data.
+std::pair<std::uintptr_t, std::uintptr_t> memory_of(Borrowed<> tensor);
 /// The element of its memory where a tensor begins; -1 for anything else, and for tensors without one.
 std::int64_t storage_offset(Borrowed<> tensor);
 

@@ -203,6 +203,13 @@ bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
     return false;
 }
 
+void Interpreter::note_write(const TensorValue* tensor) {
+    Source* source = base_of(tensor)->source;
+    if (source == nullptr || std::ranges::find(written_, source) != written_.end()) return;
+    written_.push_back(source);
+    on_undo([this] { written_.pop_back(); });
+}
+
 void Interpreter::note_view(Value* view, TensorValue* base) {
     if (auto* tensor = cast<TensorValue>(view)) {
         tensor->view_of = base;
@@ -224,6 +231,17 @@ bool Interpreter::is_to_stop(Borrowed<> target, bool is_part) {
         if (graph_->at(i)->is_seen) has_stopped_ = false;
     return true;
 }
+
+namespace {
+
+/// A leaf of autograd's graph: its gradient is the program's to ask for, so no backend may take it for a result.
+bool makes_leaf(const graph::Result& result) {
+    if (result.kind == graph::Result::Kind::Tensor)
+        return result.same_as_argument < 0 && result.tensor->requires_grad && result.tensor->is_leaf;
+    return std::ranges::any_of(result.items, makes_leaf);
+}
+
+}  // namespace
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                          shape::AnyNumber takes_any) {
@@ -299,6 +317,10 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
             answer->status == shape::Status::DataDependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
             answer->reason);
     }
+    if (!answer->is_view() && makes_leaf(answer->result)) {
+        graph_->truncate(mark);
+        break_graph(BreakKind::UnsupportedTensor, "a tensor that requires a gradient is made by itself");
+    }
     node->result = answer->result;
     node->has_effect = answer->has_effect();
     auto is_outside = [&](int argument) {
@@ -306,6 +328,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     };
     node->is_seen = answer->random || answer->side_effect || std::ranges::any_of(answer->written, is_outside) ||
                     std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
+    for (int argument : answer->written) note_write(tensors.at(static_cast<std::size_t>(argument)));
     node->location = current_location();
     node->modules = current_modules();
     note_offset(node, answer->is_view() || answer->result.same_as_argument >= 0);
@@ -447,6 +470,8 @@ Trace Interpreter::take_trace() {
     for (Source* source : trace.inputs)
         if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) trace.distinct.push_back(source);
     add_distinct(trace.distinct);
+    for (std::size_t i = 0; i < trace.inputs.size(); ++i)
+        if (std::ranges::find(written_, trace.inputs[i]) != written_.end()) trace.written.push_back(i);
     trace.graph = std::move(graph_);
     trace.guards = std::move(guards_);
     trace.plan = std::move(plan_);

@@ -73,7 +73,8 @@ void DeleteAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     t.finish(frame, outcome, 1, Interpreter::drop_result);
 }
 
-// --- items -------------------------------------------------------------------------------------------------------------
+// --- items
+// -------------------------------------------------------------------------------------------------------------
 
 void BinarySubscr(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::get_item(t, frame.top(1), frame.top(0)), 2);
@@ -107,7 +108,8 @@ void BuildSlice(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     next(frame);
 }
 
-// --- operators ---------------------------------------------------------------------------------------------------------
+// --- operators
+// ---------------------------------------------------------------------------------------------------------
 
 void UnaryPositive(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::unary(t, UnaryOperator::Positive, frame.top()), 1);

@@ -225,8 +225,25 @@ void Interpreter::finish(BytecodeFrame& frame, Outcome outcome, int pops, Comple
         frame.complete = complete;
         return;
     }
-    frame.drop(static_cast<std::size_t>(pops));
-    complete(*this, frame, (*frame.code)[frame.at], outcome.value());
+    complete_instruction(frame, pops, complete, outcome.value());
+}
+
+void Interpreter::complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result) {
+    std::size_t rest = frame.stack.size() - static_cast<std::size_t>(pops);
+    if (complete == push_result || complete == drop_result) {
+        frame.stack.resize(rest);
+        return complete(*this, frame, (*frame.code)[frame.at], result);
+    }
+    // The end of an instruction may fail too, and then it is done for real, with its operands.
+    std::vector<Value*> operands(frame.stack.begin() + static_cast<std::ptrdiff_t>(rest), frame.stack.end());
+    frame.stack.resize(rest);
+    try {
+        complete(*this, frame, (*frame.code)[frame.at], result);
+    } catch (...) {
+        frame.stack.resize(rest);
+        frame.stack.insert(frame.stack.end(), operands.begin(), operands.end());
+        throw;
+    }
 }
 
 void Interpreter::push_result(Interpreter&, BytecodeFrame& frame, const bytecode::Instruction&, Value* result) {
@@ -328,9 +345,7 @@ void Interpreter::deliver(Value* value) {
         }
         if (!frames_.back()->is_task) {
             auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
-            frame.drop(static_cast<std::size_t>(frame.pops));
-            frame.complete(*this, frame, (*frame.code)[frame.at], value);
-            return;
+            return complete_instruction(frame, frame.pops, frame.complete, value);
         }
         auto& frame = static_cast<TaskFrame&>(*frames_.back());
         frame.task.promise().delivered = value;

@@ -48,8 +48,9 @@ struct Attribute {
 struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
-    std::vector<Source*> inputs;    // sources of the graph's placeholders, in order
-    std::vector<Source*> distinct;  // what must not be one object: the inputs, and what was changed
+    std::vector<Source*> inputs;       // sources of the graph's placeholders, in order
+    std::vector<std::size_t> written;  // positions of inputs that the graph writes to
+    std::vector<Source*> distinct;     // what must not be one object: the inputs, and what was changed
     std::vector<Attribute> attributes;
     Plan plan;
     std::vector<Source*> fetched;  // what the plan fetches
@@ -136,6 +137,7 @@ class Interpreter final : public Tracer {
     /// Ends the instruction with a result: takes `pops` operands off the stack and does `complete` (by default: pushes
     /// the result), now or when the outcome is there.
     void finish(BytecodeFrame& frame, Outcome outcome, int pops, Completion complete = push_result);
+    void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
     static void push_result(Interpreter&, BytecodeFrame&, const bytecode::Instruction&, Value*);
     static void drop_result(Interpreter&, BytecodeFrame&, const bytecode::Instruction&, Value*);
 
@@ -247,6 +249,7 @@ class Interpreter final : public Tracer {
     void replay_effects(PlanBuilder& plan);
     /// Sources of objects that the trace took for different ones, where one of them was changed.
     void add_distinct(std::vector<Source*>& sources) const;
+    void note_write(const TensorValue* tensor);
     /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
     /// those when it goes.
     void check_given_up_generators(const PlanBuilder& plan);
@@ -308,6 +311,7 @@ class Interpreter final : public Tracer {
     bool reads_autocast_ = false;
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Source*> told_apart_;
+    std::vector<Source*> written_;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;

@@ -40,7 +40,9 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
     PyObject* real = self->object();
     if (real == nullptr || self->source == nullptr) {
         if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
-        if (Py_TYPE(raw) == &PyMemberDescr_Type) raise_no_attribute(tracer, self, name);
+        bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type &&
+                       PyType_HasFeature(reinterpret_cast<PyDescrObject*>(raw)->d_type, Py_TPFLAGS_HEAPTYPE);
+        if (is_slot) raise_no_attribute(tracer, self, name);
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
@@ -252,14 +254,24 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     throw Raised{exception};
 }
 
+namespace {
+
+/// What the instance has itself, unless a descriptor of its class comes first: then null. `attribute` and `raw` are
+/// what the class has.
+Value* own_before_class(Tracer& tracer, Value* self, Borrowed<> name, Value** attribute, PyObject** raw) {
+    *attribute = class_attribute(tracer, self->type(), name, raw);
+    // One that can only be set leaves what it set to the instance.
+    if (*raw != nullptr && is_data_descriptor(tracer, *raw) && is_descriptor(tracer, *raw)) return nullptr;
+    return self->own_attribute(tracer, name);
+}
+
+}  // namespace
+
 Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
-    PyTypeObject* type = self->type();
+    Value* attribute = nullptr;
     PyObject* raw = nullptr;
-    Value* attribute = class_attribute(tracer, type, name, &raw);
-    if (raw != nullptr && is_data_descriptor(tracer, raw))
-        return bind_attribute(tracer, attribute, raw, self, type, name);
-    if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
-    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
+    if (Value* own = own_before_class(tracer, self, name, &attribute, &raw); own != nullptr) return own;
+    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, self->type(), name);
     return nullptr;
 }
 
@@ -355,16 +367,14 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     Outcome answer = through_own_getter(tracer, self, name);
     if (answer.is_pending() || answer.value() != nullptr) return answer;
-    PyTypeObject* type = self->type();
+    Value* attribute = nullptr;
     PyObject* found = nullptr;
-    Value* attribute = class_attribute(tracer, type, name, &found);
-    if (found == nullptr || !is_data_descriptor(tracer, found))
-        if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
+    if (Value* own = own_before_class(tracer, self, name, &attribute, &found); own != nullptr) return own;
     if (found == nullptr) return ask_fallback(tracer, self, name);
     PyObject* fallback = nullptr;
-    if (may_have_no_answer(found) && fallback_of(tracer, type, &fallback) != nullptr)
+    if (may_have_no_answer(found) && fallback_of(tracer, self->type(), &fallback) != nullptr)
         return tracer.start(bound_or_fallback(tracer, attribute, found, self, name));
-    return bind_attribute(tracer, attribute, found, self, type, name);
+    return bind_attribute(tracer, attribute, found, self, self->type(), name);
 }
 
 namespace {

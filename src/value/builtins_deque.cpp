@@ -1,6 +1,7 @@
 /// `collections.deque`: constructor and methods.
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/calling.h"
@@ -170,7 +171,7 @@ Task search(Tracer& tracer, Search what, DequeValue* self, Value* wanted, std::s
     if (Ref<> known = wanted->as_constant(tracer)) {
         const char* method = what == Search::Remove ? "remove" : "index";
         Ref<> empty = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(deque_class())));
-        Ref<> failed = Ref<>::steal(PyObject_CallMethod(empty.get(), method, "O", known.get()));
+        Ref<> failed = Ref<>::steal(PyObject_CallMethodOneArg(empty.get(), interned(method), known.get()));
         tracer.raise_from_python();
     }
     Value* shown = co_await repr_of(tracer, wanted);

@@ -34,7 +34,8 @@ DictValue* ordered_receiver(Tracer& tracer, const Arguments& arguments, const ch
 
 Task fill(Tracer& tracer, DictValue* dict, Value* other, std::vector<Keyword> keywords, Value* result) {
     if (other != nullptr) co_await update_dict(tracer, dict, other);
-    for (const Keyword& keyword : keywords) dict->insert(tracer, tracer.constant(keyword.name), keyword.value);
+    for (const Keyword& keyword : keywords)
+        co_await put_into_dict(tracer, dict, tracer.constant(keyword.name), keyword.value);
     co_return result;
 }
 
@@ -62,8 +63,7 @@ Outcome make_ordered_dict(Tracer& tracer, const Arguments& arguments) {
 void take_factory(Tracer& tracer, DictValue* dict, Value* factory) {
     tracer.realize(factory);
     if (factory->object() == Py_None) return;
-    if (factory->kind == Kind::Constant || as_sequence(factory) != nullptr || cast<DictValue>(factory) != nullptr)
-        tracer.raise(PyExc_TypeError, "first argument must be callable or None");
+    if (factory->type()->tp_call == nullptr) tracer.raise(PyExc_TypeError, "first argument must be callable or None");
     dict->default_factory = factory;
 }
 
@@ -124,13 +124,16 @@ Outcome dict_setdefault(Tracer& tracer, const Arguments& arguments) {
     auto* self = dict_receiver(tracer, arguments, "setdefault", 1, 2);
     if (Value* found = self->find(tracer, arguments.positional[1])) return found;
     Value* value = arguments.positional.size() == 3 ? arguments.positional[2] : tracer.none();
+    if (sets_by_method(tracer, self))
+        tracer.break_graph(BreakKind::UnknownObject, "setdefault of an OrderedDict with its own __setitem__");
     self->insert(tracer, arguments.positional[1], value);
     return value;
 }
 
 Outcome dict_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = dict_receiver(tracer, arguments, "pop", 1, 2);
-    if (Value* removed = self->remove(tracer, arguments.positional[1])) return removed;
+    bool is_asked = self->length(tracer) != 0;  // of an empty dict even a list is no key
+    if (Value* removed = is_asked ? self->remove(tracer, arguments.positional[1]) : nullptr) return removed;
     if (arguments.positional.size() == 3) return arguments.positional[2];
     raise_key_error(tracer, arguments.positional[1]);
 }
@@ -229,10 +232,13 @@ Outcome dict_view(Tracer& tracer, const Arguments& arguments) {
 
 Outcome reverse_dict(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
-    if (auto* view = cast<DictViewValue>(self)) {
+    if (auto* view = cast<DictViewValue>(self); view != nullptr && arguments.count() == 1) {
         if (view->what == What::Proxy) return tracer.make<DictIterator>(tracer, view->dict, What::Keys, true);
         return tracer.make<DictIterator>(tracer, view->dict, view->what, true);
     }
+    if (self != nullptr && cast<DictValue>(self) == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "__reversed__ of a view is called in a form that is not modelled");
     return tracer.make<DictIterator>(tracer, dict_receiver(tracer, arguments, "__reversed__", 0, 0), What::Keys, true);
 }
 

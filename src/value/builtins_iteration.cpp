@@ -97,6 +97,7 @@ Outcome make_enumerate(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "enumerate", arguments, {"iterable", "start"}, 1);
     Value* count = bound[1] != nullptr ? bound[1] : tracer.integer(0);
     tracer.realize(count);
+    count = unwrapped(tracer, count);
     if (count->kind != Kind::Constant || !PyIndex_Check(count->object())) {
         if (has_index_method(count)) expect_index(tracer, count);
         raise_type_error(tracer, "", count, " object cannot be interpreted as an integer");

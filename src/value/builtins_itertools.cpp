@@ -95,7 +95,8 @@ struct ChainIterator final : TaskIterator<ChainIterator> {
         if (int known = plan.known(this); known >= 0) return known;
         static PyObject* const from_iterable = method_of_class(kClass(), "from_iterable");
         int rest = iterables == nullptr ? empty_iterator(plan) : rebuild_inner_iterator(plan, iterables);
-        if (iterables != nullptr && current != nullptr) rest = rebuild_ahead_of(plan, {rebuild_inner_iterator(plan, current)}, rest);
+        if (iterables != nullptr && current != nullptr)
+            rest = rebuild_ahead_of(plan, {rebuild_inner_iterator(plan, current)}, rest);
         return rebuild_over(plan, this, {rest}, from_iterable);
     }
 };
@@ -555,7 +556,8 @@ struct ZipLongestIterator final : TaskIterator<ZipLongestIterator> {
     int rebuild(PlanBuilder& plan) override {
         if (int known = plan.known(this); known >= 0) return known;
         std::vector<std::int32_t> from;
-        for (Value* iterator : iterators) from.push_back(iterator == nullptr ? empty_iterator(plan) : rebuild_inner_iterator(plan, iterator));
+        for (Value* iterator : iterators)
+            from.push_back(iterator == nullptr ? empty_iterator(plan) : rebuild_inner_iterator(plan, iterator));
         from.push_back(plan.add(PlanOp::Dict, {plan.constant(interned("fillvalue")), fill->rebuild(plan)}));
         if (int known = plan.known(this); known >= 0) return known;
         int to = plan.reserve(this);

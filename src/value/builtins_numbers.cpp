@@ -98,8 +98,24 @@ Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
     tracer.break_graph(BreakKind::UnknownObject, "pow with a modulus of values that are not known");
 }
 
+/// The special methods have to answer with a number of their kind: a string that could be read as one is none.
+void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* number) {
+    PyTypeObject* expected = method == "__float__"     ? &PyFloat_Type
+                             : method == "__complex__" ? &PyComplex_Type
+                                                       : &PyLong_Type;
+    tracer.realize(number);
+    if (number->type() == expected) return;
+    if (PyType_IsSubtype(number->type(), expected) || method == "__trunc__")
+        tracer.break_graph(BreakKind::UnknownObject, std::string(method) + " gives a " + number->type()->tp_name);
+    std::string owner = method == "__float__" ? std::string(value->type()->tp_name) + "." : "";
+    std::string kind = method == "__float__" ? "float" : method == "__complex__" ? "complex" : "int";
+    tracer.raise(PyExc_TypeError, owner + std::string(method) + " returned non-" + kind + " (type " +
+                                      number->type()->tp_name + ")");
+}
+
 Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char* method) {
     Value* number = co_await call_method_with(tracer, value, method);
+    expect_kind(tracer, value, method, number);
     Arguments arguments;
     arguments.positional.push_back(number);
     Value* folded = fold(tracer, reinterpret_cast<PyObject*>(type), arguments);
@@ -114,7 +130,8 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
     auto* callable = reinterpret_cast<PyObject*>(type);
     if (Value* folded = fold(tracer, callable, arguments)) return folded;
     Value* value = arguments.positional.empty() ? nullptr : arguments.positional[0];
-    if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
+    if (value == nullptr || arguments.count() != 1)
+        tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
     for (const char* method : methods)
         if (has_special_method(tracer, value->type(), method))
             return tracer.start(convert_index(tracer, type, value, method));
@@ -163,8 +180,13 @@ Task hash_by_method(Tracer& tracer, Value* method, Value* value) {
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
         tracer.raise(PyExc_TypeError, "__hash__ method should return an integer");
-    Py_hash_t hash = PyObject_Hash(answer->object());
-    co_return tracer.integer(hash);
+    // The number itself, as long as it is not too long for a hash.
+    Py_hash_t hash = PyLong_AsSsize_t(answer->object());
+    if (hash == -1 && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        hash = PyLong_Type.tp_hash(answer->object());
+    }
+    co_return tracer.integer(hash == -1 ? -2 : hash);
 }
 
 Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
@@ -208,6 +230,8 @@ Task product_of(Tracer& tracer, Value* iterable, Value* total) {
 }
 
 Outcome math_prod(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() > 1)
+        tracer.break_graph(BreakKind::UnknownFunction, "math.prod is called in a form that is not modelled");
     auto bound = bind_builtin(tracer, "prod", arguments, {"iterable", "start"}, 1, 1);
     return tracer.start(product_of(tracer, bound[0], bound[1] != nullptr ? bound[1] : tracer.integer(1)));
 }

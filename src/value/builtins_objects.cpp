@@ -18,6 +18,7 @@
 #include "value/sequence.h"
 #include "value/symbolic.h"
 #include "value/tracer.h"
+#include "value/undoable.h"
 #include "value/weak.h"
 
 namespace stator {
@@ -62,10 +63,11 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
 // --- attributes by name
 // ------------------------------------------------------------------------------------------------
 
-PyObject* attribute_name(Tracer& tracer, Value* value, const char* function) {
+PyObject* attribute_name(Tracer& tracer, Value* value) {
+    value = unwrapped(tracer, value);
     Ref<> name = value->as_constant(tracer);
     if (!name || !PyUnicode_Check(name.get()))
-        tracer.raise(PyExc_TypeError, std::string(function) + "(): attribute name must be string");
+        raise_type_error(tracer, "attribute name must be string, not ", value, "");
     PyObject* owned = name.release();
     PyUnicode_InternInPlace(&owned);
     return tracer.keep(Ref<>::steal(owned));
@@ -73,7 +75,7 @@ PyObject* attribute_name(Tracer& tracer, Value* value, const char* function) {
 
 Outcome builtin_getattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "getattr", arguments, {"object", "name", "default"}, 2, 3);
-    PyObject* name = attribute_name(tracer, bound[1], "getattr");
+    PyObject* name = attribute_name(tracer, bound[1]);
     if (bound[2] == nullptr) return operations::get_attribute(tracer, bound[0], name);
     return operations::get_attribute_or(tracer, bound[0], name, bound[2]);
 }
@@ -85,17 +87,17 @@ Task has_attribute(Tracer& tracer, Value* object, PyObject* name) {
 
 Outcome builtin_hasattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "hasattr", arguments, {"obj", "name"}, 2, 2);
-    return tracer.start(has_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "hasattr")));
+    return tracer.start(has_attribute(tracer, bound[0], attribute_name(tracer, bound[1])));
 }
 
 Outcome builtin_setattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "setattr", arguments, {"obj", "name", "value"}, 3, 3);
-    return operations::set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
+    return operations::set_attribute(tracer, bound[0], attribute_name(tracer, bound[1]), bound[2]);
 }
 
 Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "delattr", arguments, {"obj", "name"}, 2, 2);
-    return operations::delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+    return operations::delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1]));
 }
 
 Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
@@ -112,9 +114,15 @@ Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
 }
 
+Task vars_of(Tracer& tracer, Value* object) {
+    Value* dict = co_await operations::get_attribute_or(tracer, object, interned("__dict__"), tracer.exhausted());
+    if (dict == tracer.exhausted()) tracer.raise(PyExc_TypeError, "vars() argument must have __dict__ attribute");
+    co_return dict;
+}
+
 Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "vars() is called without arguments");
-    return operations::get_attribute(tracer, arguments.positional[0], interned("__dict__"));
+    return tracer.start(vars_of(tracer, arguments.positional[0]));
 }
 
 Outcome builtin_globals(Tracer& tracer, const Arguments&) {
@@ -234,7 +242,7 @@ Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
 Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__setattr__", arguments, {"self", "name", "value"}, 3, 3);
     tracer.realize(bound[0]);
-    return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "setattr"), bound[2]);
+    return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1]), bound[2]);
 }
 
 Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
@@ -246,7 +254,7 @@ Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
 Outcome object_delattr(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__delattr__", arguments, {"self", "name"}, 2, 2);
     tracer.realize(bound[0]);
-    return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1], "delattr"));
+    return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1]));
 }
 
 Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
@@ -257,7 +265,7 @@ Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
 
 Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "__getattribute__", arguments, {"self", "name"}, 2, 2);
-    Ref<> name = Ref<>::share(attribute_name(tracer, bound[1], "getattr"));
+    Ref<> name = Ref<>::share(attribute_name(tracer, bound[1]));
     Value* self = bound[0];
     tracer.realize(self);
     if (self->kind != Kind::Object) return self->get_attribute(tracer, name.get());
@@ -267,6 +275,8 @@ Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__eq__ is called in a form that is not modelled");
     if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1)))
         return tracer.boolean(true);
     return tracer.constant(Py_NotImplemented);
@@ -357,12 +367,19 @@ Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
     throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
 }
 
+void expect_only_self(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() > 1)
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "a method of a generator is called in a form that is not modelled");
+}
+
 Outcome generator_send(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "send", arguments, {"self", "value"}, 2, 2);
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), bound[1]));
 }
 
 Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
     return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
 }
 
@@ -413,9 +430,10 @@ Task close_generator(Tracer& tracer, GeneratorValue* generator) {
 }
 
 Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
     GeneratorValue* generator = generator_of(tracer, arguments);
     if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
-    generator->finished = true;
+    set_undoably(tracer, generator->finished, true);
     return tracer.none();
 }
 

@@ -99,13 +99,23 @@ Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
     raise_type_error(tracer, "", value, " object cannot be interpreted as an integer");
 }
 
+/// Numbers can be added, but not concatenated.
+void expect_sequence(Tracer& tracer, Value* left) {
+    tracer.realize(left);
+    PySequenceMethods* methods = left->type()->tp_as_sequence;
+    if (methods == nullptr || methods->sq_concat == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction, "concat of something that is no sequence");
+}
+
 Outcome operator_concat(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "operator", "concat", arguments, 2, 2);
+    expect_sequence(tracer, arguments.positional[0]);
     return operations::binary(tracer, BinaryOperator::Add, arguments.positional[0], arguments.positional[1]);
 }
 
 Outcome operator_iconcat(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "operator", "iconcat", arguments, 2, 2);
+    expect_sequence(tracer, arguments.positional[0]);
     return operations::in_place(tracer, BinaryOperator::Add, arguments.positional[0], arguments.positional[1]);
 }
 

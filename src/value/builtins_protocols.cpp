@@ -5,6 +5,7 @@
 #include "value/dict.h"
 #include "value/identity.h"
 #include "value/raising.h"
+#include "value/refusal.h"
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/text.h"
@@ -79,15 +80,18 @@ Outcome slot_repr(Tracer& tracer, const Arguments& arguments) {
 template <BinaryOperator op, bool reflected>
 Outcome slot_binary(Tracer& tracer, const Arguments& arguments) {
     Value* self = slot_receiver(tracer, arguments, 1);
-    return or_not_implemented(tracer, self->binary(tracer, op, arguments.positional[1], reflected));
+    Value* other = arguments.positional[1];
+    if (Value* answer = self->binary(tracer, op, other, reflected)) return answer;
+    return refusal_of_method(tracer, method_name(op, reflected), self, other);
 }
 
 template <BinaryOperator op>
 Outcome slot_in_place(Tracer& tracer, const Arguments& arguments) {
     Value* self = slot_receiver(tracer, arguments, 1);
-    Outcome answer = self->update(tracer, op, arguments.positional[1]);
-    if (answer.is_pending()) return answer;
-    return or_not_implemented(tracer, answer.value());
+    Value* other = arguments.positional[1];
+    Outcome answer = self->update(tracer, op, other);
+    if (answer.is_pending() || answer.value() != nullptr) return answer;
+    return refusal_of_method(tracer, in_place_method_name(op), self, other);
 }
 
 template <Comparison op>
@@ -135,6 +139,8 @@ void register_protocols(Handlers& handlers) {
         add_operator<BinaryOperator::Subtract>(handlers, type);
         add_operator<BinaryOperator::Xor>(handlers, type);
     }
+    for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type, &PyRange_Type})
+        handlers.add_method(type, "__iter__", slot_iter);
     for (PyTypeObject* type : {&PyTuple_Type, &PyFrozenSet_Type}) handlers.add_method(type, "__hash__", slot_hash);
     for (PyTypeObject* type : {&PyTuple_Type, &PyList_Type, &PyDict_Type})
         handlers.add_method(type, "__repr__", slot_repr);

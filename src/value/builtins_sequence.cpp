@@ -1,6 +1,7 @@
 /// `list`, `tuple`, `slice` and `torch.Size`: constructors and methods.
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/calling.h"
@@ -125,7 +126,7 @@ Outcome slice_indices(Tracer& tracer, const Arguments& arguments) {
     Ref<> known = self->as_constant(tracer);
     Ref<> length = arguments.positional[1]->as_constant(tracer);
     if (!known || !length) tracer.break_graph(BreakKind::UnknownObject, "slice.indices of a slice that is not known");
-    Ref<> answer = Ref<>::steal(PyObject_CallMethod(known.get(), "indices", "O", length.get()));
+    Ref<> answer = Ref<>::steal(PyObject_CallMethodOneArg(known.get(), interned("indices"), length.get()));
     if (!answer) tracer.raise_from_python();
     return tracer.fresh(std::move(answer));
 }
@@ -207,7 +208,7 @@ Task position_of(Tracer& tracer, SequenceValue* sequence, Value* wanted, Py_ssiz
     // The words differ between versions of Python; the real method has them.
     if (Ref<> known = wanted->as_constant(tracer)) {
         Ref<> empty = checked(PyList_New(0));
-        Ref<> failed = Ref<>::steal(PyObject_CallMethod(empty.get(), "index", "O", known.get()));
+        Ref<> failed = Ref<>::steal(PyObject_CallMethodOneArg(empty.get(), interned("index"), known.get()));
         tracer.raise_from_python();
     }
     Value* shown = co_await repr_of(tracer, wanted);

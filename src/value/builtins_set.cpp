@@ -176,7 +176,22 @@ Outcome update(Tracer& tracer, const Arguments& arguments) {
 
 enum class Relation { Subset, Superset, Disjoint };
 
+/// Of an iterable that is no set only as much is taken as the answer needs.
+Task related_to_iterable(Tracer& tracer, Relation relation, SetValue* self, Value* iterable) {
+    Value* iterator = co_await operations::iterate(tracer, iterable);
+    while (true) {
+        Value* item = co_await operations::next(tracer, iterator);
+        if (item == tracer.exhausted()) co_return tracer.boolean(true);
+        tracer.realize(item);
+        item->hash(tracer);
+        bool is_in = self->table.find(tracer, item) != nullptr;
+        if (is_in == (relation == Relation::Disjoint)) co_return tracer.boolean(false);
+    }
+}
+
 Task related(Tracer& tracer, Relation relation, SetValue* self, Value* iterable) {
+    if (relation != Relation::Subset && cast<SetValue>(iterable) == nullptr)
+        co_return co_await tracer.start(related_to_iterable(tracer, relation, self, iterable));
     Value* operand = co_await tracer.start(as_operand(tracer, iterable));
     SetValue* other = cast<SetValue>(operand);
     if (other == nullptr) other = make_set(tracer, as_sequence(operand)->all(tracer));

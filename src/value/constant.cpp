@@ -10,6 +10,7 @@
 #include "value/builtin.h"
 #include "value/function.h"
 #include "value/iterator.h"
+#include "value/refusal.h"
 #include "value/slice.h"
 #include "value/symbolic.h"
 #include "value/tracer.h"
@@ -27,18 +28,6 @@ Value* result_of(Tracer& tracer, PyObject* new_reference) {
     if (new_reference == nullptr) tracer.raise_from_python();
     return tracer.fresh(Ref<>::steal(new_reference));
 }
-
-using NumberFunction = PyObject* (*)(PyObject*, PyObject*);
-
-PyObject* power(PyObject* base, PyObject* exponent) {
-    return PyNumber_Power(base, exponent, Py_None);
-}
-
-constexpr NumberFunction kNumberFunctions[] = {
-    PyNumber_Add,      PyNumber_And,        PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
-    PyNumber_Multiply, PyNumber_Remainder,  PyNumber_Or,          power,           PyNumber_Rshift,
-    PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor,
-};
 
 }  // namespace
 
@@ -128,7 +117,12 @@ Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     }
     PyObject* left = reflected ? operand.get() : held;
     PyObject* right = reflected ? held : operand.get();
-    return result_of(tracer, kNumberFunctions[static_cast<int>(op)](left, right));
+    return result_of(tracer, python_binary(op, false, left, right));
+}
+
+Value* ConstantValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (other->kind != Kind::Constant) return nullptr;
+    return result_of(tracer, python_binary(op, true, held, other->object()));
 }
 
 Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {

@@ -29,6 +29,7 @@ struct ConstantValue final : Value {
     bool truth(Tracer& tracer) override;
     Outcome iterate(Tracer& tracer) override;
     Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
+    Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* unary(Tracer& tracer, UnaryOperator op) override;
     Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
     Py_hash_t hash(Tracer& tracer) override;

@@ -171,11 +171,7 @@ Value* DequeValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool 
     tracer.realize(other);
     if (op == BinaryOperator::Add) {
         auto* deque = cast<DequeValue>(other);
-        if (deque == nullptr) {
-            if (reflected || other->kind == Kind::Object || other->kind == Kind::Tensor) return nullptr;
-            tracer.raise(PyExc_TypeError,
-                         std::string("can only concatenate deque (not \"") + other->type()->tp_name + "\") to deque");
-        }
+        if (deque == nullptr) return nullptr;
         DequeValue* left = reflected ? deque : this;
         DequeValue* right = reflected ? this : deque;
         DequeValue* result = make_deque(tracer, left->items, left->longest);
@@ -184,10 +180,7 @@ Value* DequeValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool 
     }
     if (op == BinaryOperator::Multiply) {
         auto times = as_index(tracer, other);
-        if (!times) {
-            if (other->kind == Kind::Object || other->kind == Kind::Tensor) return nullptr;
-            raise_type_error(tracer, "can't multiply sequence by non-int of type ", other, "");
-        }
+        if (!times) return nullptr;
         DequeValue* result = make_deque(tracer, {}, longest);
         for (Py_ssize_t i = 0; i < *times; ++i)
             for (Value* item : items) result->append(tracer, item);

@@ -308,32 +308,52 @@ Outcome DictValue::iterate(Tracer& tracer) {
     return tracer.make<DictIterator>(tracer, this, DictViewValue::What::Keys, false);
 }
 
+namespace {
+
+/// The operand whose class the result of `left | right` has, where the operator of `asked` answers: null for a plain
+/// dict. The subclasses written in C have an operator of their own, which goes first on the right where theirs is a
+/// subclass of the class on the left.
+DictValue* gives_its_class(DictValue* asked, DictValue* left, DictValue* right) {
+    auto has_own = [](DictValue* dict) { return is_ordered(dict) || has_default_factory(dict); };
+    if (has_own(asked)) return is_ordered(left) == is_ordered(asked) && has_own(left) ? left : right;
+    bool goes_first = asked == left && PyType_IsSubtype(right->class_, left->class_) != 0;
+    return goes_first && has_own(right) ? right : nullptr;
+}
+
+/// A new instance is made by calling the class, and filled by its own methods.
+void expect_no_methods_of_its_own(Tracer& tracer, DictValue* dict) {
+    for (const char* name : {"__new__", "__init__", "__setitem__", "update", "keys", "__iter__", "__getitem__"})
+        if (operations::user_method(tracer, dict, name) != nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, std::string("'|' of ") + dict->class_->tp_name +
+                                                             ", which has its own " + name + ", is not modelled");
+}
+
+}  // namespace
+
 Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
     auto* dict = cast<DictValue>(other);
     if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
     DictValue* left = reflected ? dict : this;
     DictValue* right = reflected ? this : dict;
-    // The C subclasses keep their class, others become a plain dict.
-    PyTypeObject* type = is_ordered(this)            ? &PyODict_Type
-                         : has_default_factory(this) ? default_dict_class()
-                                                     : &PyDict_Type;
-    DictValue* merged = copy_dict(tracer, left, type);
-    if (type == default_dict_class())
-        merged->default_factory = get_attribute(tracer, interned("default_factory")).value();
+    DictValue* model = gives_its_class(this, left, right);
+    if (model != nullptr) expect_no_methods_of_its_own(tracer, model);
+    DictValue* merged = copy_dict(tracer, left, model == nullptr ? &PyDict_Type : model->class_);
+    if (model != nullptr && has_default_factory(model))
+        merged->default_factory = model->get_attribute(tracer, interned("default_factory")).value();
     merge_dict(tracer, merged, right);
     return merged;
 }
 
 Value* DictValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     auto* dict = cast<DictValue>(other);
-    if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
+    if (op != BinaryOperator::Or || dict == nullptr || sets_by_method(tracer, this)) return nullptr;
     merge_dict(tracer, this, dict);
     return this;
 }
 
 Outcome DictValue::update(Tracer& tracer, BinaryOperator op, Value* other) {
     if (op != BinaryOperator::Or) return nullptr;
-    if (cast<DictValue>(other) != nullptr) return in_place(tracer, op, other);
+    if (Value* done = in_place(tracer, op, other)) return done;
     return tracer.start(update_then_self(tracer, this, other));
 }
 

@@ -122,6 +122,10 @@ DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type = &PyDi
 void merge_dict(Tracer& tracer, DictValue* target, DictValue* other);
 /// `dict.update(other)` for a mapping (something with `keys`) or an iterable of pairs; pending where that runs the
 /// program's code. Gives None.
+/// Whether `update` and its like call the program's own `__setitem__`: only an ordered dict's do.
+bool sets_by_method(Tracer& tracer, DictValue* dict);
+/// One item of an update.
+Outcome put_into_dict(Tracer& tracer, DictValue* target, Value* key, Value* value);
 Outcome update_dict(Tracer& tracer, DictValue* target, Value* other);
 
 /// `collections.OrderedDict`, `collections.defaultdict`; borrowed, never freed.

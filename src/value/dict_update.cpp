@@ -17,26 +17,41 @@ Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
         Value* key = co_await operations::next(tracer, iterator);
         if (key == tracer.exhausted()) co_return tracer.none();
         Value* value = co_await operations::get_item(tracer, other, key);
-        target->insert(tracer, key, value);
+        co_await put_into_dict(tracer, target, key, value);
     }
 }
 
+/// An ordered dict takes a pair apart as an assignment to two names would, with almost the same words.
+[[noreturn]] void raise_for_ordered(Tracer& tracer, std::size_t count) {
+    if (count > 2) tracer.raise(PyExc_ValueError, "too many values to unpack (expected 2)");
+    tracer.raise(PyExc_ValueError,
+                 "need more than " + std::to_string(count) + " value" + (count == 1 ? "" : "s") + " to unpack");
+}
+
 Task update_from_pairs(Tracer& tracer, DictValue* target, Value* pairs) {
+    bool is_ordered = PyType_IsSubtype(target->class_, &PyODict_Type) != 0;
     Value* iterator = co_await operations::iterate(tracer, pairs);
     for (std::size_t position = 0;; ++position) {
         Value* pair = co_await operations::next(tracer, iterator);
         if (pair == tracer.exhausted()) co_return tracer.none();
         tracer.realize(pair);
-        if (!is_iterable(pair))
+        if (!is_iterable(pair) && !is_ordered)
             tracer.raise(PyExc_TypeError, "cannot convert dictionary update sequence element #" +
                                               std::to_string(position) + " to a sequence");
         Value* collected = co_await operations::collect(tracer, pair);
         const std::vector<Value*>& parts = as_sequence(collected)->items;
+        if (parts.size() != 2 && is_ordered) raise_for_ordered(tracer, parts.size());
         if (parts.size() != 2)
             tracer.raise(PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +
                                                " has length " + std::to_string(parts.size()) + "; 2 is required");
-        target->insert(tracer, parts[0], parts[1]);
+        co_await put_into_dict(tracer, target, parts[0], parts[1]);
     }
+}
+
+Task update_one_by_one(Tracer& tracer, DictValue* target, DictValue* other) {
+    for (Table::Entry* entry : std::vector<Table::Entry*>(other->entries(tracer)))
+        co_await put_into_dict(tracer, target, entry->key, other->value_of(tracer, entry));
+    co_return tracer.none();
 }
 
 Task update_by_protocol(Tracer& tracer, DictValue* target, Value* other) {
@@ -47,10 +62,22 @@ Task update_by_protocol(Tracer& tracer, DictValue* target, Value* other) {
 
 }  // namespace
 
+bool sets_by_method(Tracer& tracer, DictValue* dict) {
+    return PyType_IsSubtype(dict->class_, &PyODict_Type) != 0 &&
+           operations::user_method(tracer, dict, "__setitem__") != nullptr;
+}
+
+Outcome put_into_dict(Tracer& tracer, DictValue* target, Value* key, Value* value) {
+    if (sets_by_method(tracer, target)) return operations::set_item(tracer, target, key, value);
+    target->insert(tracer, key, value);
+    return tracer.none();
+}
+
 Outcome update_dict(Tracer& tracer, DictValue* target, Value* other) {
     tracer.realize(other);
     if (auto* dict = cast<DictValue>(other);
         dict != nullptr && operations::user_method(tracer, dict, "__iter__") == nullptr) {
+        if (sets_by_method(tracer, target)) return tracer.start(update_one_by_one(tracer, target, dict));
         merge_dict(tracer, target, dict);
         return tracer.none();
     }

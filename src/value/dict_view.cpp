@@ -8,6 +8,7 @@
 #include "value/identity.h"
 #include "value/operations.h"
 #include "value/rebuilding.h"
+#include "value/refusal.h"
 #include "value/sequence.h"
 #include "value/set.h"
 
@@ -80,6 +81,40 @@ SetValue* as_set(Tracer& tracer, Value* value) {
     return make_set(tracer, *items_now(tracer, view));
 }
 
+/// A dict with the keys of this one; its values where they matter.
+Ref<> real_dict(Tracer& tracer, DictValue* dict, bool with_values) {
+    Ref<> made = checked(PyDict_New());
+    for (Table::Entry* entry : dict->entries(tracer)) {
+        Ref<> key = element_object(tracer, entry->key);
+        Ref<> value = Ref<>::share(Py_None);
+        if (with_values) {
+            Value* held = dict->value_of(tracer, entry);
+            tracer.realize(held);
+            value = element_object(tracer, held);
+        }
+        if (!key || !value) return nullptr;
+        checked(PyDict_SetItem(made.get(), key.get(), value.get()));
+    }
+    return made;
+}
+
+/// What stands beside a view in an operation, as a real object; empty if an element is not known now.
+Ref<> real_side(Tracer& tracer, Value* side, const std::vector<Value*>& items) {
+    if (auto* set = cast<SetValue>(side)) return Ref<>::share(set->real(tracer));
+    if (auto* dict = cast<DictValue>(side)) return real_dict(tracer, dict, false);
+    if (auto* view = cast<DictViewValue>(side); view != nullptr && view->what != What::Values) {
+        Ref<> dict = real_dict(tracer, view->dict, view->what == What::Items);
+        return dict ? checked(PyObject_CallMethod(dict.get(), method_of(view->what), nullptr)) : nullptr;
+    }
+    Ref<> list = checked(PyList_New(0));
+    for (Value* item : items) {
+        Ref<> object = element_object(tracer, item);
+        if (!object) return nullptr;
+        checked(PyList_Append(list.get(), object.get()));
+    }
+    return list;
+}
+
 }  // namespace
 
 void DictViewValue::realize(Tracer& tracer) {
@@ -147,7 +182,18 @@ Value* DictViewValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
         tracer.break_graph(BreakKind::UnknownObject, "a view of a dict meets an iterator of the program's own");
     }
     SetValue* mine = as_set(tracer, this);
-    SetValue* theirs = make_set(tracer, std::move(*items));
+    SetValue* theirs = make_set(tracer, *items);
+    // The order of the result is Python's, which has its own ways for each operation.
+    Ref<> my_side = real_side(tracer, this, {});
+    Ref<> their_side = my_side ? real_side(tracer, other, *items) : nullptr;
+    if (their_side) {
+        Ref<> real = Ref<>::steal(reflected ? python_binary(op, false, their_side.get(), my_side.get())
+                                            : python_binary(op, false, my_side.get(), their_side.get()));
+        if (!real) tracer.raise_from_python();
+        auto* result = tracer.make<SetValue>();
+        result->take_over(tracer, std::move(real), reflected ? theirs : mine, reflected ? mine : theirs);
+        return result;
+    }
     return reflected ? theirs->binary(tracer, op, mine, false) : mine->binary(tracer, op, theirs, false);
 }
 
@@ -225,7 +271,8 @@ int DictIterator::rebuild(PlanBuilder& plan) {
     std::size_t given = 0;
     int over = -1;
     if (dict == nullptr) {
-        over = ordered ? plan.add(PlanOp::Call, {}, reinterpret_cast<PyObject*>(&PyODict_Type)) : plan.add(PlanOp::Dict);
+        over =
+            ordered ? plan.add(PlanOp::Call, {}, reinterpret_cast<PyObject*>(&PyODict_Type)) : plan.add(PlanOp::Dict);
     } else {
         // One over a dict that was changed meanwhile may have to fail, or has passed other entries than the first ones.
         std::size_t passed = 0, places = dict->table.all().size();

@@ -448,6 +448,12 @@ int MethodValue::rebuild(PlanBuilder& plan) {
         plan.add_to(to, PlanOp::Method, {of, bound_to});
         return to;
     }
+    // To `__get__`, None is no instance.
+    if (self->object() == Py_None) {
+        Ref<> bound = checked(Py_TYPE(descriptor)->tp_descr_get(descriptor, Py_None, nullptr));
+        plan.add_to(to, PlanOp::Constant, {}, bound);
+        return to;
+    }
     // C methods are bound by their descriptor: one of a class to the class, behind the instance that it does without.
     std::vector<std::int32_t> from{of, bound_to};
     if (Py_IS_TYPE(descriptor, &PyClassMethodDescr_Type))

@@ -87,7 +87,8 @@ int SequenceIterator::rebuild(PlanBuilder& plan) {
         return rebuild_iterator(plan, this, empty, 0);
     }
     // A list that shrank: the position would be cut to its length.
-    if (SequenceValue* items = as_sequence(sequence); items != nullptr && items->realized && position > items->items.size())
+    if (SequenceValue* items = as_sequence(sequence);
+        items != nullptr && items->realized && position > items->items.size())
         return IteratorValue::rebuild(plan);
     int over = sequence->rebuild(plan);
     if (int known = plan.known(this); known >= 0) return known;

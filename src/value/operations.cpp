@@ -13,6 +13,7 @@
 #include "value/iterator.h"
 #include "value/keys.h"
 #include "value/percent_format.h"
+#include "value/refusal.h"
 #include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/symbolic.h"
@@ -272,10 +273,22 @@ Outcome length(Tracer& tracer, Value* value) {
 // --- iteration
 // ---------------------------------------------------------------------------------------------------------
 
+namespace {
+
+Task iterate_by_method(Tracer& tracer, Value* method, Value* iterable) {
+    Value* iterator = co_await Continued{call(tracer, method, Arguments::of(iterable)), {Continuation::Kind::Iterate}};
+    tracer.realize(iterator);
+    if (!has_special_method(tracer, iterator->type(), "__next__"))
+        tracer.raise(PyExc_TypeError, "iter() returned non-iterator of type " + quoted_type(iterator));
+    co_return iterator;
+}
+
+}  // namespace
+
 Outcome iterate(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (Value* method = user_method(tracer, iterable, "__iter__"); method != nullptr)
-        return call(tracer, method, Arguments::of(iterable));
+        return tracer.start(iterate_by_method(tracer, method, iterable));
     if (iterates_by_index(tracer, iterable)) return tracer.make<IndexIterator>(iterable);
     return iterable->iterate(tracer);
 }
@@ -386,7 +399,7 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
             return tracer.start(repeat_by_method(tracer, left, right));
     if (Value* answer = left->binary(tracer, op, right, false); answer != nullptr) return answer;
     if (Value* answer = right->binary(tracer, op, left, true); answer != nullptr) return answer;
-    raise_unsupported(tracer, op, in_place, left, right);
+    refuse_operands(tracer, op, in_place, left, right);
 }
 
 /// Beside a tensor an int need not be looked at: the operation says whether it minds.
@@ -523,6 +536,15 @@ bool is_of_other_class(Value* one, Value* other) {
 
 }  // namespace
 
+namespace {
+
+/// There is one in all of Python.
+bool is_empty_tuple(Tracer& tracer, Value* value) {
+    return value->kind == Kind::Tuple && value->type() == &PyTuple_Type && value->length(tracer) == 0;
+}
+
+}  // namespace
+
 bool same_object(Tracer& tracer, Value* left, Value* right) {
     if (left == right) return true;
     if (is_of_other_class(left, right) || is_of_other_class(right, left)) {
@@ -532,6 +554,7 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     }
     tracer.realize(left);
     tracer.realize(right);
+    if (is_empty_tuple(tracer, left) && is_empty_tuple(tracer, right)) return true;
     guard_identity(tracer, left);
     guard_identity(tracer, right);
     PyObject *left_object = left->object(), *right_object = right->object();

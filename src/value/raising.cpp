@@ -1,6 +1,7 @@
 #include "value/raising.h"
 
 #include "value/exception.h"
+#include "value/refusal.h"
 
 namespace stator {
 
@@ -39,7 +40,8 @@ void expect_arguments(Tracer& tracer, PyTypeObject* type, const char* method, co
                       std::size_t least, std::size_t most) {
     std::size_t count = arguments.positional.size() - 1;
     if (count >= least && count <= most && arguments.keywords.empty()) return;
-    Ref<> instance = Ref<>::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
+    Ref<> instance = stand_in(tracer, arguments.positional[0]);
+    if (!instance) instance = Ref<>::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
     if (!instance) tracer.raise_from_python();
     raise_by_calling(tracer, Ref<>::steal(PyObject_GetAttrString(instance.get(), method)), arguments, 1);
 }

@@ -143,11 +143,6 @@ Task collect_then_put(Tracer& tracer, ListValue* list, Value* slice, Value* iter
     co_return tracer.none();
 }
 
-/// Whether the other operand may have an answer of its own that comes before a sequence's TypeError.
-bool may_answer(const Value* other) {
-    return other->kind == Kind::Object || other->kind == Kind::Tensor;
-}
-
 std::vector<Value*> repeated(Tracer& tracer, const std::vector<Value*>& items, Py_ssize_t times) {
     std::vector<Value*> result;
     if (times <= 0 || items.empty()) return result;
@@ -315,14 +310,7 @@ Value* SequenceValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     tracer.realize(other);
     if (op == BinaryOperator::Add) {
         SequenceValue* sequence = as_sequence(other);
-        if (sequence == nullptr || sequence->kind != kind) {
-            if (reflected || may_answer(other)) return nullptr;
-            if (class_ == torch_size_class())
-                tracer.raise(PyExc_TypeError, std::string("can only concatenate tuple (not ") + other->type()->tp_name +
-                                                  ") to torch.Size");
-            tracer.raise(PyExc_TypeError, std::string("can only concatenate ") + container_name(this) + " (not \"" +
-                                              other->type()->tp_name + "\") to " + container_name(this));
-        }
+        if (sequence == nullptr || sequence->kind != kind) return nullptr;
         SequenceValue* left = reflected ? sequence : this;
         SequenceValue* right = reflected ? this : sequence;
         std::vector<Value*> contents = left->all(tracer);
@@ -334,9 +322,9 @@ Value* SequenceValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
         auto times = as_index(tracer, other);
         if (!times) {
             if (other->kind == Kind::Object && has_index_method(other)) expect_index(tracer, other);
-            if (may_answer(other)) return nullptr;
-            raise_type_error(tracer, "can't multiply sequence by non-int of type ", other, "");
+            return nullptr;
         }
+        if (*times == 1 && class_ == &PyTuple_Type) return this;
         return make_like(tracer, this, repeated(tracer, all(tracer), *times));
     }
     return nullptr;

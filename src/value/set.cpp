@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
@@ -15,9 +16,6 @@
 
 namespace stator {
 
-namespace {
-
-/// The object by which a value can be an element of a real set while tracing; empty if its hash is not known now.
 Ref<> element_object(Tracer& tracer, Value* value) {
     switch (value->kind) {
         case Kind::Constant:
@@ -32,6 +30,8 @@ Ref<> element_object(Tracer& tracer, Value* value) {
             return nullptr;
     }
 }
+
+namespace {
 
 PyTypeObject* base_class(const SetValue* set) {
     return set->is_frozen() ? &PyFrozenSet_Type : &PySet_Type;
@@ -209,7 +209,7 @@ void SetValue::merge(Tracer& tracer, SetValue* other) {
     });
     for (Value* element : other->in_order(tracer))
         if (table.find(tracer, element) == nullptr) table.insert(tracer, element, nullptr);
-    checked(PyObject_CallMethod(mine, "update", "O", theirs));
+    checked(PyObject_CallMethodOneArg(mine, interned("update"), theirs));
 }
 
 bool SetValue::discard(Tracer& tracer, Value* element) {
@@ -295,7 +295,7 @@ SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* 
     PyObject* mine = left->real(tracer);
     Ref<> theirs = mine != nullptr ? real_operand(tracer, right) : Ref<>();
     if (!theirs) return make_set(tracer, combined(tracer, name, left, right), base_class(left));
-    Ref<> real = checked(PyObject_CallMethod(mine, name, "O", theirs.get()));
+    Ref<> real = checked(PyObject_CallMethodOneArg(mine, interned(name), theirs.get()));
     auto* result = tracer.make<SetValue>(base_class(left));
     result->take_over(tracer, std::move(real), left, cast<SetValue>(right));
     return result;

@@ -71,6 +71,8 @@ struct SetIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
+/// The object by which a value can be an element of a real set while tracing; empty if its hash is not known now.
+Ref<> element_object(Tracer& tracer, Value* value);
 SetValue* make_set(Tracer& tracer, const std::vector<Value*>& elements, PyTypeObject* type = &PySet_Type);
 /// `left.name(right)` for `union`, `intersection`, `difference` and `symmetric_difference`, where `right` stands for a
 /// set, or, as a list, for any other iterable.

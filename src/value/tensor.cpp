@@ -203,13 +203,28 @@ graph::Argument TensorValue::as_argument(Tracer& tracer) {
     return graph::Argument::of(node);
 }
 
+namespace {
+
+bool is_as_it_came(const TensorValue* tensor) {
+    const graph::Node* node = tensor->node;
+    return tensor->source != nullptr &&
+           (node == nullptr || node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute);
+}
+
+}  // namespace
+
 int TensorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
+    // `x.data` of an input is taken from the input itself. What a backend makes of it may count writes to it as writes
+    // to the input.
+    if (source == nullptr && view_of != nullptr && is_as_it_came(view_of) && node->target == data_function()) {
+        int data = plan.add(PlanOp::Call, {view_of->rebuild(plan)}, node->target);
+        plan.remember(this, data);
+        return data;
+    }
     if (source == nullptr) return plan.output(node);
     // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
-    bool is_as_it_came =
-        node == nullptr || node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute;
-    if (!is_as_it_came) plan.output(node);
+    if (!is_as_it_came(this)) plan.output(node);
     return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
 }
 

@@ -45,6 +45,8 @@ struct TensorValue final : Value {
     std::string print() const override;
 };
 
+/// `x.data` as torch._dynamo writes it; null where this PyTorch has no such function.
+PyObject* data_function();
 /// From here on the trace relies on how autograd stands to a tensor from outside.
 void guard_autograd_state(Tracer& tracer, TensorValue* tensor);
 

@@ -16,6 +16,16 @@
 
 namespace stator {
 
+PyObject* data_function() {
+    static PyObject* function = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._autograd"));
+        PyObject* found = module ? PyObject_GetAttrString(module.get(), "_get_data_attr") : nullptr;
+        PyErr_Clear();
+        return found;
+    }();
+    return function;
+}
+
 namespace {
 
 using torch_room::TensorMeta;
@@ -41,17 +51,6 @@ bool is_on(const TensorMeta& meta, const char* device) {
 Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
     static PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
     return tracer.emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
-}
-
-/// `x.data` as torch._dynamo writes it; null where this PyTorch has no such function.
-PyObject* data_function() {
-    static PyObject* function = [] {
-        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._autograd"));
-        PyObject* found = module ? PyObject_GetAttrString(module.get(), "_get_data_attr") : nullptr;
-        PyErr_Clear();
-        return found;
-    }();
-    return function;
 }
 
 /// The gradient that a tensor from outside has: another thing from outside, or None.

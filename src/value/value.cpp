@@ -142,8 +142,9 @@ Outcome Value::compare(Tracer&, Comparison, Value*) {
 }
 
 Py_hash_t Value::hash(Tracer& tracer) {
-    if (type()->tp_hash != PyObject_HashNotImplemented)
-        tracer.break_graph(BreakKind::UnknownObject, "the hash of an object of " + type_name(type()) + " is asked for");
+    if (type()->tp_hash != nullptr && type()->tp_hash != PyObject_HashNotImplemented)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "the hash of an object of type " + type_name(type()) + " is asked");
     tracer.raise(PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
 }
 

@@ -176,6 +176,15 @@ Value* Tracer::constant(Borrowed<> object) {
     return value;
 }
 
+namespace {
+
+bool takes_items(PyTypeObject* type) {
+    return (type->tp_as_mapping != nullptr && type->tp_as_mapping->mp_ass_subscript != nullptr) ||
+           (type->tp_as_sequence != nullptr && type->tp_as_sequence->sq_ass_item != nullptr);
+}
+
+}  // namespace
+
 Value* Tracer::fresh(Ref<> owned) {
     PyObject* object = keep(std::move(owned));
     if (is_constant(object)) return object == Py_None ? none() : make<ConstantValue>(object);
@@ -207,6 +216,10 @@ Value* Tracer::fresh(Ref<> owned) {
                                 fresh(Ref<>::share(slice->step)));
     }
     if (PyExceptionInstance_Check(object)) return make_exception(*this, object);
+    // What changes in use can't be made once for all calls.
+    if (PyIter_Check(object) || takes_items(Py_TYPE(object)))
+        break_graph(BreakKind::UnknownFunction,
+                    std::string("a C function gives an object of type ") + Py_TYPE(object)->tp_name);
     Value* value = outside(provenance_.pinned(object), object);
     realize(value);
     return value;

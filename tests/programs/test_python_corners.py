@@ -1,0 +1,234 @@
+"""Corners of Python that programs seldom touch, where an almost right model gives a wrong answer."""
+
+import pytest
+import torch
+from harness import Source, T, same
+
+import stator
+
+PROGRAMS = {
+    "vars of a number": """
+def f(x):
+    try:
+        vars(42)
+    except TypeError as error:
+        return x + 1, str(error)
+""",
+    "a descriptor that only sets": """
+class Field:
+    def __set__(self, instance, value):
+        instance.__dict__["field"] += value * 2
+
+class Holder:
+    field = Field()
+    def __init__(self): self.__dict__["field"] = 1
+
+holder = Holder()
+
+def f(x):
+    holder.field = 10
+    return x + holder.field
+""",
+    "a descriptor that only deletes": """
+class Field:
+    def __delete__(self, instance): instance.__dict__.clear()
+
+class Holder:
+    field = Field()
+
+def f(x):
+    holder = Holder()
+    before = isinstance(holder.field, Field)
+    holder.__dict__["field"] = x
+    y = holder.field + 1
+    del holder.field
+    return y, before, holder.__dict__
+""",
+    "isdisjoint takes what it needs": """
+taken = []
+
+def items():
+    for i in range(5):
+        taken.append(i)
+        yield i
+
+def f(x):
+    return x + 1, {2, 4}.isdisjoint(items()), {0, 9}.issuperset(items()), {1}.issubset(items())
+""",
+    "an iterator of a string": """
+def f(x):
+    letters = "abc".__iter__()
+    first = next(letters)
+    return x + 1, first, letters, b"ab".__iter__(), range(3).__iter__()
+""",
+    "methods of None": """
+def f(x):
+    equal = None.__eq__
+    return x + 1, equal(None), equal(3), None.__ne__({}), None.__bool__(), equal
+""",
+    "an empty tuple is one object": """
+def f(x, *rest):
+    return x + 1, rest is (), () * 3 is (), (1, 2)[5:] is rest, tuple([]) is ()
+""",
+    "an index that is a tuple": """
+def f(x):
+    try:
+        [1, 2].index(())
+    except ValueError as error:
+        return x + 1, str(error)
+""",
+    "attributes named by a subclass of str": """
+class Name(str): pass
+class Holder: pass
+
+def f(x):
+    holder = Holder()
+    setattr(holder, Name("a"), x)
+    return getattr(holder, Name("a")) + 1, hasattr(holder, Name("b"))
+""",
+    "enumerate from a subclass of int": """
+class Start(int): pass
+
+def f(x):
+    return x + 1, list(enumerate("ab", Start(4)))
+""",
+    "what a generator is made of": """
+def f(x):
+    numbers = (i for i in range(3))
+    return x + 1, numbers.gi_code.co_name, numbers.gi_running, list(numbers)
+""",
+    "an empty dict and a key that can't be one": """
+def f(x):
+    try:
+        {}.pop([1])
+    except KeyError as error:
+        return x + 1, error.args
+""",
+    "a dict with an iterator as a key": """
+numbers = iter([1, 2])
+
+def f(x):
+    seen = {}
+    seen.setdefault(numbers, x)
+    return x + 1, len(seen), numbers in seen
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_corners(name):
+    same(Source(PROGRAMS[name]), T(3), fullgraph=False, compare_dynamo=False)
+
+
+def test_order_of_operations_on_views_is_pythons():
+    same(
+        Source("""
+def f(x):
+    first, second = {i * 7: 1 for i in range(9)}, {i * 11: 1 for i in range(9)}
+    order = []
+    for made in (first.keys() ^ second.keys(), first.keys() & [0, 7, 77], {1, 64, 33} | first.keys(),
+                 first.items() ^ second.items(), [500, 3] - second.keys()):
+        for key in made:
+            order.append(key)
+    return x + len(order), order
+"""),
+        T(3),
+        compare_dynamo=False,
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_leaf_made_inside_gets_its_gradient(backend):
+    def f(x):
+        leaf = torch.ones(2, requires_grad=True)
+        weight = torch.tensor([1.0, 2.0], requires_grad=True)
+        return leaf, weight, (leaf * 2 * x * weight).sum()
+
+    for compiled in (f, stator.compile(f, backend=backend)):
+        for _ in range(2):
+            leaf, weight, loss = compiled(torch.full((2,), 3.0))
+            loss.backward()
+            assert leaf.grad.tolist() == [6.0, 12.0]
+            assert weight.grad.tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_write_to_the_data_of_an_input_after_it_was_saved(backend):
+    def f(x):
+        result = x.sin()
+        x.data.mul_(2)
+        return result
+
+    gradients = []
+    for function in (f, stator.compile(f, backend=backend)):
+        x = torch.tensor([0.3, 0.4], requires_grad=True)
+        function(x).sum().backward()
+        gradients.append((x.grad, x.detach()))
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=0)
+
+
+def test_function_allowed_in_graphs_runs_on_each_call_even_if_its_result_is_not_used():
+    seen = []
+
+    @torch._dynamo.allow_in_graph
+    def note(x):
+        seen.append(tuple(x.shape))
+        return x + 1
+
+    def f(x):
+        note(x)
+        return x * 2
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    compiled(torch.ones(3))
+    seen.clear()
+    compiled(torch.ones(3))
+    assert seen == [(3,)]
+
+
+NUMBERS = """
+import dataclasses
+
+class Number:
+    def __init__(self, value): self.value = value
+    def __float__(self): return self.value
+    def __int__(self): return self.value
+    def __index__(self): return self.value
+    def __complex__(self): return self.value
+
+class Hashed:
+    def __init__(self, value): self.value = value
+    def __hash__(self): return self.value
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    a: int
+    b: str
+
+USES = (
+    float, int, complex, bin, range, lambda n: [1, 2, 3][n], lambda n: "a" * n, lambda n: [1] * n, lambda n: "abc"[n],
+    lambda n: [1, 2, 3][n:],
+)
+
+def f(x, value):
+    found = []
+    for use in USES:
+        try:
+            found.append(use(Number(value)))
+        except Exception as error:
+            found.append((type(error), str(error)))
+    return x + 1, found
+
+def hashes(x, value):
+    return x + 1, hash(Hashed(value)), hash(Point(value, "a"))
+"""
+
+
+@pytest.mark.parametrize("value", ["'text'", "2", "2.5", "1j", "None"])
+def test_numbers_made_by_special_methods(value):
+    same(Source(f"{NUMBERS}\ng = f\ndef f(x): return g(x, {value})"), T(3), fullgraph=False, compare_dynamo=False)
+
+
+@pytest.mark.parametrize("value", [5, -1, 2**61, 2**70, -(2**63), 2**63])
+def test_hashes_made_by_special_methods(value):
+    same(Source(f"{NUMBERS}\ndef f(x): return hashes(x, {value})"), T(3), fullgraph=False, compare_dynamo=False)

@@ -1,0 +1,90 @@
+"""Inputs that lie in the same memory, where the program writes to one of them: a backend that takes each input for
+memory of its own would compute something else. Which inputs do may change from call to call."""
+
+import pytest
+import torch
+
+import stator
+
+
+def writes_then_reads(a, b):
+    a.add_(1)
+    return b * 2 + a
+
+
+def reads_then_writes_to_both(a, b):
+    product = a * b
+    a.mul_(2)
+    b.sub_(1)
+    return product + a + b
+
+
+def writes_through_a_view(a, b):
+    a[1:].zero_()
+    return b + 1, a * 2
+
+
+def writes_to_an_attribute(a, b):
+    HELD.add_(a)
+    return b * HELD
+
+
+HELD = torch.zeros(3)
+
+
+def calls():
+    """Pairs of inputs, with the memory behind them, in orders that a cache has to tell apart."""
+    apart = torch.arange(3.0), torch.arange(3.0) + 5
+    yield "apart", apart, apart
+    memory = torch.arange(12.0)
+    yield "overlapping in part", (memory[0:3], memory[1:4]), (memory,)
+    yield "next to each other", (memory[0:3], memory[3:6]), (memory,)
+    yield "the other way round", (memory[4:7], memory[2:5]), (memory,)
+    yield "the same elements", (memory[0:3], memory[0:3]), (memory,)
+    yield "detached", (memory[6:9], memory[6:9].detach()), (memory,)
+    yield "interleaved", (memory[0:6:2], memory[1:7:2]), (memory,)
+    numbers = memory.numpy()
+    yield "through numpy", (torch.from_numpy(numbers[0:3]), torch.from_numpy(numbers[1:4])), (memory,)
+    single = torch.ones(3)
+    yield "one tensor", (single, single), (single,)
+    yield "with the attribute", (torch.ones(3), HELD[:]), (HELD,)
+    yield "apart again", (torch.ones(3), torch.ones(3)), ()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "function", [writes_then_reads, reads_then_writes_to_both, writes_through_a_view, writes_to_an_attribute]
+)
+def test_inputs_in_the_same_memory(function, backend):
+    outcomes = []
+    for run in (function, stator.compile(function, backend=backend)):
+        HELD.zero_()
+        found = []
+        for name, inputs, memory in calls():
+            result = run(*inputs)
+            result = result if isinstance(result, tuple) else (result,)
+            found.append((name, [part.clone() for part in result], [part.clone() for part in memory]))
+        outcomes.append(found)
+    for (name, expected, memory), (_, result, memory_after) in zip(*outcomes, strict=True):
+        torch.testing.assert_close(result, expected, rtol=0, atol=0, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(memory_after, memory, rtol=0, atol=0, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_buffers_that_a_module_writes_to():
+    """Many inputs, some of them written to, and one of them is handed in as an argument too."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)) for _ in range(4)]
+    model = torch.nn.Sequential(*layers)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def f(x, offset):
+        return model(x) + offset
+
+    outcomes = []
+    for run in (f, stator.compile(f, backend="aot_eager")):
+        model.load_state_dict(state)
+        x = torch.linspace(-1, 1, 12).reshape(3, 4)
+        mean = model[3][1].running_mean
+        results = [run(x, torch.ones(4)), run(x, mean.view(4)), run(x, torch.ones(4)), run(x, mean.detach())]
+        outcomes.append([result.detach().clone() for result in results] + [mean.clone()])
+    torch.testing.assert_close(outcomes[0], outcomes[1], rtol=1e-6, atol=1e-6)
