@@ -14,7 +14,8 @@
     `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None), `registers_attributes` (bool).
 
 `module_call_for(cls)`
-    The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`.
+    The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`, or the model in
+    `_stator_original` once its class has another `__call__` than the one in `_stator_called`.
 
 `reset()`
     Forgets every entry, and releases all that entries hold.

@@ -99,12 +99,18 @@ def original_of(fn: Any) -> Any:
         if isinstance(fn, modules.CompiledModule):
             fn = fn._stator_original
         # functools.wraps copies these attributes to wrappers that are something else: then the id is not theirs.
-        elif getattr(fn, "_torchdynamo_wrapper_id", None) != id(fn):
+        elif _wrapper_id(fn) != id(fn):
             return fn
         elif isinstance(fn, nn.Module):
             fn = fn._orig_mod
         else:
             fn = fn._torchdynamo_orig_callable
+
+
+def _wrapper_id(fn: Any) -> Any:
+    # A model's own `__getattr__` is not asked: it may do something.
+    name = "_torchdynamo_wrapper_id"
+    return vars(fn).get(name) if isinstance(fn, nn.Module) else getattr(fn, name, None)
 
 
 def _python_function(fn: Any) -> Callable[..., Any]:

@@ -7,9 +7,10 @@ look at it. So neither the tracing context nor a node's `example_value` makes on
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch._guards import TracingContext, tracing
@@ -53,25 +54,25 @@ def mode_of(graph_module: GraphModule) -> FakeTensorMode:
 
 def new_mode() -> FakeTensorMode:
     """A fake mode as aot_autograd and inductor expect it: with a shape environment, and fixed sizes unless told."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    return _mode_class()(shape_env=ShapeEnv())
+    # Not a subclass: PyTorch finds the rules of higher-order operations by the exact class of the mode.
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    mode.from_tensor = partial(_with_fixed_sizes, weakref.ref(mode))  # type: ignore[method-assign]
+    return mode
 
 
-@cache
-def _mode_class() -> type[FakeTensorMode]:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    class FixedSizesMode(FakeTensorMode):
-        """aot_autograd turns the sizes of a real input into symbols when the mode has a shape environment and nothing
-        else was said of that input. But a graph captured with fixed sizes holds only for those."""
-
-        def from_tensor(self, tensor: Any, *, symbolic_context: Any = None, **kwargs: Any) -> Any:
-            if symbolic_context is None:
-                kwargs["static_shapes"] = True
-            return super().from_tensor(tensor, symbolic_context=symbolic_context, **kwargs)
-
-    return FixedSizesMode
+def _with_fixed_sizes(
+    mode: weakref.ref[FakeTensorMode], tensor: Any, *, symbolic_context: Any = None, **kwargs: Any
+) -> Any:
+    """`from_tensor` of a mode. aot_autograd turns the sizes of a real input into symbols when the mode has a shape
+    environment and nothing else was said of that input. But a graph captured with fixed sizes holds only for those."""
+    if symbolic_context is None:
+        kwargs["static_shapes"] = True
+    held = mode()
+    assert held is not None
+    return type(held).from_tensor(held, tensor, symbolic_context=symbolic_context, **kwargs)
 
 
 class _Context(TracingContext):

@@ -21,7 +21,7 @@ from stator._engine import engine
 
 M = TypeVar("M", bound=nn.Module)
 
-_SLOTS = ("_stator_original", "_stator_call", "_stator_arguments")
+_SLOTS = ("_stator_original", "_stator_called", "_stator_call", "_stator_arguments")
 
 
 class CompiledModule:
@@ -29,8 +29,10 @@ class CompiledModule:
 
     __slots__ = ()
 
-    # The model, its compiled `__call__`, and the arguments it was compiled with, so that copies can be compiled again.
+    # The model, the `__call__` of its class, the same compiled, and the arguments it was compiled with, so that copies
+    # can be compiled again.
     _stator_original: nn.Module
+    _stator_called: Any
     _stator_call: Callable[..., Any]
     _stator_arguments: dict[str, Any]
 
@@ -61,7 +63,8 @@ def compile_module(module: M, compile_call: Callable[[MethodType], Any], argumen
     call = compile_call(MethodType(type(module).__call__, module))
     if is_lazy:
         call = _until_initialised(compiled, call)
-    for slot, value in zip(_SLOTS, (module, call, arguments), strict=True):
+    called = next(vars(base)["__call__"] for base in type(module).__mro__ if "__call__" in vars(base))
+    for slot, value in zip(_SLOTS, (module, called, call, arguments), strict=True):
         object.__setattr__(compiled, slot, value)
     return compiled
 

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/hook.h"
+#include "cpython/objects.h"
 #include "run/cache.h"
 #include "run/recording.h"
 #include "trace/failing.h"
@@ -205,10 +206,17 @@ PyType_Spec kSpec = {
 };
 
 /// `__call__` of a compiled module: hands the call to the compiled `__call__` in its slot, without Python in between.
+/// If the model's class has another `__call__` by now, for good or while some tool traces, that one is called instead.
 PyObject* call_module(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-    Ref<> compiled = Ref<>::steal(PyObject_GetAttr(self, interned("_stator_call")));
-    if (!compiled) return nullptr;
-    return PyObject_Vectorcall(compiled.get(), arguments, static_cast<std::size_t>(count), names);
+    Ref<> model = Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_original")));
+    if (!model) return nullptr;
+    Ref<> called = Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_called")));
+    if (!called) return nullptr;
+    bool is_as_compiled = cpython::lookup_in_mro(Py_TYPE(model.get()), interned("__call__")).get() == called.get();
+    Ref<> callee =
+        is_as_compiled ? Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_call"))) : std::move(model);
+    if (!callee) return nullptr;
+    return PyObject_Vectorcall(callee.get(), arguments, static_cast<std::size_t>(count), names);
 }
 
 PyMethodDef kModuleCall = {"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_module)),

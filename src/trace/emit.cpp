@@ -228,9 +228,10 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
     }
 }
 
-bool Interpreter::is_to_stop(Borrowed<> target) {
-    if (!stop_ || graph_->size() != stop_->serial) return false;
-    has_stopped_ = target == stop_->target;
+bool Interpreter::is_to_stop(Borrowed<> target, bool is_part) {
+    // (What is taken out of the graph again counts for nothing.)
+    if (!stop_ || later_ || graph_->size() != stop_->serial) return false;
+    has_stopped_ = target == stop_->target || (is_part && Py_TYPE(target.get()) == Py_TYPE(stop_->target));
     // Nothing of the instruction may have been seen that will be executed for real.
     for (std::size_t i = mark_.graph_size; i < graph_->size(); ++i)
         if (graph_->at(i)->is_seen) has_stopped_ = false;
@@ -296,6 +297,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         TensorValue* tensor = tensors.at(static_cast<std::size_t>(written));
         expect_no_row(tensor);
         expect_own(tensor);
+        expect_not_recomputed(tensor);
         if (has_shared_elements(*tensor->meta)) {
             graph_->truncate(mark);
             break_graph(BreakKind::OperationFails, "an operation writes to a tensor whose elements share memory");
@@ -344,6 +346,8 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     if (int same = answer->result.same_as_argument; same >= 0) {
         // The operation gives back its argument: one object for the program, from now on known by the newer node.
         TensorValue* tensor = tensors.at(static_cast<std::size_t>(same));
+        // (Nothing was written to it: to what comes after a part that is taken out, it is what it was.)
+        if (later_ && predates_later(tensor->node)) return tensor;
         on_undo([tensor, node = tensor->node, meta = tensor->meta] {
             tensor->node = node;
             tensor->meta = meta;

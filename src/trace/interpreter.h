@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "effect/plan.h"
@@ -111,9 +112,13 @@ class Interpreter final : public Tracer {
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) override;
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override;
+    bool is_later() const override { return later_.has_value(); }
+    bool is_made_later(const TensorValue* tensor) const override;
     void begin_later() override;
     Later end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;
     void emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) override;
+    void emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
+                   const Later& part) override;
     torch_room::Modes modes() const override { return modes_; }
     void rely_on_autocast() override { reads_autocast_ = true; }
     bool reads_autocast() const { return reads_autocast_; }
@@ -183,9 +188,15 @@ class Interpreter final : public Tracer {
     /// Breaks if the function is to be called as a whole.
     void expect_followed(FunctionValue* function);
     void record_break(const Break& reason);
-    bool is_to_stop(Borrowed<> target);
+    /// Whether the trace is to end before the node that is next. A part is another object in each trace.
+    bool is_to_stop(Borrowed<> target, bool is_part = false);
+    /// Breaks if a tensor, or what it is a view of, is computed again in the backward pass.
+    void expect_not_recomputed(const TensorValue* written);
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
     bool is_protected(TensorValue* tensor, bool is_recorded);
+    /// From now on these tensors are the parts of what a node gives.
+    void give_results(graph::Node* node, std::span<TensorValue* const> results,
+                      std::span<const torch_room::TensorMeta* const> metas);
     /// Whether a node was there before what runs later.
     bool predates_later(const graph::Node* node) const;
     /// Breaks if what runs later would write to what was there before.
@@ -290,6 +301,7 @@ class Interpreter final : public Tracer {
         std::vector<std::pair<const graph::Node*, TensorValue*>> read;
     };
     std::optional<LaterPart> later_;
+    std::unordered_set<const TensorValue*> recomputed_;  // what parts gave that are computed again
     std::unordered_map<const Source*, int> module_calls_;
     const CodeSet* called_whole_ = nullptr;
     std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions

@@ -76,11 +76,23 @@ bool Interpreter::predates_later(const Node* node) const {
 void Interpreter::expect_own(const TensorValue* written) {
     for (; later_ && written != nullptr; written = written->view_of)
         if (predates_later(written->node))
-            break_graph(BreakKind::UnsupportedTensor, "a backward pass writes to a tensor that it did not make");
+            break_graph(BreakKind::UnsupportedTensor,
+                        "a backward pass or a checkpointed function writes to a tensor that it did not make");
+}
+
+void Interpreter::expect_not_recomputed(const TensorValue* written) {
+    for (; !recomputed_.empty() && written != nullptr; written = written->view_of)
+        if (recomputed_.contains(written))
+            break_graph(BreakKind::UnsupportedTensor, "what a checkpointed function gave is written to");
+}
+
+bool Interpreter::is_made_later(const TensorValue* tensor) const {
+    return tensor->node != nullptr && !predates_later(tensor->node);
 }
 
 void Interpreter::begin_later() {
-    STATOR_CHECK(!later_, "what runs later has no later part");
+    if (later_)
+        break_graph(BreakKind::UnsupportedTensor, "what is computed in a backward pass has a backward pass of its own");
     on_undo([this] { later_.reset(); });
     later_ = LaterPart{graph_->size(), {}};
 }
@@ -111,8 +123,11 @@ Tracer::Later Interpreter::end_later(std::span<TensorValue* const> inputs, std::
         realize(tensor);
         read(tensor->node, tensor);
     }
-    for (const Node* node : graph_->take(later_->start))
+    for (const Node* node : graph_->take(later_->start)) {
+        later.has_effect |= node->has_effect;
+        later.is_seen |= node->is_seen;
         if (!copier.has(node)) copier.add(*node);
+    }
     for (Value* output : outputs) {
         auto* tensor = cast<TensorValue>(output);
         items->values.push_back(tensor == nullptr ? Argument::of_constant(Py_None)
@@ -126,20 +141,16 @@ Tracer::Later Interpreter::end_later(std::span<TensorValue* const> inputs, std::
     return later;
 }
 
-void Interpreter::emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) {
-    graph::Node* node = emit_effect(function, arguments);
-    node->has_effect = node->is_seen = false;
+void Interpreter::give_results(Node* node, std::span<TensorValue* const> results,
+                               std::span<const torch_room::TensorMeta* const> metas) {
     node->result.kind = graph::Result::Kind::Tuple;
     for (std::size_t i = 0; i < results.size(); ++i) {
-        auto* meta = graph_->arena().make<torch_room::TensorMeta>(*results[i]->meta);
-        meta->requires_grad = true;
-        meta->is_leaf = false;
         graph::Result part;
         part.kind = graph::Result::Kind::Tensor;
-        part.tensor = meta;
+        part.tensor = metas[i];
         node->result.items.push_back(part);
         PyObject* index = graph_->arena().keep(checked(PyLong_FromSize_t(i)));
-        graph::Node* item =
+        Node* item =
             graph_->add(NodeKind::Function, getitem_function(), {Argument::of(node), Argument::of_constant(index)});
         item->result = part;
         item->location = node->location;
@@ -149,8 +160,36 @@ void Interpreter::emit_history(Borrowed<> function, const Arguments& arguments, 
             tensor->meta = of;
         });
         results[i]->node = item;
-        results[i]->meta = meta;
+        results[i]->meta = metas[i];
     }
+}
+
+void Interpreter::emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) {
+    Node* node = emit_effect(function, arguments);
+    node->has_effect = node->is_seen = false;
+    std::vector<const torch_room::TensorMeta*> metas;
+    for (const TensorValue* result : results) {
+        auto* meta = graph_->arena().make<torch_room::TensorMeta>(*result->meta);
+        meta->requires_grad = true;
+        meta->is_leaf = false;
+        metas.push_back(meta);
+    }
+    give_results(node, results, metas);
+}
+
+void Interpreter::emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
+                            const Later& part) {
+    if (is_to_stop(function, true))
+        break_graph(BreakKind::OperationFails, "a part of the graph fails for the values it gets");
+    Node* node = emit_effect(function, arguments);
+    node->has_effect = part.has_effect;
+    node->is_seen = part.is_seen;
+    std::vector<const torch_room::TensorMeta*> metas;
+    for (const TensorValue* result : results) {
+        metas.push_back(result->meta);
+        if (recomputed_.insert(result).second) on_undo([this, result] { recomputed_.erase(result); });
+    }
+    give_results(node, results, metas);
 }
 
 }  // namespace stator

@@ -260,15 +260,24 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     throw Raised{exception};
 }
 
-Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
-    PyTypeObject* type = self->type();
-    PyObject* raw = nullptr;
-    Value* attribute = class_attribute(tracer, type, name, &raw);
+namespace {
+
+/// What the instance has itself, unless a descriptor of its class comes first: then null. `attribute` and `raw` are
+/// what the class has.
+Value* own_before_class(Tracer& tracer, Value* self, Borrowed<> name, Value** attribute, PyObject** raw) {
+    *attribute = class_attribute(tracer, self->type(), name, raw);
     // One that can only be set leaves what it set to the instance.
-    if (raw != nullptr && is_data_descriptor(tracer, raw) && is_descriptor(tracer, raw))
-        return bind_attribute(tracer, attribute, raw, self, type, name);
-    if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
-    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, type, name);
+    if (*raw != nullptr && is_data_descriptor(tracer, *raw) && is_descriptor(tracer, *raw)) return nullptr;
+    return self->own_attribute(tracer, name);
+}
+
+}  // namespace
+
+Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    Value* attribute = nullptr;
+    PyObject* raw = nullptr;
+    if (Value* own = own_before_class(tracer, self, name, &attribute, &raw); own != nullptr) return own;
+    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, self, self->type(), name);
     return nullptr;
 }
 
@@ -295,6 +304,34 @@ Value* fallback_of(Tracer& tracer, PyTypeObject* type, PyObject** raw) {
         tracer.break_graph(BreakKind::CustomAttribute,
                            "the __getattr__ of class " + type_name(type) + " is not a Python function");
     return *raw == nullptr ? nullptr : function;
+}
+
+/// Whether reading through this class attribute may raise AttributeError: a property, a slot, a descriptor in Python.
+bool may_have_no_answer(PyObject* raw) {
+    PyTypeObject* kind = Py_TYPE(raw);
+    if (kind == &PyMemberDescr_Type || PyObject_TypeCheck(raw, &PyProperty_Type)) return true;
+    return PyType_HasFeature(kind, Py_TPFLAGS_HEAPTYPE) && kind->tp_descr_get != nullptr;
+}
+
+Outcome ask_fallback(Tracer& tracer, Value* self, Borrowed<> name) {
+    PyObject* raw = nullptr;
+    Value* fallback = fallback_of(tracer, self->type(), &raw);
+    if (fallback == nullptr) raise_no_attribute(tracer, self, name);
+    if (raw == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
+    return operations::call(tracer, fallback, Arguments::of(self, tracer.constant(name)));
+}
+
+/// What a descriptor of the class answers, and where it raises AttributeError, the class's `__getattr__`.
+Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value* self, PyObject* name) {
+    bool is_missing = false;
+    try {
+        co_return co_await bind_attribute(tracer, attribute, found, self, self->type(), name);
+    } catch (const Raised& raised) {
+        if (!raised.is(PyExc_AttributeError)) throw;
+        is_missing = true;
+    }
+    STATOR_CHECK(is_missing, "an answer is returned at once");
+    co_return co_await forwarded(ask_fallback(tracer, self, name));
 }
 
 /// `int | str`: an immutable object of C code, which answers for itself.
@@ -336,13 +373,14 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     Outcome answer = through_own_getter(tracer, self, name);
     if (answer.is_pending() || answer.value() != nullptr) return answer;
-    answer = plain_get_attribute(tracer, self, name);
-    if (answer.is_pending() || answer.value() != nullptr) return answer;
-    PyObject* raw = nullptr;
-    Value* fallback = fallback_of(tracer, self->type(), &raw);
-    if (fallback == nullptr) raise_no_attribute(tracer, self, name);
-    if (raw == torch_room::known().module_getattr) return module_attribute(tracer, self, name);
-    return operations::call(tracer, fallback, Arguments::of(self, tracer.constant(name)));
+    Value* attribute = nullptr;
+    PyObject* found = nullptr;
+    if (Value* own = own_before_class(tracer, self, name, &attribute, &found); own != nullptr) return own;
+    if (found == nullptr) return ask_fallback(tracer, self, name);
+    PyObject* fallback = nullptr;
+    if (may_have_no_answer(found) && fallback_of(tracer, self->type(), &fallback) != nullptr)
+        return tracer.start(bound_or_fallback(tracer, attribute, found, self, name));
+    return bind_attribute(tracer, attribute, found, self, self->type(), name);
 }
 
 namespace {

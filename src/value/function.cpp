@@ -240,6 +240,16 @@ bool is_disabled(PyObject* function) {
 
 namespace {
 
+/// What `torch.compile` was given to make this function; null if it did not make it. (`functools.wraps` copies the
+/// attributes to functions that are something else.)
+PyObject* compiled_by_torch(PyObject* function) {
+    PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+    if (attributes == nullptr) return nullptr;
+    PyObject* id = PyDict_GetItemWithError(attributes, interned("_torchdynamo_wrapper_id"));
+    if (id == nullptr || !PyLong_Check(id) || PyLong_AsVoidPtr(id) != function) return nullptr;
+    return PyDict_GetItemWithError(attributes, interned("_torchdynamo_orig_callable"));
+}
+
 bool is_marked_constant(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
     return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_dynamo_marked_constant")) == Py_True;
@@ -304,6 +314,11 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
     }
     if (is_disabled(outside))
         tracer.break_graph(BreakKind::DisabledFunction, "function " + print() + " is marked torch.compiler.disable");
+    // As if it was not compiled by itself: two compilers at work in one frame would see each other.
+    if (PyObject* original = compiled_by_torch(outside)) {
+        guard_identity();
+        return operations::call(tracer, tracer.outside(tracer.provenance().pinned(original), original), arguments);
+    }
     if (is_marked_constant(outside)) {
         guard_identity();
         if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;

@@ -25,6 +25,8 @@ void register_all(Handlers& handlers) {
     register_torch(handlers);
     register_tensor_hooks(handlers);
     register_autograd_functions(handlers);
+    register_recurrent(handlers);
+    register_checkpoints(handlers);
     register_lazy_modules(handlers);
 }
 

@@ -28,6 +28,8 @@ void register_weak(Handlers& handlers);
 void register_torch(Handlers& handlers);
 void register_tensor_hooks(Handlers& handlers);
 void register_autograd_functions(Handlers& handlers);
+void register_recurrent(Handlers& handlers);
+void register_checkpoints(Handlers& handlers);
 void register_lazy_modules(Handlers& handlers);
 
 void register_all(Handlers& handlers);

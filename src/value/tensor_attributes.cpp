@@ -9,6 +9,7 @@
 #include "torch/names.h"
 #include "value/builtin.h"
 #include "value/constant.h"
+#include "value/function.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
 #include "value/tracer.h"
@@ -78,9 +79,24 @@ bool has_custom_history(const TensorValue* tensor) {
     return from != nullptr && PyObject_TypeCheck(from, reinterpret_cast<PyTypeObject*>(target));
 }
 
+/// Whether `Module._call_impl`, or the function inside of it, runs: it wants the node for hooks of the old kind.
+bool is_wanted_for_backward_hooks(Tracer& tracer) {
+    auto* call_impl = reinterpret_cast<PyFunctionObject*>(torch_room::known().module_call_impl);
+    auto* running = reinterpret_cast<PyObject*>(tracer.running_function()->code);
+    if (running == call_impl->func_code) return true;
+    PyObject* constants = reinterpret_cast<PyCodeObject*>(call_impl->func_code)->co_consts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i)
+        if (PyTuple_GET_ITEM(constants, i) == running) return true;
+    return false;
+}
+
 Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
     guard_autograd_state(tracer, tensor);
     if (tensor->meta->is_leaf) return tracer.none();
+    // Such hooks get and replace the gradients of the operation itself, which a backend's graph does not have.
+    if (is_wanted_for_backward_hooks(tracer))
+        throw Break{BreakKind::UnsupportedTensor, "a module with a backward hook that is not a full one is called",
+                    false};
     // What the program would find on its own Function's node is not on the one that stands for it.
     if (has_custom_history(tensor))
         throw Break{BreakKind::UnsupportedTensor, "the grad_fn of what a torch.autograd.Function gave is read", false};

@@ -140,12 +140,19 @@ class Tracer {
     // --- what runs later ------------------------------------------------------------------------------------------
 
     /// The operations from here on are not for this graph, but for one of their own that runs later on: a backward
-    /// pass. Numbers are constants in it, and what was there before is not written to.
+    /// pass, or what is computed again for one. Numbers are constants in it, and what was there before is not written
+    /// to.
     virtual void begin_later() = 0;
+    /// Whether such a graph is being captured: it has none of its own in it.
+    virtual bool is_later() const = 0;
     struct Later {
         PyObject* runner;                 // runs that graph
         std::vector<TensorValue*> reads;  // what it takes behind its inputs: tensors that were there before
+        bool has_effect = false;          // as of a node
+        bool is_seen = false;
     };
+    /// Whether a tensor was made since.
+    virtual bool is_made_later(const TensorValue* tensor) const = 0;
     /// Ends that, given the inputs of that graph, which were made since, and its outputs: tensors or None.
     virtual Later end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) = 0;
     /// Whether such a graph is being captured that may run with gradients recorded or without.
@@ -154,6 +161,9 @@ class Tracer {
     /// A node that gives these results, which stay the same objects to the program, a history in autograd.
     virtual void emit_history(Borrowed<> function, const Arguments& arguments,
                               std::span<TensorValue* const> results) = 0;
+    /// A node that runs a part of the graph that was taken out of it, and gives these results of that part.
+    virtual void emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
+                           const Later& part) = 0;
 
     /// A context of PyTorch that the graph enters and leaves.
     struct EnteredContext {

@@ -77,3 +77,20 @@ def test_hooks_installed_by_the_first_call(training: bool) -> None:
     report = same_model(all_outputs, training, backend="eager", fullgraph=False)
     assert report.breaks and all("lock." in one.reason for one in report.breaks)
     assert report.captures[-1].nodes > 20
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "make",
+    [case for case in cases(BY_LIBRARY) if case.id in ("BertModel", "GPT2LMHeadModel", "LlamaForCausalLM", "ViTModel")],
+)
+def test_training_with_checkpointing(make, backend: str) -> None:
+    """Each layer is a part of the graph that is computed again in the backward pass."""
+
+    def checkpointed():
+        model, inputs = make()
+        model.config.use_cache = False
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return model, inputs
+
+    assert len(same_model(checkpointed, training=True, backend=backend).captures) == 1

@@ -226,12 +226,63 @@ class Model(nn.Module):
 """,
 }
 
+MODELS |= {
+    "a property that has no answer asks __getattr__": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+    def __getattr__(self, name):
+        self.__dict__['asked'].append(name)
+        return 5 if name == 'gain' else super().__getattr__(name)
+    @property
+    def gain(self): raise AttributeError('inner')
+    @property
+    def lost(self): return self.nowhere
+    def forward(self, x):
+        try:
+            self.lost
+        except AttributeError as error:
+            words = str(error)
+        return x * self.gain, words, hasattr(self, 'lost'), getattr(self, 'lost', 3)
+""",
+    "a property that has no answer in a plain module": """
+class Model(nn.Module):
+    @property
+    def lost(self): return self.nowhere
+    def forward(self, x):
+        try:
+            self.lost
+        except AttributeError as error:
+            return x + 1, str(error)
+""",
+    "a descriptor and a slot that have no answer": """
+class Nothing:
+    def __get__(self, instance, owner): raise AttributeError('nothing')
+class Kept:
+    __slots__ = ('set', 'unset')
+    nothing = Nothing()
+    def __init__(self): self.set = 2
+    def __getattr__(self, name): return len(name)
+class Model(nn.Module):
+    nothing = Nothing()
+    def forward(self, x):
+        kept = Kept()
+        try:
+            self.nothing
+        except AttributeError as error:
+            words = str(error)
+        return x * kept.set + kept.unset + kept.nothing, words
+""",
+}
+
 # torch._dynamo names placeholders after `__dict__` or the wrapper around a module here, or returns what nobody needs.
 OTHER_GRAPH = {
     "own __getattr__ over a config", "__getattr__ to a wrapped module", "property over a parameter, with a setter",
-    "forward of the instance", "attributes added and deleted inside",
+    "forward of the instance", "attributes added and deleted inside", "a property that has no answer asks __getattr__",
+    "a property that has no answer in a plain module", "a descriptor and a slot that have no answer",
 }  # fmt: skip
-STATEFUL = {"property over a parameter, with a setter"}
+STATEFUL = {"property over a parameter, with a setter", "a property that has no answer asks __getattr__"}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -334,4 +385,23 @@ def test_a_parameter_as_another_attribute():
     assert torch.equal(compile(module, backend=recorder)(x), module(x))
     if CAPTURES:
         assert sum(node.op == "placeholder" for node in recorder.graphs[0].graph.nodes) == 2
+    reset()
+
+
+def test_compiling_asks_the_model_for_nothing():
+    asked = []
+
+    class Model(nn.Module):
+        def __getattr__(self, name):
+            asked.append(name)
+            return super().__getattr__(name)
+
+        def forward(self, x):
+            return x + 1
+
+    model = Model()
+    asked.clear()
+    compiled = compile(model)
+    assert asked == []
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 2.0))
     reset()

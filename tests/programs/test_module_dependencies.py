@@ -87,6 +87,8 @@ case("module attr tensors", M+"m.t = torch.ones(2); m.ts = [torch.ones(2), torch
 case("isinstance chain", M, "out = []\n    for q in m.modules():\n        if isinstance(q, (nn.Linear, nn.ReLU)): out.append(type(q).__name__)\n        elif isinstance(q, nn.Module) and not list(q.children()): out.append('leaf')\n    return x+1, out", "m.l3 = nn.ReLU()", "m.l1.__class__ = type('L', (nn.Linear,), {})")
 case("partial forward", M+"m.forward = functools.partial(Net.forward, m)\n", "return m(x)", "Net.forward = lambda s, x: x", "m.forward = functools.partial(lambda s, x: x*3, m)")
 case("wrapped forward", M+"def deco(f):\n    @functools.wraps(f)\n    def g(*a, **k): return f(*a, **k) + g.bias\n    g.bias = 1\n    return g\nNet.forward = deco(Net.forward)\n", "return m(x)", "Net.forward.bias = 5", "Net.forward = Net.forward.__wrapped__")
+case("hash of methods", M+"def hashable(v):\n    try: hash(v); return True\n    except TypeError: return False\n", "return m(x), hashable(m), hashable(m.forward), hashable((1, [])), hashable((1, m.forward)), hashable({}.keys()), hashable(iter(()))", "m.forward = lambda x: x")
+case("compiled by torch", M+"_inner = torch.compile(m.l1, backend='eager')\n_l2 = nn.Linear(2, 2)\n_l2.compile(backend='eager')\n_sine = torch.compile(torch.sin, backend='eager')\n", "return _inner(x) + _l2(x) + _sine(x)", "m.l1.weight.data.zero_()")
 
 # How aot_autograd lays out these results differs from what PyTorch does.
 LAID_OUT_OTHERWISE = ("mha", "rnn")
@@ -103,3 +105,15 @@ def test_changes_are_noticed(name, backend):
         compare_dynamo=False, fullgraph=False, mutate=list(changes), stateful=stateful,
         tolerance=1e-5 if backend == "aot_eager" else None,
     )  # fmt: skip
+
+
+CALLED = {
+    "of the class": "Net.__call__ = lambda self, x: x * 7",
+    "of its base": "class Other(Net):\n    def __call__(self, x): return super().__call__(x) + 1\nPROGRAM.__class__ = Other",
+    "of the class, gone again": "del Net.__call__",
+}
+
+
+def test_another_call_of_a_compiled_module():
+    same(Source(M + "f = m\n"), T(2, 2), compare_dynamo=False, fullgraph=False, mutate=list(CALLED.values())[::2])
+    same(Source(M + "f = m\n"), T(2, 2), compare_dynamo=False, fullgraph=False, mutate=[CALLED["of its base"]])

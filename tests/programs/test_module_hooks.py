@@ -90,9 +90,12 @@ f.layer.register_full_backward_pre_hook(lambda m, o: log.append('before'))""",
 for name, module in f.named_modules():
     module.register_full_backward_hook(lambda m, i, o, name=name: log.append(name))""",
     "keeps gradients": "f.layer.register_full_backward_hook(lambda m, i, o: log.append(o[0].sum()))",
+    "not full": "f.layer.register_backward_hook(lambda m, i, o: log.append((len(i), len(o))))",
+    "not full, replaces": "f.layer.register_backward_hook(lambda m, i, o: (i[0] * 2, *i[1:]))",
 }
 
 
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook")
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", BACKWARD)
 def test_backward_hooks(name, backend):
@@ -142,6 +145,49 @@ def test_hooks_of_all_modules(register, hook):
     if CAPTURES:
         assert before >= 1 and recorder.count == before, "back to what was captured first"
     reset()
+
+
+CHANGE_HOOKS = {
+    "removes another one that comes later": """
+def first(m, a, o):
+    log.append('first')
+    _later.remove()
+f.layer.register_forward_hook(first)
+_later = f.layer.register_forward_hook(lambda m, a, o: log.append('later'))""",
+    "adds one to the same module": """
+def first(m, a, o):
+    log.append('first')
+    if len(log) < 3: m.register_forward_hook(lambda m, a, o: log.append('added') or o + 1)
+f.layer.register_forward_hook(first)""",
+    "two that raise, one called always": """
+def first(m, a, o):
+    log.append('first')
+    raise KeyError('first')
+def second(m, a, o):
+    log.append('second')
+    raise KeyError('second')
+f.layer.register_forward_hook(first)
+f.layer.register_forward_hook(second, always_call=True)""",
+    "added and removed inside": """
+class Around(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+    def forward(self, x):
+        with self.model.layer.register_forward_pre_hook(lambda m, a: log.append('inside') or (a[0] * 2,)):
+            y = self.model(x)
+        return y + self.model(x)
+f = Around(f)""",
+}
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("name", CHANGE_HOOKS)
+def test_hooks_that_change_hooks(name, backend):
+    same(
+        Source(HEAD + CHANGE_HOOKS[name]), T(2, 4, grad=True), fullgraph=False, calls=3, stateful=True, backend=backend,
+        tolerance=1e-5, compare_dynamo=False,
+    )  # fmt: skip
 
 
 def test_order_of_all_kinds():

@@ -97,3 +97,11 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_parametrized_after_changes(name):
     same(Source(HEAD + MODELS[name]), T(2, 4), mutate=CHANGES[name], compare_dynamo=False, fullgraph=False)
+
+
+@pytest.mark.parametrize("name", ["orthogonal", "orthogonal, householder", "spectral norm", "weight norm", "cached"])
+def test_parametrized_with_a_backend(name):
+    same(
+        Source(HEAD + MODELS[name]), T(2, 4, grad=True), calls=3, compare_dynamo=False, fullgraph=False,
+        backend="aot_eager", tolerance=1e-5,
+    )  # fmt: skip

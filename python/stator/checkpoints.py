@@ -1,0 +1,84 @@
+"""A function that `torch.utils.checkpoint.checkpoint` was called with, captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_COMPILERS = (
+    torch._C._TorchDispatchModeKey.FAKE,
+    torch._C._TorchDispatchModeKey.PROXY,
+    torch._C._TorchDispatchModeKey.FUNCTIONAL,
+)
+
+
+class Checkpointed:
+    """The target of a node that runs a part of the program's graph so that it is computed again in the backward pass.
+
+    It takes all tensors that the part reads, and gives its results in a tuple.
+    """
+
+    __name__ = __qualname__ = "checkpoint"
+
+    def __init__(
+        self,
+        part: Callable[..., tuple[torch.Tensor, ...]],
+        is_random: bool,
+        preserve_rng_state: bool,
+        determinism_check: str,
+        early_stop: bool,
+    ) -> None:
+        self._part = part
+        self._is_random = is_random
+        self._options: dict[str, Any] = {
+            "preserve_rng_state": preserve_rng_state,
+            "determinism_check": determinism_check,
+            "early_stop": early_stop,
+        }
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        from torch.utils.checkpoint import checkpoint
+
+        options = self._options
+        if any(torch._C._get_dispatch_mode(key) is not None for key in _COMPILERS):
+            # As torch.compile has it traced: the operations are marked, for the compiler to compute them again, random
+            # numbers included.
+            options = {"preserve_rng_state": False, "early_stop": False, "context_fn": _marking_contexts}
+        elif self._is_random:
+            return self._run_or_undo(tensors)
+        return checkpoint(self._part, *tensors, use_reentrant=False, **options)
+
+    def _run_or_undo(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """A node that fails has done nothing: the program goes on before it, and draws its random numbers by itself."""
+        from torch.utils.checkpoint import checkpoint, get_device_states, set_device_states
+
+        state, device_states = torch.get_rng_state(), get_device_states(*tensors)
+        try:
+            return checkpoint(self._part, *tensors, use_reentrant=False, **self._options)
+        except Exception:
+            torch.set_rng_state(state)
+            set_device_states(*device_states)
+            raise
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Checkpointed:
+        return self
+
+    def __repr__(self) -> str:
+        return "checkpoint of a part"
+
+
+def _marking_contexts() -> tuple[Any, Any]:
+    from torch._higher_order_ops.wrap import uid
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    forward, recomputation = create_selective_checkpoint_contexts(_prefer_recomputing)
+    forward.ac_graph_id = next(uid)
+    return forward, recomputation
+
+
+def _prefer_recomputing(context: Any, operation: Any, *args: Any, **kwargs: Any) -> Any:
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    return CheckpointPolicy.PREFER_RECOMPUTE
