@@ -68,7 +68,9 @@ def test_changed(name: str) -> None:
 
 
 def test_an_equal_number_is_the_same_one() -> None:
-    same(Source(HEAD + WHOLE["global"]), T(4, 3), mutate=[("unrelated", "SCALE = np.float64(3.0)")], compare_dynamo=False)
+    same(
+        Source(HEAD + WHOLE["global"]), T(4, 3), mutate=[("unrelated", "SCALE = np.float64(3.0)")], compare_dynamo=False
+    )
 
 
 def test_given_as_an_argument() -> None:
