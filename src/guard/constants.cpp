@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpython/objects.h"
+#include "guard/numpy_numbers.h"
 #include "guard/set_entries.h"
 
 namespace stator {
@@ -80,6 +81,7 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
         return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) &&
                same_constant(is.step, was.step);
     }
+    if (same_numpy_number(object, expected)) return true;
     return is_torch_device(type) && equal_by_class(object, expected);
 }
 

@@ -12,6 +12,8 @@
 #include "trace/failing.h"
 #include "trace/interpreter.h"
 #include "value/constant.h"
+#include "value/contents.h"
+#include "value/numpy.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
 
@@ -247,12 +249,30 @@ bool makes_leaf(const graph::Result& result) {
     return std::ranges::any_of(result.items, makes_leaf);
 }
 
+/// What takes data in whatever form it comes: to these a number of numpy has a dtype.
+bool looks_at_classes(graph::NodeKind kind, Borrowed<> target) {
+    if (kind == graph::NodeKind::Method)
+        return PyUnicode_Check(target.get()) && PyUnicode_CompareWithASCIIString(target.get(), "new_tensor") == 0;
+    static const auto takers = [] {
+        std::vector<Ref<>> found;
+        Ref<> torch = checked(PyImport_ImportModule("torch"));
+        for (const char* name : {"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy"})
+            found.push_back(checked(PyObject_GetAttrString(torch.get(), name)));
+        return new std::vector<Ref<>>(std::move(found));
+    }();
+    return std::ranges::any_of(*takers, [&](const Ref<>& taker) { return taker.get() == target.get(); });
+}
+
 }  // namespace
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                          shape::AnyNumber takes_any) {
     std::vector<graph::KeywordArgument> keywords;
     takes_any_ = takes_any;
+    if (looks_at_classes(kind, target)) {
+        for (Value* value : arguments.positional) expect_no_numpy_number(*this, value);
+        for (const Keyword& keyword : arguments.keywords) expect_no_numpy_number(*this, keyword.value);
+    }
     if (takes_any != shape::AnyNumber::None) float_use_ = float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
     if (!shape::is_view_by_sizes(kind, target, positional)) settle_offsets(kind, target);
@@ -319,6 +339,9 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
+        if (answer->status == shape::Status::DataDependent)
+            if (auto known = with_known_integers(*this, kind, target, arguments))
+                return emit(kind, target, *known, takes_any);
         break_graph(
             answer->status == shape::Status::DataDependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
             answer->reason);

@@ -8,6 +8,7 @@
 #include "torch/tensor.h"
 #include "value/attributes.h"
 #include "value/keys.h"
+#include "value/numpy.h"
 #include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/scalar.h"
@@ -200,6 +201,8 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::GraphBreakCall, function_name(held) + " is marked disallow_in_graph");
     if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
         return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
+    if (is_numpy_function(held))
+        if (Value* folded = call_numpy_function(tracer, held, arguments); folded != nullptr) return folded;
     if (handlers.is_pure(held)) {
         // A method of int or str looks at nothing but what the builtin class holds.
         bool of_scalar = !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Scalar;

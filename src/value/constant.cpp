@@ -5,11 +5,13 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "guard/numpy_numbers.h"
 #include "torch/known.h"
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/function.h"
 #include "value/iterator.h"
+#include "value/numpy.h"
 #include "value/refusal.h"
 #include "value/slice.h"
 #include "value/symbolic.h"
@@ -37,7 +39,8 @@ bool is_safe_to_compare(Borrowed<> object) {
     return object == Py_None || type == &PyBool_Type || type == &PyLong_Type || type == &PyFloat_Type ||
            type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type || type == &PyRange_Type ||
            object == Py_Ellipsis || object == Py_NotImplemented || type == known.dtype_class ||
-           type == known.device_class || type == known.layout_class || type == known.memory_format_class;
+           type == known.device_class || type == known.layout_class || type == known.memory_format_class ||
+           is_numpy_number(object);
 }
 
 bool is_constant(Borrowed<> object) {
@@ -60,6 +63,8 @@ Outcome ConstantValue::get_attribute(Tracer& tracer, Borrowed<> name) {
                                  name.get() == interned("_value_") || name.get() == interned("_name_")))
         return result_of(tracer, PyObject_GetAttr(held, name));
     PyObject* raw = cpython::lookup_in_mro(type(), name, nullptr);
+    if (is_numpy_number(held) && raw != nullptr && Py_TYPE(raw) == &PyGetSetDescr_Type)
+        return numpy_attribute(tracer, this, name);
     if (raw != nullptr && (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type ||
                            Py_TYPE(raw) == &PyWrapperDescr_Type || PyObject_TypeCheck(raw, &PyProperty_Type)))
         return bind_attribute(tracer, class_attribute(tracer, type(), name), raw, this, type(), name);
@@ -67,6 +72,7 @@ Outcome ConstantValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 }
 
 Outcome ConstantValue::get_item(Tracer& tracer, Value* key) {
+    if (is_numpy_number(held)) tracer.break_graph(BreakKind::UnknownObject, "a number of numpy is indexed");
     Ref<> index = key->as_constant(tracer);
     if (!index) {
         if (PyMapping_Check(held) == 0) return Value::get_item(tracer, key);
@@ -109,6 +115,7 @@ Outcome ConstantValue::iterate(Tracer& tracer) {
 Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
     // `"%s" % (a, b)` takes containers too; elsewhere they answer for themselves.
     bool formats = op == BinaryOperator::Remainder && !reflected && (PyUnicode_Check(held) || PyBytes_Check(held));
+    if (Value* answer = numpy_binary(tracer, op, this, other, reflected)) return answer;
     if (other->kind != Kind::Constant && !formats) return nullptr;
     Ref<> operand = other->as_constant(tracer);
     if (!operand) {
@@ -122,11 +129,12 @@ Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
 }
 
 Value* ConstantValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
-    if (other->kind != Kind::Constant) return nullptr;
+    if (other->kind != Kind::Constant || is_numpy_number(held) || is_numpy_number(other->object())) return nullptr;
     return result_of(tracer, python_binary(op, true, held, other->object()));
 }
 
 Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {
+    if (is_numpy_number(held)) return fold_in_numpy(tracer, operator_function(op), Arguments::of(this));
     switch (op) {
         case UnaryOperator::Negative:
             return result_of(tracer, PyNumber_Negative(held));
@@ -139,6 +147,7 @@ Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {
 }
 
 Outcome ConstantValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (Value* answer = numpy_compare(tracer, op, this, other)) return answer;
     // A member of an enum may be a tuple too.
     if (other->kind != Kind::Constant && is_enum_member(held) && Py_TYPE(held)->tp_richcompare != nullptr &&
         PyTuple_Check(held)) {
@@ -164,6 +173,7 @@ graph::Argument ConstantValue::as_argument(Tracer& tracer) {
     bool is_any_as_good = is_symbolic() && (expression->is_float ? tracer.takes_any_float() : tracer.takes_any_int());
     if (is_any_as_good) return tracer.number_argument(this);
     tracer.realize(this);
+    if (is_numpy_number(held)) return graph::Argument::of_constant(plain_number(tracer, this));
     return graph::Argument::of_constant(held);
 }
 

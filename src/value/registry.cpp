@@ -1,5 +1,7 @@
 #include "value/registry.h"
 
+#include "value/numpy.h"
+
 namespace stator {
 
 void register_all(Handlers& handlers) {
@@ -13,6 +15,7 @@ void register_all(Handlers& handlers) {
     register_groups(handlers);
     register_ordering(handlers);
     register_numbers(handlers);
+    register_numpy(handlers);
     register_text(handlers);
     register_operators(handlers);
     register_getters(handlers);

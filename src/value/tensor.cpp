@@ -5,12 +5,14 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "guard/numpy_numbers.h"
 #include "torch/dtypes.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/constant.h"
+#include "value/contents.h"
 #include "value/dict.h"
 #include "value/function.h"
 #include "value/iterator.h"
@@ -28,7 +30,8 @@ namespace {
 bool is_operand(Value* value) {
     if (value->kind == Kind::Tensor) return true;
     PyObject* object = value->kind == Kind::Constant ? value->object() : nullptr;
-    return object != nullptr && (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object));
+    return object != nullptr &&
+           (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || is_numpy_number(object));
 }
 
 /// Whether a class brings its own meaning of operations.
@@ -150,6 +153,11 @@ std::ptrdiff_t TensorValue::length(Tracer& tracer) {
 }
 
 bool TensorValue::truth(Tracer& tracer) {
+    if (Ref<> contents = known_contents(tracer, this)) {
+        int is_true = PyObject_IsTrue(contents.get());
+        if (is_true >= 0) return is_true == 1;
+        PyErr_Clear();
+    }
     tracer.break_graph(BreakKind::DataDependent, "the truth of a tensor is asked");
 }
 

@@ -9,6 +9,7 @@
 #include "torch/names.h"
 #include "value/builtin.h"
 #include "value/constant.h"
+#include "value/contents.h"
 #include "value/function.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
@@ -264,6 +265,22 @@ Outcome reads_data(Tracer& tracer, const Arguments&) {
                        "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
 }
 
+/// `item()`, `int()` and the like: a number that the tensor holds.
+template <const char* kMethod>
+Outcome reads_number(Tracer& tracer, const Arguments& arguments) {
+    auto* tensor = arguments.positional.size() == 1 ? cast<TensorValue>(arguments.positional[0]) : nullptr;
+    Ref<> contents;
+    if (tensor != nullptr && arguments.keywords.empty()) contents = known_contents(tracer, tensor);
+    Ref<> number;
+    if (contents) number = Ref<>::steal(PyObject_CallMethod(contents.get(), kMethod, nullptr));
+    if (number) return tracer.fresh(std::move(number));
+    PyErr_Clear();  // the real tensor says what is wrong
+    return reads_data(tracer, arguments);
+}
+
+constexpr char kItem[] = "item", kInt[] = "__int__", kFloat[] = "__float__", kBool[] = "__bool__",
+               kIndex[] = "__index__";
+
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "backward is called inside the compiled function");
 }
@@ -324,9 +341,14 @@ void register_tensor_methods(Handlers& handlers) {
     handlers.add("torch", "is_floating_point", answer<is_floating>);
     handlers.add("torch", "is_complex", answer<is_complex>);
     handlers.add("torch", "numel", answer<count_of>);
-    for (const char* name : {"item", "tolist", "numpy", "__int__", "__float__", "__bool__", "__complex__", "__index__",
-                             "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
+    for (const char* name :
+         {"tolist", "numpy", "__complex__", "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
         add(name, reads_data);
+    add("item", reads_number<kItem>);
+    add("__int__", reads_number<kInt>);
+    add("__float__", reads_number<kFloat>);
+    add("__bool__", reads_number<kBool>);
+    add("__index__", reads_number<kIndex>);
     add("backward", runs_backward);
     for (const char* name :
          {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks"})

@@ -181,6 +181,9 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
         "DeBERTa-v2": text("DebertaV2Model", "DebertaV2Config", **TEXT, relative_attention=True,
                            pos_att_type=["p2c", "c2p"]),
         "XLNet": text("XLNetModel", "XLNetConfig", vocab_size=VOCABULARY, d_model=32, n_layer=2, n_head=4, d_inner=64),
+        "CTRL": text("CTRLModel", "CTRLConfig", vocab_size=VOCABULARY, n_embd=32, dff=64, n_layer=2, n_head=4,
+                     n_positions=32),
+        "DINOv3": vision("DINOv3ViTModel", "DINOv3ViTConfig", **LAYERS, image_size=32, patch_size=8),
         "OLMo": text("OlmoForCausalLM", "OlmoConfig", **DECODER),
         "GPT-OSS": text("GptOssForCausalLM", "GptOssConfig", **DECODER, head_dim=8, num_local_experts=4,
                         num_experts_per_tok=2, sliding_window=4),
@@ -212,6 +215,9 @@ BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {
     "transformers": {
         # An associative scan in each layer is an operation on functions.
         "Mamba": (mamba, 2),
+        # Whether any token attends to all others is asked of a mask.
+        "Longformer": (text("LongformerModel", "LongformerConfig", **TEXT, max_position_embeddings=64,
+                            attention_window=[4, 4]), 1),
     },
     "torch_geometric": {
         # Self-loops are removed by a mask: the shape of the result depends on the contents of a tensor.

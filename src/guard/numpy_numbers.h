@@ -1,0 +1,27 @@
+/// Numbers of numpy (`numpy.float64(2)`): immutable objects written in C, a number behind the object's head.
+#pragma once
+
+#include <cstddef>
+
+#include "base/ref.h"
+
+namespace stator {
+
+enum class NumpyNumber : unsigned char {
+    None,  // no number of numpy
+    Bool,
+    Integer,
+    Double,  // also a Python float
+    OtherFloat,
+};
+
+/// Of exactly this class: a class that is derived from one of them is another one. Asks numpy nothing.
+NumpyNumber numpy_number(PyTypeObject* type);
+inline bool is_numpy_number(Borrowed<> object) {
+    return numpy_number(Py_TYPE(object.get())) != NumpyNumber::None;
+}
+
+/// Whether two objects are of one such class and hold the same bits.
+bool same_numpy_number(Borrowed<> object, Borrowed<> expected);
+
+}  // namespace stator
