@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cpython/dict_watch.h"
 #include "cpython/objects.h"
 #include "guard/steps.h"
 
@@ -232,6 +233,8 @@ void QuickRecorder::write() {
     for (std::size_t i = 0; i < state_.fetched_from.size(); ++i)
         if (known_[state_.fetched_from[i]].standing != Standing::Lasting)
             made.fetched_.push_back(static_cast<std::int32_t>(i));
+    for (const QuickCheck::Instance& instance : all.instances.items) cpython::watch_dict(instance.dict);
+    for (const QuickCheck::Dict& dict : all.dicts.items) cpython::watch_dict(dict.dict);
     made.is_there_ = true;
     state_.quick = std::move(made);
 }
