@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "cpython/dict_watch.h"
 #include "cpython/objects.h"
+#include "cpython/versions.h"
 #include "guard/steps.h"
 
 namespace stator {
@@ -38,8 +39,20 @@ void Recording::succeeded(GuardProgram::State& state) {
     }
     if (++repeated_ < patience_ || state.running > 1) return;
     repeated_ = 0;
+    if (give_versions(state)) return;
     is_recorded_ = QuickRecorder(state).record();
     if (!is_recorded_) be_patient();
+}
+
+bool Recording::give_versions(GuardProgram::State& state) {
+    bool given = false;
+    for (std::int32_t index : state.walked) {
+        const Step& enter = state.steps[index];
+        if (enter.op != StepOp::EnterInstanceDict && enter.op != StepOp::MakeInstanceDict) continue;
+        PyObject* dict = state.registers[enter.to];
+        if (dict != nullptr && cpython::dict_version(dict) == 0) given |= cpython::make_versioned(dict);
+    }
+    return given;
 }
 
 QuickRecorder::QuickRecorder(State& state)
