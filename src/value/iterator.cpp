@@ -87,7 +87,8 @@ int SequenceIterator::rebuild(PlanBuilder& plan) {
         return rebuild_iterator(plan, this, empty, 0);
     }
     // A list that shrank: the position would be cut to its length.
-    if (SequenceValue* items = as_sequence(sequence); items != nullptr && items->realized && position > items->items.size())
+    if (SequenceValue* items = as_sequence(sequence);
+        items != nullptr && items->realized && position > items->items.size())
         return IteratorValue::rebuild(plan);
     int over = sequence->rebuild(plan);
     if (int known = plan.known(this); known >= 0) return known;
@@ -234,7 +235,7 @@ Value* iterate_constant(Tracer& tracer, Borrowed<> constant) {
 
 bool is_iterable(const Value* value) {
     PyTypeObject* type = value->type();
-    if (type->tp_iter != nullptr) return type->tp_iter != reinterpret_cast<getiterfunc>(&_PyObject_NextNotImplemented);
+    if (type->tp_iter != nullptr) return true;
     return type->tp_as_sequence != nullptr && type->tp_as_sequence->sq_item != nullptr;
 }
 
