@@ -39,7 +39,10 @@ void Recording::succeeded(GuardProgram::State& state) {
     }
     if (++repeated_ < patience_ || state.running > 1) return;
     repeated_ = 0;
-    if (give_versions(state)) return;
+    if (give_versions(state)) {
+        walked_before_.clear();  // the next run walks the same blocks once more, and the one after that does not
+        return;
+    }
     is_recorded_ = QuickRecorder(state).record();
     if (!is_recorded_) be_patient();
 }
