@@ -114,6 +114,14 @@ PyTypeObject* deque_class() {
     return type;
 }
 
+PyTypeObject* method_wrapper_class() {
+    static PyTypeObject* const type = [] {
+        Ref<> bound = Ref<>::steal(PyObject_GetAttrString(Py_None, "__str__"));
+        return reinterpret_cast<PyTypeObject*>(bound ? Py_NewRef(Py_TYPE(bound.get())) : nullptr);
+    }();
+    return type;
+}
+
 Py_ssize_t deque_length(PyObject* deque) {
     return deque_class()->tp_as_sequence->sq_length(deque);
 }

@@ -52,6 +52,9 @@ Borrowed<> deque_item(PyObject* deque, Py_ssize_t index);
 /// is none, or its class has something else under that name.
 Borrowed<> c_method_descriptor(PyObject* object);
 
+/// The class of bound slots of C classes (`(1).__add__`), which has no name in the API of every version.
+PyTypeObject* method_wrapper_class();
+
 /// Null if the cell is empty.
 Borrowed<> cell_contents(PyObject* cell);
 

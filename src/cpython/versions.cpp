@@ -8,6 +8,7 @@ namespace stator::cpython {
 
 bool make_versioned(PyObject* dict) {
     if (dict_version(dict) != 0) return true;
+    if (!PyDict_CheckExact(dict)) return false;  // its `popitem` may be anything
     // Taking out the last item makes CPython give the dictionary a table of its own; put back, it is the last one
     // again.
     static PyObject* const popitem = PyUnicode_InternFromString("popitem");

@@ -7,6 +7,17 @@
 
 namespace stator::cpython {
 
+namespace detail {
+/// From 3.12 on its lowest bits say who watches the dictionary.
+inline std::uint64_t version_tag(PyObject* dict) {
+// The field is deprecated as public API since 3.12, and kept up to 3.13.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+}
+}  // namespace detail
+
 /// Changes whenever the dictionary does: a key or a value set, deleted or replaced (by another object, whatever its
 /// equality). Never the same for two dictionaries, nor for two states of one. Values that change inside do not count.
 /// 0 if the dictionary has no version: then what is read of it has to be compared itself.
@@ -15,15 +26,10 @@ namespace stator::cpython {
 /// instance may share its values with the object, and a change through the object then renews no tag (nor is a
 /// dictionary watcher told, in 3.13.0). Such a dictionary has no version until `make_versioned`.
 inline std::uint64_t dict_version(PyObject* dict) {
-    auto* fields = reinterpret_cast<PyDictObject*>(dict);
-// The field is deprecated as public API since 3.12, and kept up to 3.13.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    std::uint64_t tag = fields->ma_version_tag;
-#pragma GCC diagnostic pop
+    std::uint64_t tag = detail::version_tag(dict);
 #if PY_VERSION_HEX >= 0x030D0000
     // The lowest bits belong to watchers and to the optimizer.
-    return fields->ma_values != nullptr ? 0 : tag >> 12;
+    return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr ? 0 : tag >> 12;
 #elif PY_VERSION_HEX >= 0x030C0000
     return tag >> 8;  // the lowest bits say who watches
 #else

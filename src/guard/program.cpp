@@ -504,6 +504,10 @@ std::size_t GuardProgram::quick_hits() const {
     return state_->quick.hits();
 }
 
+std::size_t GuardProgram::watched_hits() const {
+    return state_->quick.watched_hits();
+}
+
 void GuardProgram::visit(const std::function<void(PyObject*)>& visitor) const {
     for (const Ref<>& object : state_->kept) visitor(object.get());
     for (const Ref<>& object : state_->computed)

@@ -48,6 +48,8 @@ class GuardProgram {
     std::vector<std::string> print_quick() const;
     /// How many checks were answered by the quick check that is recorded now.
     std::size_t quick_hits() const;
+    /// How many of them read no version of a dict, because Python told of no change.
+    std::size_t watched_hits() const;
     /// How many steps a check takes now without the quick check.
     std::size_t count_steps(PyObject* const* slots, PyObject* function);
     /// Every reference that the program owns, for the garbage collector.

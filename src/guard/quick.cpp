@@ -1,12 +1,29 @@
 #include "guard/quick.h"
 
 #include "base/prefetch.h"
+#include "cpython/dict_watch.h"
 #include "cpython/versions.h"
 #include "guard/steps.h"
 
 namespace stator {
 
 bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function) {
+    // Read before anything else is: what a step runs may change a dict that was looked at already.
+    std::uint64_t changes = cpython::watched_dict_changes();
+    bool all_watched = true;
+    if (changes == watched_since_) {
+        if (!check_levels<true>(state, slots, function, all_watched)) return false;
+        ++watched_hits_;
+    } else {
+        if (!check_levels<false>(state, slots, function, all_watched)) return false;
+        if (all_watched) watched_since_ = changes;
+    }
+    ++hits_;
+    return true;
+}
+
+template <bool kWatched>
+bool QuickCheck::check_levels(State& state, PyObject* const* slots, PyObject* function, bool& all_watched) {
     state.walked.clear();
     const Instance* instance = parts_.instances.items.data();
     const Typed* typed = parts_.typed.items.data();
@@ -16,22 +33,29 @@ bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function)
     for (const Level& level : levels_) {
         if (level.first_step >= 0 && !state.execute_steps(&parts_.steps.items[level.first_step], slots, function))
             return false;
+        if constexpr (kWatched)
+            if (cpython::watched_dict_changes() != watched_since_) return false;
         for (const Instance* end = parts_.instances.items.data() + level.instances; instance != end; ++instance) {
             look_ahead(instance, end, [](const Instance& later) {
                 prefetch(later.object);
-                prefetch(later.dict);
+                if constexpr (!kWatched) prefetch(later.dict);
             });
             if (Py_TYPE(instance->object) != instance->type) return false;
             auto* place = reinterpret_cast<char*>(instance->object) + instance->dict_offset;
             if (*reinterpret_cast<PyObject**>(place) != instance->dict) return false;
-            if (cpython::dict_version(instance->dict) != instance->version) return false;
+            if constexpr (!kWatched) {
+                if (cpython::dict_version(instance->dict) != instance->version) return false;
+                all_watched &= cpython::is_watched(instance->dict);
+            }
         }
         for (const Typed* end = parts_.typed.items.data() + level.typed; typed != end; ++typed)
             if (Py_TYPE(typed->object) != typed->type) return false;
-        for (const Dict* end = parts_.dicts.items.data() + level.dicts; dict != end; ++dict) {
-            look_ahead(dict, end, [](const Dict& later) { prefetch(later.dict); });
-            if (cpython::dict_version(dict->dict) != dict->version) return false;
-        }
+        if constexpr (!kWatched)
+            for (const Dict* end = parts_.dicts.items.data() + level.dicts; dict != end; ++dict) {
+                look_ahead(dict, end, [](const Dict& later) { prefetch(later.dict); });
+                if (cpython::dict_version(dict->dict) != dict->version) return false;
+                all_watched &= cpython::is_watched(dict->dict);
+            }
         for (const Class* end = parts_.classes.items.data() + level.classes; type != end; ++type)
             if (cpython::current_type_version(type->type) != type->version) return false;
         if (level.tensors != tensor) {
@@ -41,7 +65,6 @@ bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function)
     }
     if (!distinct_.empty() && !state.distinct->check(state.registers.data(), distinct_)) return false;
     for (std::int32_t index : fetched_) state.fetched[index] = state.registers[state.fetched_from[index]];
-    ++hits_;
     return true;
 }
 

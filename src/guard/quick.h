@@ -9,6 +9,9 @@
 /// recorded, it is that very dict, and everything in it is alive. What nothing recorded holds, such as a local
 /// variable, is fetched again and compared by address first.
 ///
+/// Where Python tells of changes to dicts (see cpython/dict_watch.h), their versions are read only after it told of
+/// one, be it of another dict: as long as it tells of none, every dict here is alive and as it was recorded.
+///
 /// In registers and `fetched` the program leaves what it found, and the quick check takes that as it is: it is
 /// forgotten as soon as a block that it takes for unchanged is walked.
 #pragma once
@@ -34,6 +37,8 @@ class QuickCheck {
     bool check(State& state, PyObject* const* slots, PyObject* function);
 
     std::size_t hits() const { return hits_; }
+    /// How many of them read no version of a dict.
+    std::size_t watched_hits() const { return watched_hits_; }
     std::vector<std::string> print(const State& state) const;
 
   private:
@@ -90,8 +95,14 @@ class QuickCheck {
         std::uint32_t instances = 0, typed = 0, dicts = 0, classes = 0, tensors = 0;
     };
 
+    /// With `kWatched` the dicts are left to the watchers. Without, `all_watched` becomes false if one is not watched.
+    template <bool kWatched>
+    bool check_levels(State& state, PyObject* const* slots, PyObject* function, bool& all_watched);
+
     bool is_there_ = false;
     std::size_t hits_ = 0;
+    std::size_t watched_hits_ = 0;
+    std::uint64_t watched_since_ = 0;  // `watched_dict_changes` when all dicts were watched and as recorded; 0: never
     std::vector<Level> levels_;
     Parts parts_;
     std::vector<std::int32_t> distinct_;  // positions that may hold another object

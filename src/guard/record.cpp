@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cpython/dict_watch.h"
 #include "cpython/objects.h"
+#include "cpython/versions.h"
 #include "guard/steps.h"
 
 namespace stator {
@@ -37,8 +39,23 @@ void Recording::succeeded(GuardProgram::State& state) {
     }
     if (++repeated_ < patience_ || state.running > 1) return;
     repeated_ = 0;
+    if (give_versions(state)) {
+        walked_before_.clear();  // the next run walks the same blocks once more, and the one after that does not
+        return;
+    }
     is_recorded_ = QuickRecorder(state).record();
     if (!is_recorded_) be_patient();
+}
+
+bool Recording::give_versions(GuardProgram::State& state) {
+    bool given = false;
+    for (std::int32_t index : state.walked) {
+        const Step& enter = state.steps[index];
+        if (enter.op != StepOp::EnterInstanceDict && enter.op != StepOp::MakeInstanceDict) continue;
+        PyObject* dict = state.registers[enter.to];
+        if (dict != nullptr && cpython::dict_version(dict) == 0) given |= cpython::make_versioned(dict);
+    }
+    return given;
 }
 
 QuickRecorder::QuickRecorder(State& state)
@@ -232,6 +249,8 @@ void QuickRecorder::write() {
     for (std::size_t i = 0; i < state_.fetched_from.size(); ++i)
         if (known_[state_.fetched_from[i]].standing != Standing::Lasting)
             made.fetched_.push_back(static_cast<std::int32_t>(i));
+    for (const QuickCheck::Instance& instance : all.instances.items) cpython::watch_dict(instance.dict);
+    for (const QuickCheck::Dict& dict : all.dicts.items) cpython::watch_dict(dict.dict);
     made.is_there_ = true;
     state_.quick = std::move(made);
 }

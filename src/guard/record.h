@@ -15,6 +15,9 @@ class Recording {
     static constexpr std::size_t kPaysOff = 16;  // checks: about what recording costs
     static constexpr int kMostPatience = 64;
 
+    /// Dicts of instances that were walked because they have no version get one, which the next success remembers. Not
+    /// before checks repeat themselves: for an object that is met once it would be a waste. False if there are none.
+    static bool give_versions(GuardProgram::State& state);
     void be_patient() { patience_ = patience_ < kMostPatience ? 2 * patience_ : kMostPatience; }
 
     std::vector<std::int32_t> walked_before_;

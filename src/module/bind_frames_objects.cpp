@@ -1,6 +1,7 @@
 /// Versions and parts of objects, for the tests of the `cpython` room.
 #include <initializer_list>
 
+#include "cpython/dict_watch.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
 #include "module/bind_frames.h"
@@ -18,6 +19,16 @@ PyObject* dict_version(PyObject*, PyObject* dict) {
 }
 PyObject* make_versioned(PyObject*, PyObject* dict) {
     return PyBool_FromLong(cpython::make_versioned(dict));
+}
+PyObject* watch_dict(PyObject*, PyObject* dict) {
+    cpython::watch_dict(dict);
+    return PyBool_FromLong(cpython::is_watched(dict));
+}
+PyObject* is_watched(PyObject*, PyObject* dict) {
+    return PyBool_FromLong(cpython::is_watched(dict));
+}
+PyObject* watched_dict_changes(PyObject*, PyObject*) {
+    return PyLong_FromUnsignedLongLong(cpython::watched_dict_changes());
 }
 PyObject* type_version(PyObject*, PyObject* type) {
     return PyLong_FromUnsignedLong(cpython::type_version(reinterpret_cast<PyTypeObject*>(type)));
@@ -93,6 +104,9 @@ PyObject* parts(PyObject*, PyObject* object) {
 PyMethodDef kFunctions[] = {
     {"_frames_dict_version", dict_version, METH_O, nullptr},
     {"_frames_make_versioned", make_versioned, METH_O, nullptr},
+    {"_frames_watch_dict", watch_dict, METH_O, nullptr},
+    {"_frames_is_watched", is_watched, METH_O, nullptr},
+    {"_frames_watched_dict_changes", watched_dict_changes, METH_NOARGS, nullptr},
     {"_frames_type_version", type_version, METH_O, nullptr},
     {"_frames_instance_dict", instance_dict, METH_O, nullptr},
     {"_frames_instance_dict_if_made", instance_dict_if_made, METH_O, nullptr},

@@ -16,10 +16,10 @@ namespace {
 
 // In the order of the enumerations.
 constexpr std::array<std::string_view, 20> kAccessNames = {
-    "Slot",         "Function",       "Pinned",  "HandledException", "Globals",        "Builtins",
-    "ClosureCell",  "CellContents",   "Default", "KeywordDefault",   "Item",           "DictItem",
-    "InstanceDict", "ClassAttribute", "Member",  "MethodSelf",       "MethodFunction", "Referent",
-    "WalkedOver",   "Upcoming"};
+    "Slot",       "Function",       "Pinned",       "HandledException", "Globals",
+    "Builtins",   "ClosureCell",    "CellContents", "Default",          "KeywordDefault",
+    "Item",       "DictItem",       "InstanceDict", "ClassAttribute",   "Member",
+    "MethodSelf", "MethodFunction", "Referent",     "WalkedOver",       "Upcoming"};
 static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Upcoming) + 1);
 constexpr std::array<std::string_view, 17> kGuardNames = {
     "Type",   "Identity", "Constant", "Function", "Length",   "Present", "HasNoKey",  "Keys",      "Elements",
@@ -267,6 +267,10 @@ PyObject* program_quick_hits(PyObject* self, PyObject*) {
     return PyLong_FromSize_t(program_of(self).quick_hits());
 }
 
+PyObject* program_watched_hits(PyObject* self, PyObject*) {
+    return PyLong_FromSize_t(program_of(self).watched_hits());
+}
+
 PyObject* program_fetched(PyObject* self, PyObject*) {
     return guarded([&] {
         Ref<> list = checked(PyList_New(0));
@@ -301,6 +305,7 @@ PyMethodDef kMethods[] = {
     {"print_steps", program_print_steps, METH_NOARGS, "one line a step"},
     {"print_quick", program_print_quick, METH_NOARGS, "one line a comparison of the quick check"},
     {"quick_hits", program_quick_hits, METH_NOARGS, "how many checks the quick check that is recorded has answered"},
+    {"watched_hits", program_watched_hits, METH_NOARGS, "how many of them read no version of a dict"},
     {"fetched", program_fetched, METH_NOARGS, "what the last check fetched"},
     {"held", program_held, METH_NOARGS, "every reference that the program owns"},
     {"build_nanoseconds", program_build_nanoseconds, METH_NOARGS, "how long building took"},

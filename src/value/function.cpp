@@ -415,8 +415,7 @@ void MethodValue::realize(Tracer& tracer) {
 PyTypeObject* MethodValue::type() const {
     if (outside != nullptr) return Py_TYPE(outside);
     if (function == nullptr || function->kind != Kind::Builtin) return &PyMethod_Type;
-    static PyTypeObject* const wrapper = Py_TYPE(checked(PyObject_GetAttrString(Py_None, "__repr__")).get());
-    return Py_TYPE(function->object()) == &PyWrapperDescr_Type ? wrapper : &PyCFunction_Type;
+    return Py_TYPE(function->object()) == &PyWrapperDescr_Type ? cpython::method_wrapper_class() : &PyCFunction_Type;
 }
 
 Outcome MethodValue::get_attribute(Tracer& tracer, Borrowed<> name) {

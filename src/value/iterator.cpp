@@ -235,7 +235,7 @@ Value* iterate_constant(Tracer& tracer, Borrowed<> constant) {
 
 bool is_iterable(const Value* value) {
     PyTypeObject* type = value->type();
-    if (type->tp_iter != nullptr) return type->tp_iter != reinterpret_cast<getiterfunc>(&_PyObject_NextNotImplemented);
+    if (type->tp_iter != nullptr) return true;
     return type->tp_as_sequence != nullptr && type->tp_as_sequence->sq_item != nullptr;
 }
 

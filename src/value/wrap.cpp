@@ -33,7 +33,7 @@ bool is_c_callable(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     return type == &PyCFunction_Type || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
            type == &PyClassMethodDescr_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
-           type == &_PyMethodWrapper_Type || PyCFunction_Check(object) || is_numpy_function(object);
+           type == cpython::method_wrapper_class() || PyCFunction_Check(object) || is_numpy_function(object);
 }
 
 SequenceValue* wrap_sequence(SequenceValue* value, PyObject* object, std::size_t size) {
