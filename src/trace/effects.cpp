@@ -94,11 +94,13 @@ void Interpreter::add_distinct(std::vector<Source*>& sources) const {
         changed.insert(effect.from[0]->type());
         if (source->access == Access::InstanceDict) changed.insert(Py_TYPE(source->parent->object));
     }
-    if (changed.empty()) return;
-    // Two objects of one class may be one object next time: then a change of the one would be a change of the other.
+    if (changed.empty() && written_.empty()) return;
+    // Two objects of one class may be one object next time: then a change of the one would be a change of the other. A
+    // write changes a tensor's metadata too.
     for (auto [object, value] : by_identity_) {
         bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
         bool is_looked_at = value->realized || has_grown || value->kind == Kind::Cell;
+        if (is_looked_at && value->kind == Kind::Tensor && !written_.empty()) add(value->source);
         if (is_looked_at && value->kind != Kind::Tensor && changed.contains(value->type())) add(value->source);
     }
 }

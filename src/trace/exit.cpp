@@ -123,6 +123,7 @@ void Interpreter::build_exit() {
     plan.gives_back_inputs = may_give_back_inputs();
     replay_effects(plan);
     add_frames(plan);
+    check_given_up_generators(plan);
     rebuild_modes(plan, /*is_return=*/false);
     finish_plan(std::move(plan), /*is_return=*/false);
 }

@@ -91,6 +91,7 @@ output (%add,)
 L['x'] is torch.Tensor f32[2] strides [1] cpu
 G['Point'] exists
 G['Point'] is the same type
+test_entries.Point.__del__ does not exist
 test_entries.Point.__new__ is the same staticmethod
 type of test_entries.Point.__new__ is staticmethod
 test_entries.Point.__init__ is the same wrapper_descriptor

@@ -44,7 +44,9 @@ def outcome(function, x, *rest):
 def same_values(expected, actual, where):
     assert type(expected) is type(actual), where
     if isinstance(expected, torch.Tensor):
-        assert expected.dtype == actual.dtype and expected.shape == actual.shape and expected.stride() == actual.stride()
+        assert (
+            expected.dtype == actual.dtype and expected.shape == actual.shape and expected.stride() == actual.stride()
+        )
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
     elif isinstance(expected, (tuple, list)):
         assert len(expected) == len(actual)

@@ -52,7 +52,13 @@ def test_functions(backend, program):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("training", [True, False])
 def test_modules(backend, training):
-    same(Built(lambda: make_model().train(training)), T(3, 4, grad=True), backend=backend, compare_dynamo=False, tolerance=1e-6)
+    same(
+        Built(lambda: make_model().train(training)),
+        T(3, 4, grad=True),
+        backend=backend,
+        compare_dynamo=False,
+        tolerance=1e-6,
+    )
 
 
 @core
@@ -121,7 +127,9 @@ def test_the_backend_is_handed_a_graph_module_with_example_inputs():
             assert isinstance(example, torch.Tensor)
             assert node.meta["example_value"].shape == example.shape
         assert torch._guards.TracingContext.try_get() is not None
-        assert torch._guards.detect_fake_mode(example_inputs) is not None or torch._guards.TracingContext.get().fake_mode
+        assert (
+            torch._guards.detect_fake_mode(example_inputs) is not None or torch._guards.TracingContext.get().fake_mode
+        )
         return module.forward
 
     x, w = torch.randn(3, 4), torch.randn(4, 5)
@@ -261,7 +269,12 @@ def test_dead_nodes_and_unused_inputs_are_gone():
         return x + z
 
     nodes = captured(program, *(torch.ones(2) for _ in range(3)))
-    assert [node.text for node in nodes] == ["placeholder l_x_", "placeholder l_z_", "call_function _operator.add", "output of 1"]
+    assert [node.text for node in nodes] == [
+        "placeholder l_x_",
+        "placeholder l_z_",
+        "call_function _operator.add",
+        "output of 1",
+    ]
 
 
 @captures

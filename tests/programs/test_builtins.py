@@ -1,6 +1,5 @@
 """Builtin functions on values met while tracing."""
 
-
 import torch
 from corpus import Corpus
 from harness import T

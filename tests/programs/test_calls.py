@@ -322,7 +322,13 @@ def method_of_local_object_passed_on(x):
 def bound_method_facts(x):
     counter = Counter(5)
     method = counter.method
-    return x + 1, method.__self__ is counter, method.__func__ is Counter.method, method == counter.method, method.__name__
+    return (
+        x + 1,
+        method.__self__ is counter,
+        method.__func__ is Counter.method,
+        method == counter.method,
+        method.__name__,
+    )
 
 
 @core

@@ -112,7 +112,9 @@ SPECIALIZED = {
 
 @pytest.mark.parametrize("name", SPECIALIZED)
 def test_what_looks_at_the_value_is_right(name):
-    same_both("import math\n" + SPECIALIZED[name], [0.5, 1.5, 2.25, 4.5, 2.25, 1.5, 0.5], captures=None, fullgraph=False)
+    same_both(
+        "import math\n" + SPECIALIZED[name], [0.5, 1.5, 2.25, 4.5, 2.25, 1.5, 0.5], captures=None, fullgraph=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,13 @@ def test_floats_of_every_kind(source, unbounded):
 def test_ints_and_floats_of_any_size(unbounded):
     ints = [3, 5, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 10**40, 10**400, 7]
     pairs = list(itertools.product(ints, [1.5, 2.0**53, 2.0**63, INF, NAN]))
-    for body in ("x + 1, i < a, i == a, i >= a", "x * (i * a)", "i + a, i / 3, a - i", "x + 1, float(i)", "i // a, i % a"):
+    for body in (
+        "x + 1, i < a, i == a, i >= a",
+        "x * (i * a)",
+        "i + a, i / 3, a - i",
+        "x + 1, float(i)",
+        "i // a, i % a",
+    ):
         same_both(f"def f(x, i, a): return {body}", pairs, captures=None, fullgraph=False)
 
 
@@ -160,7 +168,11 @@ def test_division_by_zero():
     numbers = [1.5, 2.5, 3.5, 0.0, 4.5, -0.0]
     for sign in ("/", "//", "%"):
         same_both(f"def f(x, a): return x * (2 {sign} a)", numbers, captures=None, fullgraph=False)
-        same_both(f"def f(x, a):\n    try: return x * (2 {sign} a)\n    except ZeroDivisionError: return x", numbers, captures=None)
+        same_both(
+            f"def f(x, a):\n    try: return x * (2 {sign} a)\n    except ZeroDivisionError: return x",
+            numbers,
+            captures=None,
+        )
 
 
 CONVERTED = [
@@ -172,7 +184,12 @@ CONVERTED = [
 
 @pytest.mark.parametrize("expression", CONVERTED)
 def test_what_a_dtype_can_not_hold(expression, unbounded):
-    same_both(f"def f(x, a): return {expression}", [1.5, 2.5, 3.5, 200.5, 1e5, 1e30, 1e300, INF, NAN, 4.5, -INF, 1e300], captures=None, fullgraph=False)
+    same_both(
+        f"def f(x, a): return {expression}",
+        [1.5, 2.5, 3.5, 200.5, 1e5, 1e30, 1e300, INF, NAN, 4.5, -INF, 1e300],
+        captures=None,
+        fullgraph=False,
+    )
 
 
 class Real(float):

@@ -145,7 +145,12 @@ def test_division_is_pythons():
 
 
 def test_division_by_zero():
-    same_both("def f(x, a, b): return x * (a // b), a % b", [(4, 1), (5, 2), (6, 3), (7, 0), (8, 4), (9, 0)], captures=None, fullgraph=False)
+    same_both(
+        "def f(x, a, b): return x * (a // b), a % b",
+        [(4, 1), (5, 2), (6, 3), (7, 0), (8, 4), (9, 0)],
+        captures=None,
+        fullgraph=False,
+    )
     same_both("def f(x, i): return x * (8 % (i - 3))", [0, 1, 2, 3, 4, 3], captures=None, fullgraph=False)
     same_both("def f(x, i): return x << i, 1 << i", [1, 2, -1, 3], captures=None, fullgraph=False)
 
@@ -233,7 +238,12 @@ def test_graph_has_the_int_as_input():
 
 
 def test_harness_agrees():
-    same(lambda x, n: x * n + n, T(3, 4), 2, mutate=["ARGS[1] = 3", ("unrelated", "ARGS[1] = 4"), ("unrelated", "ARGS[1] = -7")])
+    same(
+        lambda x, n: x * n + n,
+        T(3, 4),
+        2,
+        mutate=["ARGS[1] = 3", ("unrelated", "ARGS[1] = 4"), ("unrelated", "ARGS[1] = -7")],
+    )
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])

@@ -100,7 +100,8 @@ FAILS = "a failure for the values, behind random numbers"
 
 
 @pytest.mark.parametrize(
-    "name, backend", [(name, backend) for name in BREAKS for backend in (None, "aot_eager") if name != FAILS or not backend]
+    "name, backend",
+    [(name, backend) for name in BREAKS for backend in (None, "aot_eager") if name != FAILS or not backend],
 )
 def test_not_captured(name, backend):
     same(

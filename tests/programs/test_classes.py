@@ -98,7 +98,9 @@ class Vector:
         self.items = list(items)
 
     def __add__(self, other):
-        return Vector(*[a + c for a, c in zip(self.items, other.items)]) if isinstance(other, Vector) else NotImplemented
+        return (
+            Vector(*[a + c for a, c in zip(self.items, other.items)]) if isinstance(other, Vector) else NotImplemented
+        )
 
     def __radd__(self, other):
         return self if other == 0 else ("radd", other)
@@ -429,7 +431,14 @@ def objects_are_returned_in_containers(x):
 @core
 def object_compares_by_identity(x):
     first, second = Config(), Config()
-    return x + 1, first == second, first is first, first != second, first in [second, first], [second, first].index(first)
+    return (
+        x + 1,
+        first == second,
+        first is first,
+        first != second,
+        first in [second, first],
+        [second, first].index(first),
+    )
 
 
 @core

@@ -327,7 +327,14 @@ def namedtuple_is_returned(x):
 @core
 def nested_structures_are_returned(x, y):
     shared = [x + 1]
-    return {"a": shared, "b": (shared, {"c": shared[0]}), "d": [y, {"e": {1, 2}}], "f": None, "g": range(3), "h": slice(1, 2)}
+    return {
+        "a": shared,
+        "b": (shared, {"c": shared[0]}),
+        "d": [y, {"e": {1, 2}}],
+        "f": None,
+        "g": range(3),
+        "h": slice(1, 2),
+    }
 
 
 @core

@@ -769,7 +769,16 @@ def long_jumps_need_extended_arguments(x, n):
     out = 0
     if n == 3:
         # more than 255 instructions and names in between
-        out += 1; out += 2; out += 3; out += 4; out += 5; out += 6; out += 7; out += 8; out += 9; out += 10
+        out += 1
+        out += 2
+        out += 3
+        out += 4
+        out += 5
+        out += 6
+        out += 7
+        out += 8
+        out += 9
+        out += 10
         a = [out + 1, out + 2, out + 3, out + 4, out + 5, out + 6, out + 7, out + 8, out + 9, out + 10, out + 11]
         c = {"a": out, "b": out, "c": out, "d": out, "e": out, "f": out, "g": out, "h": out, "i": out, "j": out}
         d = (out * 2) + (out * 3) + (out * 4) + (out * 5) + (out * 6) + (out * 7) + (out * 8) + (out * 9) + (out * 10)

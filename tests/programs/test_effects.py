@@ -155,21 +155,120 @@ def test_order_of_sets(line: str) -> None:
 # --- kinds of containers, as globals ----------------------------------------------------------------------------------
 
 KINDS = {
-    "OrderedDict": ("D = collections.OrderedDict(a=1, b=2, c=3)", ["D['z'] = x", "D.move_to_end('a')", "D.move_to_end('c', last=False)", "D.popitem()", "D.popitem(last=False)", "del D['b']; D['b'] = 1", "D.pop('a'); D['a'] = 5", "D.clear()", "D.update(q=1); D.move_to_end('a')"]),
-    "defaultdict": ("D = collections.defaultdict(list, a=[1])", ["D['a'].append(2)", "D['n'].append(x)", "D['n']; D['m']", "D.default_factory = int; D['k'] += 1", "D.get('q')"]),
-    "Counter": ("D = collections.Counter('aab')", ["D['a'] += 1", "D['z'] += 2", "D.update('abc')", "D.subtract('ab')", "D.update(a=3)", "del D['a']", "D['missing']"]),
-    "subclass of dict": ("class M(dict):\n    def __setitem__(self, k, v):\n        super().__setitem__(k, (v, 'set'))\n    def __delitem__(self, k):\n        super().__delitem__(k)\n        self.last = k\nD = M(a=1)", ["D['a'] = 2", "D['n'] = x", "del D['a']; dict.update(D, a=1)", "D.update(k=3)", "D.tag = x", "dict.__setitem__(D, 'p', 1)"]),
-    "subclass of list": ("class L(list):\n    def append(self, v):\n        super().append((v, len(self)))\nD = L([1, 2])", ["D.append(x)", "D.extend([3])", "D.tag = 5; D.append(D.tag)", "D[0] = x", "D += [4]"]),
-    "subclass of set": ("class S(set):\n    def add(self, v):\n        self.n = v\n        super().add(v)\nD = S([1])", ["D.add(2)", "D.discard(1)", "D.update([4])"]),
-    "nested": ("D = {'l': [1, {'k': []}], 's': {1}}", ["D['l'][1]['k'].append(x)", "D['l'][0] += 1", "D['s'].add(2)", "D['l'].append(D['l'][1])", "D['l'][1]['k'].append(D['l'])"]),
-    "aliases": ("D = [1]\nE = D\nF_ = {'d': D}", ["D.append(2); E.append(3); F_['d'].append(4)", "E[0] = x; assert D[0] is E[0]", "F_['d'] = E[:]; D.append(1)", "F_['e'] = D"]),
-    "deque": ("D = collections.deque([1, 2, 3])", ["D.append(x)", "D.appendleft(x)", "D.extend([4, 5])", "D.extendleft([4, 5])", "D.extend(D)", "D.rotate(1)", "D.rotate(-2)", "D.reverse()", "D.insert(1, x)", "D[0] = 9", "D[-1] += 1", "D.pop(); D.appendleft(0)", "D.append(D.popleft())", "D.remove(2); D.append(2)", "del D[1]; D.append(2)", "D.clear()", "D += [7]", "D *= 2", "D.append(len(D) + sum(D))", "D.append(2 in D); D.append(D.copy())"]),
-    "deque with maxlen": ("D = collections.deque([1, 2], maxlen=3)", ["D.append(x)", "D.appendleft(x); D.appendleft(D.maxlen)", "D.extend(range(5))"]),
-    "subclass of deque": ("class Q(collections.deque):\n    def append(self, v):\n        super().append((v, len(self)))\nD = Q([1], maxlen=2)", ["D.append(2)", "D.appendleft(x)", "D.name = 'q'"]),
+    "OrderedDict": (
+        "D = collections.OrderedDict(a=1, b=2, c=3)",
+        [
+            "D['z'] = x",
+            "D.move_to_end('a')",
+            "D.move_to_end('c', last=False)",
+            "D.popitem()",
+            "D.popitem(last=False)",
+            "del D['b']; D['b'] = 1",
+            "D.pop('a'); D['a'] = 5",
+            "D.clear()",
+            "D.update(q=1); D.move_to_end('a')",
+        ],
+    ),
+    "defaultdict": (
+        "D = collections.defaultdict(list, a=[1])",
+        [
+            "D['a'].append(2)",
+            "D['n'].append(x)",
+            "D['n']; D['m']",
+            "D.default_factory = int; D['k'] += 1",
+            "D.get('q')",
+        ],
+    ),
+    "Counter": (
+        "D = collections.Counter('aab')",
+        [
+            "D['a'] += 1",
+            "D['z'] += 2",
+            "D.update('abc')",
+            "D.subtract('ab')",
+            "D.update(a=3)",
+            "del D['a']",
+            "D['missing']",
+        ],
+    ),
+    "subclass of dict": (
+        "class M(dict):\n    def __setitem__(self, k, v):\n        super().__setitem__(k, (v, 'set'))\n    def __delitem__(self, k):\n        super().__delitem__(k)\n        self.last = k\nD = M(a=1)",
+        [
+            "D['a'] = 2",
+            "D['n'] = x",
+            "del D['a']; dict.update(D, a=1)",
+            "D.update(k=3)",
+            "D.tag = x",
+            "dict.__setitem__(D, 'p', 1)",
+        ],
+    ),
+    "subclass of list": (
+        "class L(list):\n    def append(self, v):\n        super().append((v, len(self)))\nD = L([1, 2])",
+        ["D.append(x)", "D.extend([3])", "D.tag = 5; D.append(D.tag)", "D[0] = x", "D += [4]"],
+    ),
+    "subclass of set": (
+        "class S(set):\n    def add(self, v):\n        self.n = v\n        super().add(v)\nD = S([1])",
+        ["D.add(2)", "D.discard(1)", "D.update([4])"],
+    ),
+    "nested": (
+        "D = {'l': [1, {'k': []}], 's': {1}}",
+        [
+            "D['l'][1]['k'].append(x)",
+            "D['l'][0] += 1",
+            "D['s'].add(2)",
+            "D['l'].append(D['l'][1])",
+            "D['l'][1]['k'].append(D['l'])",
+        ],
+    ),
+    "aliases": (
+        "D = [1]\nE = D\nF_ = {'d': D}",
+        [
+            "D.append(2); E.append(3); F_['d'].append(4)",
+            "E[0] = x; assert D[0] is E[0]",
+            "F_['d'] = E[:]; D.append(1)",
+            "F_['e'] = D",
+        ],
+    ),
+    "deque": (
+        "D = collections.deque([1, 2, 3])",
+        [
+            "D.append(x)",
+            "D.appendleft(x)",
+            "D.extend([4, 5])",
+            "D.extendleft([4, 5])",
+            "D.extend(D)",
+            "D.rotate(1)",
+            "D.rotate(-2)",
+            "D.reverse()",
+            "D.insert(1, x)",
+            "D[0] = 9",
+            "D[-1] += 1",
+            "D.pop(); D.appendleft(0)",
+            "D.append(D.popleft())",
+            "D.remove(2); D.append(2)",
+            "del D[1]; D.append(2)",
+            "D.clear()",
+            "D += [7]",
+            "D *= 2",
+            "D.append(len(D) + sum(D))",
+            "D.append(2 in D); D.append(D.copy())",
+        ],
+    ),
+    "deque with maxlen": (
+        "D = collections.deque([1, 2], maxlen=3)",
+        ["D.append(x)", "D.appendleft(x); D.appendleft(D.maxlen)", "D.extend(range(5))"],
+    ),
+    "subclass of deque": (
+        "class Q(collections.deque):\n    def append(self, v):\n        super().append((v, len(self)))\nD = Q([1], maxlen=2)",
+        ["D.append(2)", "D.appendleft(x)", "D.name = 'q'"],
+    ),
     "UserDict": ("D = collections.UserDict(a=1)", ["D['b'] = x", "del D['a']; D['a'] = 1", "D.update(c=1)"]),
     "UserList": ("D = collections.UserList([1])", ["D.append(x)", "D[0] = 3", "D += [1]"]),
     "ChainMap": ("D = collections.ChainMap({'a': 1}, {'b': 2})", ["D['c'] = x", "D.maps[1]['b'] = 5"]),
-    "tensors": ("D = {'t': torch.ones(3, 4)}", ["D['t'] = D['t'] + x", "D['t'].add_(1)", "D['u'] = D.pop('t'); D['t'] = x"]),
+    "tensors": (
+        "D = {'t': torch.ones(3, 4)}",
+        ["D['t'] = D['t'] + x", "D['t'].add_(1)", "D['u'] = D.pop('t'); D['t'] = x"],
+    ),
 }
 
 
@@ -426,15 +525,51 @@ def f(x):
 # --- aliases, guards --------------------------------------------------------------------------------------------------
 
 CHANGED_BETWEEN = {
-    "two lists become one": ("def f(x, a, b):\n    a.append(1)\n    return x + len(b)", [lambda: [0], lambda: [0]], ["ARGS[2] = ARGS[1] = [0]", "ARGS[1] = [0]; ARGS[2] = [0]"]),
-    "one list becomes two": ("def f(x, a, b):\n    a.append(1)\n    return x + len(b)", [lambda: [0], lambda: [0]], ["ARGS[1] = [0]; ARGS[2] = ARGS[1]"]),
-    "two dicts become one": ("def f(x, a, b):\n    a['k'] = 1\n    return x + b.get('k', 5)", [dict, dict], ["ARGS[2] = ARGS[1] = {}"]),
-    "two objects become one": ("class C:\n    n = 0\nA, B = C(), C()\ndef f(x):\n    A.n = 3\n    return x + B.n", [], ["A = B", "A = B = C()", "A = C()"]),
-    "list and what is in another": ("def f(x, a, b):\n    b[0].append(1)\n    return x + len(a)", [lambda: [0], lambda: [[0]]], ["ARGS[1] = [0]; ARGS[2] = [ARGS[1]]"]),
-    "guard before the change": ("D = {'n': 1}\ndef f(x):\n    D['m'] = D['n'] + 1\n    return x + D['m']", [], ["D['n'] = 5", "D['m'] = 7", "del D['m']"]),
-    "key comes and goes": ("D = {}\ndef f(x):\n    if 'k' in D:\n        del D['k']\n        return x + 1\n    D['k'] = x\n    return x - 1", [], ["D.clear()", "D['k'] = 1", "D['z'] = 2"]),
-    "class attribute": ("class C:\n    n = 1\n    m = 0\ndef f(x):\n    C.m = C.n\n    return x + C.m", [], ["C.n = 2", "C.m = 7", "C.k = 1"]),
-    "method": ("class C:\n    def put(self, v):\n        self.v = v\nc = C()\ndef f(x):\n    c.put(x)\n    return x + 1", [], ["C.put = lambda self, v: setattr(self, 'w', v)", "c.put = lambda v: None"]),
+    "two lists become one": (
+        "def f(x, a, b):\n    a.append(1)\n    return x + len(b)",
+        [lambda: [0], lambda: [0]],
+        ["ARGS[2] = ARGS[1] = [0]", "ARGS[1] = [0]; ARGS[2] = [0]"],
+    ),
+    "one list becomes two": (
+        "def f(x, a, b):\n    a.append(1)\n    return x + len(b)",
+        [lambda: [0], lambda: [0]],
+        ["ARGS[1] = [0]; ARGS[2] = ARGS[1]"],
+    ),
+    "two dicts become one": (
+        "def f(x, a, b):\n    a['k'] = 1\n    return x + b.get('k', 5)",
+        [dict, dict],
+        ["ARGS[2] = ARGS[1] = {}"],
+    ),
+    "two objects become one": (
+        "class C:\n    n = 0\nA, B = C(), C()\ndef f(x):\n    A.n = 3\n    return x + B.n",
+        [],
+        ["A = B", "A = B = C()", "A = C()"],
+    ),
+    "list and what is in another": (
+        "def f(x, a, b):\n    b[0].append(1)\n    return x + len(a)",
+        [lambda: [0], lambda: [[0]]],
+        ["ARGS[1] = [0]; ARGS[2] = [ARGS[1]]"],
+    ),
+    "guard before the change": (
+        "D = {'n': 1}\ndef f(x):\n    D['m'] = D['n'] + 1\n    return x + D['m']",
+        [],
+        ["D['n'] = 5", "D['m'] = 7", "del D['m']"],
+    ),
+    "key comes and goes": (
+        "D = {}\ndef f(x):\n    if 'k' in D:\n        del D['k']\n        return x + 1\n    D['k'] = x\n    return x - 1",
+        [],
+        ["D.clear()", "D['k'] = 1", "D['z'] = 2"],
+    ),
+    "class attribute": (
+        "class C:\n    n = 1\n    m = 0\ndef f(x):\n    C.m = C.n\n    return x + C.m",
+        [],
+        ["C.n = 2", "C.m = 7", "C.k = 1"],
+    ),
+    "method": (
+        "class C:\n    def put(self, v):\n        self.v = v\nc = C()\ndef f(x):\n    c.put(x)\n    return x + 1",
+        [],
+        ["C.put = lambda self, v: setattr(self, 'w', v)", "c.put = lambda v: None"],
+    ),
 }
 
 
@@ -453,11 +588,17 @@ def test_only_the_asked_keys_are_guarded() -> None:
 
 @pytest.mark.parametrize("line", ["D.append(x)", "D.extend([x, 1])", "D.append(1); D.append([x])"])
 def test_growing_a_list_compiles_once(line: str) -> None:
-    check(f"D = []\nclass C: pass\nc = C()\nc.d = D\ndef f(x):\n    d = c.d\n    {line.replace('D', 'd')}\n    return x + 1", calls=5)
+    check(
+        f"D = []\nclass C: pass\nc = C()\nc.d = D\ndef f(x):\n    d = c.d\n    {line.replace('D', 'd')}\n    return x + 1",
+        calls=5,
+    )
 
 
 def test_one_append_to_a_long_list() -> None:
-    check("D = list(range(10_000))\ndef f(x):\n    D.append(x)\n    D[5] = 1\n    D.pop()\n    return x + 1", stateful=True)
+    check(
+        "D = list(range(10_000))\ndef f(x):\n    D.append(x)\n    D[5] = 1\n    D.pop()\n    return x + 1",
+        stateful=True,
+    )
 
 
 @pytest.mark.parametrize(

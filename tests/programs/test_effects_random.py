@@ -43,7 +43,7 @@ CHANGES = [
     "{list}.pop() if {list} else 0",
     "{list}.pop(0) if {list} else 0",
     "{list}[:1] = [{value}, {value}]",
-    "{list} += [{value}]" ,
+    "{list} += [{value}]",
     "{list}.reverse()",
     "{list}[0] = {value}",
     "del {list}[-1:]",
@@ -121,7 +121,12 @@ def program(seed: int) -> str:
         return text.replace("{{", "{").replace("}}", "}")
 
     lines = [fill(chosen.choice(CHANGES)) for _ in range(chosen.randint(2, 12))]
-    guarded = [f"    try:\n        {line}\n    except (IndexError, TypeError) as e:\n        LOG.append(type(e))" if "\n" not in line and not line.startswith("if ") and not line.startswith("for ") else "    " + line for line in lines]
+    guarded = [
+        f"    try:\n        {line}\n    except (IndexError, TypeError) as e:\n        LOG.append(type(e))"
+        if "\n" not in line and not line.startswith("if ") and not line.startswith("for ")
+        else "    " + line
+        for line in lines
+    ]
     text = "\n".join(guarded)
     return (
         f"{WORLD}\ndef change(v):\n    global N\n    LOG.append(v)\n    N = len(LOG)\n"

@@ -878,7 +878,11 @@ CHANGES = {
         "PROGRAM.__defaults__[0].__dict__['scale'] = 0.5",
     ],
     "stack_of_layers": ["PROGRAM.__defaults__[0].layers = 4", "Layer.factor = property(lambda self: 'changed')"],
-    "registry_of_functions": ["ACTIVATIONS['rectified'] = torch.sigmoid", "ACTIVATIONS['new'] = None", "del ACTIVATIONS['rectified']"],
+    "registry_of_functions": [
+        "ACTIVATIONS['rectified'] = torch.sigmoid",
+        "ACTIVATIONS['new'] = None",
+        "del ACTIVATIONS['rectified']",
+    ],
     "signature_filters_kwargs": ["inner.__wrapped__.__defaults__ = (5,)", "inner.__name__ = 'renamed'"],
     "single_dispatch_by_table": ["HANDLERS[int] = lambda v: -v"],
     "named_tuple_with_methods": ["Sizes.total = property(lambda self: 1)", "Sizes.wider.__defaults__ = (1,)"],
@@ -890,10 +894,19 @@ CHANGES = {
     ],
     "context_managers": ["Scope.__exit__ = lambda self, *how: True"],
     "partials_everywhere": ["scaled.__defaults__ = (9,)", "Blocks.double = functools.partialmethod(Blocks.block, 4)"],
-    "descriptors_of_a_library": ["vars(Settings)['ratio'].default = 3", "Typed.__get__ = lambda self, instance, owner=None: self if instance is None else 2"],
+    "descriptors_of_a_library": [
+        "vars(Settings)['ratio'].default = 3",
+        "Typed.__get__ = lambda self, instance, owner=None: self if instance is None else 2",
+    ],
     "init_subclass_registry": ["Block.kinds['twice'] = Plus", "Plus.__init__.__defaults__ = (6,)"],
-    "metaclass_counts_fields": ["Meta.__len__ = lambda cls: 9", "Table.field_names = ('f_one',)", "Meta.__getattr__ = lambda cls, name: name"],
-    "dict_with_attributes": ["AttributeDict.__getattr__ = lambda self, name: 1.5 if name == 'size' else self.get(name)"],
+    "metaclass_counts_fields": [
+        "Meta.__len__ = lambda cls: 9",
+        "Table.field_names = ('f_one',)",
+        "Meta.__getattr__ = lambda cls, name: name",
+    ],
+    "dict_with_attributes": [
+        "AttributeDict.__getattr__ = lambda self, name: 1.5 if name == 'size' else self.get(name)"
+    ],
     "numbers_with_names": ["Size.unit = 'em'", "Size.__add__ = lambda self, other: 'added'", "Path.last = 'fixed'"],
     "errors_with_causes": ["LibraryError.__str__ = lambda self: 'short'"],
     "text_of_everything": ["Shape.__format__ = lambda self, how: how + '!'", "Shape.__str__ = lambda self: 'text'"],

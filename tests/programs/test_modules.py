@@ -282,7 +282,13 @@ def test_called_from_a_function(name):
 @pytest.mark.core
 def test_attention_layer_of_torch():
     same(Built(lambda: nn.MultiheadAttention(8, 2, batch_first=True)), T(2, 3, 8), T(2, 3, 8), T(2, 3, 8))
-    same(Built(lambda: nn.MultiheadAttention(8, 2).eval()), T(3, 2, 8), T(3, 2, 8), T(3, 2, 8), kwargs={"need_weights": False})
+    same(
+        Built(lambda: nn.MultiheadAttention(8, 2).eval()),
+        T(3, 2, 8),
+        T(3, 2, 8),
+        T(3, 2, 8),
+        kwargs={"need_weights": False},
+    )
 
 
 @pytest.mark.core

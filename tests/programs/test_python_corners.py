@@ -235,6 +235,20 @@ def test_hashes_made_by_special_methods(value):
 
 
 MORE_PROGRAMS = {
+    "a generator given up in a mode before an error": """
+import itertools
+import torch
+
+def without_gradients(t, count):
+    for i in range(count):
+        with torch.no_grad():
+            yield t * i
+
+def f(x):
+    for () in list(itertools.islice(without_gradients(x, 2), 2)):
+        pass
+    return x
+""",
     "containers that hold themselves": """
 def f(x):
     items, table = [1], {}

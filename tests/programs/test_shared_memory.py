@@ -131,3 +131,15 @@ def test_written_inputs_of_which_one_begins_to_require_a_gradient(function, back
         torch.testing.assert_close(values, outcomes[0][0], rtol=0, atol=0)
         assert given_back == outcomes[0][1]
         torch.testing.assert_close(gradient, outcomes[0][2], rtol=0, atol=0)
+
+
+def test_tensor_that_is_only_asked_about_may_be_the_one_that_is_written_to():
+    def f(a, b):
+        a += WEIGHT
+        return b.requires_grad, a is b
+
+    compiled = stator.compile(f, backend="eager")
+    one, other = torch.ones(3), torch.ones(3)
+    assert compiled(one, other) == f(torch.ones(3), torch.ones(3)) == (False, False)
+    assert compiled(other, other) == (True, True)
+    assert compiled(torch.ones(3), torch.ones(3)) == (False, False)

@@ -31,7 +31,11 @@ def shown(value):
     if plain.is_quantized:
         plain = plain.dequantize()
     try:
-        return *described, tuple(value.shape), plain.to_dense().tolist() if value.layout != torch.strided else plain.tolist()
+        return (
+            *described,
+            tuple(value.shape),
+            plain.to_dense().tolist() if value.layout != torch.strided else plain.tolist(),
+        )
     except (RuntimeError, TypeError):
         return described
 

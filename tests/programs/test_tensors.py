@@ -554,7 +554,12 @@ def list_of_tensors_is_reduced(x, tensors):
 
 @core
 def named_arguments_of_methods(x):
-    return x.sum(dim=0, keepdim=True), x.transpose(dim0=0, dim1=1), x.clamp(min=0, max=1), x.to(dtype=torch.float64, copy=True)
+    return (
+        x.sum(dim=0, keepdim=True),
+        x.transpose(dim0=0, dim1=1),
+        x.clamp(min=0, max=1),
+        x.to(dtype=torch.float64, copy=True),
+    )
 
 
 @core
