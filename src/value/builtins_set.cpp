@@ -192,7 +192,8 @@ Task related(Tracer& tracer, Relation relation, SetValue* self, Value* iterable)
     if (relation != Relation::Subset && cast<SetValue>(iterable) == nullptr)
         co_return co_await tracer.start(related_to_iterable(tracer, relation, self, iterable));
     // How much of it is taken differs between versions of Python.
-    if (cast<SetValue>(iterable) == nullptr && as_sequence(iterable) == nullptr && iterable->kind != Kind::Dict)
+    if (cast<SetValue>(iterable) == nullptr && as_sequence(iterable) == nullptr && iterable->kind != Kind::Dict &&
+        is_iterable(iterable))
         tracer.break_graph(BreakKind::UnknownFunction, "issubset is asked about an iterator");
     Value* operand = co_await tracer.start(as_operand(tracer, iterable));
     SetValue* other = cast<SetValue>(operand);
