@@ -47,9 +47,13 @@ class Backend:
             return graph_module
         compiled: Any = graph_module
         try:
-            with fake.tracing_context(graph_module), _as_if_compiling(), _undisturbed():
-                with fake.numbers_as_symbols(graph_module, example_inputs) as examples:
-                    compiled = self.compiler(graph_module, examples, **self.arguments)
+            with (
+                fake.tracing_context(graph_module),
+                _as_if_compiling(),
+                _undisturbed(),
+                fake.numbers_as_symbols(graph_module, example_inputs) as examples,
+            ):
+                compiled = self.compiler(graph_module, examples, **self.arguments)
             if not callable(compiled):
                 raise TypeError(f"the backend returned {compiled!r}, which can't be called")
         except Exception as cause:

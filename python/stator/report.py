@@ -3,7 +3,8 @@
 The engine hands over plain dicts, one for each attempt at capturing a frame:
 
     {"code": "forward (model.py:12)",
-     "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...], "times": {step: seconds}}, ...],
+     "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
+                  "times": {step: seconds}}, ...],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
      "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],
@@ -191,7 +192,7 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
 
 @contextmanager
 def watch() -> Iterator[Report]:
-    """`with stator.watch() as report:` collects what is captured in this thread meanwhile: graphs, breaks, recompiles."""
+    """`with stator.watch() as report:` collects what this thread captures meanwhile: graphs, breaks, recompiles."""
     report = Report()
     with _collecting(report.add):
         yield report

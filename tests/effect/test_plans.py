@@ -408,7 +408,7 @@ MISTAKES = {
 def test_wrong_plans_are_refused(mistake: str) -> None:
     build = Builder()
     MISTAKES[mistake](build)
-    with pytest.raises(RuntimeError, match="plan|pairs"):
+    with pytest.raises(RuntimeError, match=r"plan|pairs"):
         build.plan.finish()
 
 

@@ -1,5 +1,6 @@
 """What did not change is not looked at again, and what did change is always seen."""
 
+import itertools
 import random
 from typing import Any
 
@@ -238,7 +239,7 @@ def test_random_changes_agree_with_a_fresh_program() -> None:
             node.number = i
             node.table = {"k": i, "t": (i, "x")}
             node.items = [i, i + 1]
-        for parent, child in zip(nodes, nodes[1:]):
+        for parent, child in itertools.pairwise(nodes):
             parent.child = child
         return nodes[0], nodes
 
@@ -277,11 +278,11 @@ def test_random_changes_agree_with_a_fresh_program() -> None:
             case 5:
                 node.table = {"k": i, "t": (i, "x")}
             case _:
-                fresh, _nodes = build()
+                _fresh, _nodes = build()
                 for mine, theirs in zip(nodes, _nodes):
                     mine.__dict__.clear()
                     mine.__dict__.update(theirs.__dict__)
-                for parent, child in zip(nodes, nodes[1:]):
+                for parent, child in itertools.pairwise(nodes):
                     parent.child = child
         # A program that was never asked before has nothing to skip.
         never_asked = tree.program()

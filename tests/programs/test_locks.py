@@ -6,9 +6,10 @@ import threading
 import types
 
 import pytest
-import stator
 import torch
 from harness import Source, T, same
+
+import stator
 
 # In a module of their own: two worlds share it, as locks are equal to themselves alone.
 LOCKS = types.ModuleType("locks_of_tests")
