@@ -376,6 +376,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         TakenError error = TakenError::take();
         throw GaveUp{Status::Unsupported, message_of(error.exception())};
     }
+    answer.side_effect = is_of_the_program(question);
     {
         torch_room::KeepRandomState keep_random_state;
         WithoutLogging without_logging;
@@ -385,7 +386,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         } catch (const PythonError&) {
         }
         answer.random = recorder.recording().random;
-        answer.side_effect = recorder.recording().side_effect || is_of_the_program(question);
+        answer.side_effect |= recorder.recording().side_effect;
         for (const void* storage : recorder.recording().written)
             for (std::size_t i = 0; i < call->fakes().size(); ++i) {
                 int index = static_cast<int>(i);
