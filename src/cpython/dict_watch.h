@@ -13,6 +13,8 @@
 
 namespace stator::cpython {
 
+inline constexpr bool kCanWatchDicts = PY_VERSION_HEX >= 0x030C0000;
+
 namespace detail {
 extern std::uint64_t watched_dict_changes;
 extern std::uint64_t watcher_bit;  // 0: none

@@ -10,7 +10,7 @@ namespace stator {
 bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function) {
     // Read before anything else is: what a step runs may change a dict that was looked at already.
     std::uint64_t changes = cpython::watched_dict_changes();
-    bool all_watched = true;
+    bool all_watched = cpython::kCanWatchDicts;
     if (changes == watched_since_) {
         if (!check_levels<true>(state, slots, function, all_watched)) return false;
         ++watched_hits_;
@@ -45,7 +45,7 @@ bool QuickCheck::check_levels(State& state, PyObject* const* slots, PyObject* fu
             if (*reinterpret_cast<PyObject**>(place) != instance->dict) return false;
             if constexpr (!kWatched) {
                 if (cpython::dict_version(instance->dict) != instance->version) return false;
-                all_watched &= cpython::is_watched(instance->dict);
+                if constexpr (cpython::kCanWatchDicts) all_watched &= cpython::is_watched(instance->dict);
             }
         }
         for (const Typed* end = parts_.typed.items.data() + level.typed; typed != end; ++typed)
@@ -54,7 +54,7 @@ bool QuickCheck::check_levels(State& state, PyObject* const* slots, PyObject* fu
             for (const Dict* end = parts_.dicts.items.data() + level.dicts; dict != end; ++dict) {
                 look_ahead(dict, end, [](const Dict& later) { prefetch(later.dict); });
                 if (cpython::dict_version(dict->dict) != dict->version) return false;
-                all_watched &= cpython::is_watched(dict->dict);
+                if constexpr (cpython::kCanWatchDicts) all_watched &= cpython::is_watched(dict->dict);
             }
         for (const Class* end = parts_.classes.items.data() + level.classes; type != end; ++type)
             if (cpython::current_type_version(type->type) != type->version) return false;

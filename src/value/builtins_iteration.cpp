@@ -261,7 +261,7 @@ Value* sum_of_constants(Tracer& tracer, Value* iterable, Value* start) {
 Outcome builtin_sum(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "sum", arguments, {"iterable", "start"}, 1, 1);
     Value* start = bound[1] != nullptr ? bound[1] : tracer.integer(0);
-    if (start->kind == Kind::Constant) tracer.realize(start);
+    if (start->kind == Kind::Constant || start->kind == Kind::Object) tracer.realize(start);
     if (start->kind == Kind::Object && PyType_IsSubtype(start->type(), &PyByteArray_Type))
         tracer.raise(PyExc_TypeError, "sum() can't sum bytearray [use b''.join(seq) instead]");
     if (start->object() != nullptr && start->kind == Kind::Constant) {

@@ -87,6 +87,7 @@ bool has_methods_that_operators_call(Tracer& tracer, Value* value) {
 }  // namespace
 
 Ref<> stand_in(Tracer& tracer, Value* value) {
+    tracer.realize(value);
     switch (value->kind) {
         case Kind::Constant:
             return value->as_constant(tracer);
