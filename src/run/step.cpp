@@ -1,9 +1,8 @@
 #include "run/step.h"
 
-#include <array>
-
 #include "base/names.h"
 #include "base/python_error.h"
+#include "cpython/binary_operations.h"
 #include "cpython/code_object.h"
 #include "cpython/exception_groups.h"
 #include "cpython/objects.h"
@@ -18,43 +17,6 @@ using bytecode::Instruction;
 using bytecode::Op;
 
 namespace {
-
-/// Python's operators by the numbers of BINARY_OP; the in-place ones follow in the same order.
-using BinaryFunction = PyObject* (*)(PyObject*, PyObject*);
-PyObject* power(PyObject* left, PyObject* right) {
-    return PyNumber_Power(left, right, Py_None);
-}
-PyObject* power_in_place(PyObject* left, PyObject* right) {
-    return PyNumber_InPlacePower(left, right, Py_None);
-}
-constexpr std::array<BinaryFunction, 26> kBinary = {
-    PyNumber_Add,
-    PyNumber_And,
-    PyNumber_FloorDivide,
-    PyNumber_Lshift,
-    PyNumber_MatrixMultiply,
-    PyNumber_Multiply,
-    PyNumber_Remainder,
-    PyNumber_Or,
-    power,
-    PyNumber_Rshift,
-    PyNumber_Subtract,
-    PyNumber_TrueDivide,
-    PyNumber_Xor,
-    PyNumber_InPlaceAdd,
-    PyNumber_InPlaceAnd,
-    PyNumber_InPlaceFloorDivide,
-    PyNumber_InPlaceLshift,
-    PyNumber_InPlaceMatrixMultiply,
-    PyNumber_InPlaceMultiply,
-    PyNumber_InPlaceRemainder,
-    PyNumber_InPlaceOr,
-    power_in_place,
-    PyNumber_InPlaceRshift,
-    PyNumber_InPlaceSubtract,
-    PyNumber_InPlaceTrueDivide,
-    PyNumber_InPlaceXor,
-};
 
 PyObject* builtin_next() {
     static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("builtins"), "next");
@@ -515,7 +477,7 @@ Stepped Step::run() {
         case Op::ToBool:
             return finish(1, boolean(PyObject_IsTrue(top())));
         case Op::BinaryOp:
-            return finish(2, checked(kBinary.at(static_cast<std::size_t>(arg))(top(1), top())));
+            return finish(2, checked(cpython::binary_operation(static_cast<std::size_t>(arg), top(1), top())));
         case Op::CompareOp: {
             Ref<> answer = checked(PyObject_RichCompare(top(1), top(), arg));
             if (instruction_.extra == 1) answer = boolean(PyObject_IsTrue(answer.get()));

@@ -92,27 +92,34 @@ bool Handlers::is_pure(Borrowed<> callable) const {
 // --- calling for real
 // --------------------------------------------------------------------------------------------------
 
-Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
-    std::vector<Ref<>> held;
-    std::vector<PyObject*> raw;
-    held.reserve(arguments.count());
-    auto take = [&](Value* value) {
+bool ConstantArguments::take(Tracer& tracer, const Arguments& arguments) {
+    auto take_one = [&](Value* value) {
         tracer.realize(value);
-        held.push_back(value->as_constant(tracer));
-        raw.push_back(held.back().get());
-        return bool(held.back());
+        held_.push_back(value->as_constant(tracer));
+        raw_.push_back(held_.back().get());
+        return bool(held_.back());
     };
+    held_.reserve(arguments.count());
+    positional_ = arguments.positional.size();
     for (Value* value : arguments.positional)
-        if (!take(value)) return nullptr;
-    Ref<> names;
-    if (!arguments.keywords.empty()) {
-        names = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
-        for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
-            if (!take(arguments.keywords[i].value)) return nullptr;
-            PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
-        }
+        if (!take_one(value)) return false;
+    if (arguments.keywords.empty()) return true;
+    names_ = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
+    for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
+        if (!take_one(arguments.keywords[i].value)) return false;
+        PyTuple_SET_ITEM(names_.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
     }
-    Ref<> result = Ref<>::steal(PyObject_Vectorcall(callable, raw.data(), arguments.positional.size(), names.get()));
+    return true;
+}
+
+Ref<> ConstantArguments::call(Borrowed<> callable) const {
+    return Ref<>::steal(PyObject_Vectorcall(callable, raw_.data(), positional_, names_.get()));
+}
+
+Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
+    ConstantArguments constants;
+    if (!constants.take(tracer, arguments)) return nullptr;
+    Ref<> result = constants.call(callable);
     if (!result) tracer.raise_from_python();
     return tracer.fresh(std::move(result));
 }

@@ -57,6 +57,21 @@ struct BuiltinValue final : Value {
     std::string print() const override;
 };
 
+/// The arguments of a call as real objects, where all of them are constants.
+class ConstantArguments {
+  public:
+    /// False if one of them is not constant.
+    bool take(Tracer& tracer, const Arguments& arguments);
+    /// The call, for real; null with the error indicator set if it raised.
+    Ref<> call(Borrowed<> callable) const;
+
+  private:
+    std::vector<Ref<>> held_;
+    std::vector<PyObject*> raw_;  // in held_
+    std::size_t positional_ = 0;
+    Ref<> names_;
+};
+
 /// Calls a pure function for real on constant arguments; null if one of them is not constant. What it raises is raised
 /// in the program.
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);

@@ -74,25 +74,12 @@ bool is_numpy_function(Borrowed<> object) {
 }
 
 Value* fold_in_numpy(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
-    std::vector<Ref<>> held;
-    std::vector<PyObject*> raw;
-    auto take = [&](Value* value) {
-        tracer.realize(value);
-        held.push_back(value->as_constant(tracer));
-        raw.push_back(held.back().get());
-        return bool(held.back());
-    };
-    for (Value* value : arguments.positional)
-        if (!take(value)) return nullptr;
-    Ref<> names = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
-    for (std::size_t i = 0; i < arguments.keywords.size(); ++i) {
-        if (!take(arguments.keywords[i].value)) return nullptr;
-        PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
-    }
+    ConstantArguments constants;
+    if (!constants.take(tracer, arguments)) return nullptr;
     Ref<> result;
     {
         RaisingErrors raising;
-        result = Ref<>::steal(PyObject_Vectorcall(callable, raw.data(), arguments.positional.size(), names.get()));
+        result = constants.call(callable);
     }
     if (!result && PyErr_ExceptionMatches(PyExc_FloatingPointError)) {
         PyErr_Clear();

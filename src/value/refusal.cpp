@@ -1,6 +1,7 @@
 #include "value/refusal.h"
 
 #include "base/text.h"
+#include "cpython/binary_operations.h"
 #include "value/class.h"
 #include "value/deque.h"
 #include "value/dict.h"
@@ -9,38 +10,6 @@
 namespace stator {
 
 namespace {
-
-using NumberFunction = PyObject* (*)(PyObject*, PyObject*);
-
-PyObject* power(PyObject* base, PyObject* exponent) {
-    return PyNumber_Power(base, exponent, Py_None);
-}
-
-PyObject* power_in_place(PyObject* base, PyObject* exponent) {
-    return PyNumber_InPlacePower(base, exponent, Py_None);
-}
-
-constexpr NumberFunction kBinary[] = {
-    PyNumber_Add,      PyNumber_And,        PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
-    PyNumber_Multiply, PyNumber_Remainder,  PyNumber_Or,          power,           PyNumber_Rshift,
-    PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor,
-};
-
-constexpr NumberFunction kInPlace[] = {
-    PyNumber_InPlaceAdd,
-    PyNumber_InPlaceAnd,
-    PyNumber_InPlaceFloorDivide,
-    PyNumber_InPlaceLshift,
-    PyNumber_InPlaceMatrixMultiply,
-    PyNumber_InPlaceMultiply,
-    PyNumber_InPlaceRemainder,
-    PyNumber_InPlaceOr,
-    power_in_place,
-    PyNumber_InPlaceRshift,
-    PyNumber_InPlaceSubtract,
-    PyNumber_InPlaceTrueDivide,
-    PyNumber_InPlaceXor,
-};
 
 /// An instance that no code of the program had a part in: `list.__new__(cls)` for the nearest class written in C.
 Ref<> empty_instance(PyTypeObject* type) {
@@ -108,7 +77,8 @@ Ref<> stand_in(Tracer& tracer, Value* value) {
 }
 
 PyObject* python_binary(BinaryOperator op, bool in_place, PyObject* left, PyObject* right) {
-    return (in_place ? kInPlace : kBinary)[static_cast<int>(op)](left, right);
+    std::size_t number = static_cast<std::size_t>(op) + (in_place ? cpython::kFirstInPlace : 0);
+    return cpython::binary_operation(number, left, right);
 }
 
 void refuse_operands(Tracer& tracer, BinaryOperator op, bool in_place, Value* left, Value* right) {

@@ -175,13 +175,10 @@ def shown(value: Any, depth: int = 0) -> Any:
 
 
 def made_inside(function: Callable, makers: list[Callable]) -> Callable:
+    with_operands = given_from_outside(function)
+
     def f(x):
-        operands = [make() for make in makers]
-        try:
-            result = function(*operands)
-        except Exception as error:
-            return x + 1, "raised", type(error), str(error), operands
-        return x + 1, "gave", result, [result is operand for operand in operands], operands
+        return with_operands(x, [make() for make in makers])
 
     return f
 

@@ -1,0 +1,15 @@
+/// The operators of Python's C API by the numbers that `BINARY_OP` gives them: those in place follow the others, in the
+/// same order.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+
+namespace stator::cpython {
+
+inline constexpr std::size_t kFirstInPlace = 13;
+
+PyObject* binary_operation(std::size_t number, PyObject* left, PyObject* right);
+
+}  // namespace stator::cpython
