@@ -90,6 +90,19 @@ Borrowed<> closure_of(PyFunctionObject* function) {
     return function->func_closure;
 }
 
+bool holds_arguments(PyObject* callable) {
+    if (!PyFunction_Check(callable)) return false;
+    // What calls functions has no name that every version exports; a function of nobody's has it.
+    static const vectorcallfunc usual = [] {
+        Ref<> code = Ref<>::steal(reinterpret_cast<PyObject*>(PyCode_NewEmpty("", "", 1)));
+        Ref<> globals = Ref<>::steal(PyDict_New());
+        Ref<> function = code && globals ? Ref<>::steal(PyFunction_New(code.get(), globals.get())) : nullptr;
+        if (!function) PyErr_Clear();
+        return function ? reinterpret_cast<PyFunctionObject*>(function.get())->vectorcall : nullptr;
+    }();
+    return usual != nullptr && reinterpret_cast<PyFunctionObject*>(callable)->vectorcall == usual;
+}
+
 Borrowed<> c_method_descriptor(PyObject* object) {
     if (!Py_IS_TYPE(object, &PyCFunction_Type)) return nullptr;
     PyObject* self = PyCFunction_GET_SELF(object);

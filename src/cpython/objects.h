@@ -39,6 +39,9 @@ Borrowed<> defaults_of(PyFunctionObject* function);
 Borrowed<> keyword_defaults_of(PyFunctionObject* function);
 /// A tuple of cells, or null.
 Borrowed<> closure_of(PyFunctionObject* function);
+/// Whether it is a function that Python itself calls: then the frame holds its arguments before anything runs, and
+/// nobody else needs to.
+bool holds_arguments(PyObject* callable);
 
 /// `collections.deque` objects. An item beyond the end is null.
 PyTypeObject* deque_class();

@@ -1,6 +1,5 @@
 #include "guard/quick.h"
 
-#include "base/prefetch.h"
 #include "cpython/dict_watch.h"
 #include "cpython/versions.h"
 #include "guard/steps.h"
@@ -36,10 +35,6 @@ bool QuickCheck::check_levels(State& state, PyObject* const* slots, PyObject* fu
         if constexpr (kWatched)
             if (cpython::watched_dict_changes() != watched_since_) return false;
         for (const Instance* end = parts_.instances.items.data() + level.instances; instance != end; ++instance) {
-            look_ahead(instance, end, [](const Instance& later) {
-                prefetch(later.object);
-                if constexpr (!kWatched) prefetch(later.dict);
-            });
             if (Py_TYPE(instance->object) != instance->type) return false;
             auto* place = reinterpret_cast<char*>(instance->object) + instance->dict_offset;
             if (*reinterpret_cast<PyObject**>(place) != instance->dict) return false;
@@ -52,7 +47,6 @@ bool QuickCheck::check_levels(State& state, PyObject* const* slots, PyObject* fu
             if (Py_TYPE(typed->object) != typed->type) return false;
         if constexpr (!kWatched)
             for (const Dict* end = parts_.dicts.items.data() + level.dicts; dict != end; ++dict) {
-                look_ahead(dict, end, [](const Dict& later) { prefetch(later.dict); });
                 if (cpython::dict_version(dict->dict) != dict->version) return false;
                 if constexpr (cpython::kCanWatchDicts) all_watched &= cpython::is_watched(dict->dict);
             }

@@ -23,7 +23,7 @@
 
 #include "guard/program.h"
 #include "guard/step.h"
-#include "torch/tensor.h"
+#include "torch/expected_tensor.h"
 
 namespace stator {
 

@@ -7,6 +7,7 @@
 
 #include "base/python_error.h"
 #include "cpython/code_object.h"
+#include "cpython/objects.h"
 
 namespace stator {
 
@@ -28,8 +29,7 @@ class Held {
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;
 
-    PyObject* const* data() const { return data_; }
-    std::span<PyObject* const> from(std::size_t first) const { return {data_ + first, count_ - first}; }
+    std::span<PyObject* const> objects() const { return {data_, count_}; }
 
   private:
     std::array<PyObject*, 32> inline_;
@@ -78,13 +78,20 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     return object;
 }
 
+/// `inputs` may be other objects as soon as anything runs.
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     PyObject* compiled =
         entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
-    const graph::Runner* runner = entry.is_seen ? graph::runner_of(compiled) : nullptr;
-    Ref<> answer = runner != nullptr
-                       ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
-                       : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
+    Ref<> answer;
+    if (cpython::holds_arguments(compiled)) {
+        answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
+    } else {
+        Held held(inputs);
+        inputs = held.objects();
+        const graph::Runner* runner = entry.is_seen ? graph::runner_of(compiled) : nullptr;
+        answer = runner != nullptr ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
+                                   : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
+    }
     if (answer) return answer;
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;
@@ -103,15 +110,16 @@ Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::
 
 Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
                 GraphFailure* failure) {
-    // Running the graph may run anything, another check of these guards included: what they fetched is held here.
-    Held fetched(entry.guards.fetched());
+    // Running the graph may run anything, another check of these guards included: what the plan needs is held here.
+    std::span<PyObject* const> fetched = entry.guards.fetched();
+    Held for_plan(fetched.subspan(entry.input_count));
     Ref<> answer;
     std::span<PyObject* const> results;
     if (entry.compiled) {
-        answer = run_graph(entry, {fetched.data(), entry.input_count}, failure);
+        answer = run_graph(entry, fetched.first(entry.input_count), failure);
         results = results_of(answer.get());
     }
-    return run_plan(entry, thread, frame, results, fetched.from(entry.input_count), registers);
+    return run_plan(entry, thread, frame, results, for_plan.objects(), registers);
 }
 
 }  // namespace stator

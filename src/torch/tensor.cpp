@@ -3,18 +3,14 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/check.h"
-#include "base/prefetch.h"
 #include "base/text.h"
 #include "torch/errors.h"
+#include "torch/implementation.h"
 #include "torch/names.h"
 
 namespace stator::torch_room {
 
 namespace {
-
-c10::TensorImpl* implementation(PyObject* tensor) {
-    return THPVariable_Unpack(tensor).unsafeGetTensorImpl();
-}
 
 std::uint64_t read_traits(const c10::TensorImpl& tensor) {
     using c10::DispatchKey;
@@ -115,25 +111,10 @@ TensorCheck make_check(Borrowed<> object) {
             auto strides = tensor.strides();
             check.sizes_and_strides.insert(check.sizes_and_strides.end(), strides.begin(), strides.end());
         }
+        check.image = image_of(tensor);
         return check;
     });
 }
-
-namespace {
-
-using torch::autograd::AutogradMeta;
-
-const AutogradMeta* autograd_of(const c10::TensorImpl& tensor) {
-    return static_cast<const AutogradMeta*>(tensor.autograd_meta());
-}
-
-/// As `TensorImpl::requires_grad`, which makes two calls. Only a view asks its base too.
-bool requires_grad(const AutogradMeta* autograd) {
-    if (autograd == nullptr) return false;
-    return autograd->is_view_ ? autograd->requires_grad() : autograd->AutogradMeta::requires_grad();
-}
-
-}  // namespace
 
 AutogradState read_autograd_state(Borrowed<> object) {
     if (!is_tensor(object)) return {};
@@ -199,33 +180,6 @@ bool matches(Borrowed<> object, const TensorCheck& check) {
 
 bool may_run_python(const TensorCheck& check) {
     return c10::DispatchKeySet(c10::DispatchKeySet::RAW, check.dispatch_keys).has(c10::DispatchKey::Python);
-}
-
-ExpectedTensor expect_again(Borrowed<> object, const TensorCheck& check) {
-    const c10::TensorImpl* tensor = implementation(object);
-    return {object.get(), &check, tensor, autograd_of(*tensor)};
-}
-
-bool all_match(std::span<const ExpectedTensor> tensors) {
-    return false_if_it_throws([&] {
-        const ExpectedTensor* const end = tensors.data() + tensors.size();
-        for (const ExpectedTensor& expected : tensors) {
-            look_ahead(&expected, end, [](const ExpectedTensor& later) {
-                prefetch(later.object);
-                const auto* implementation = static_cast<const char*>(later.implementation);
-                for (std::size_t line = 0; line < sizeof(c10::TensorImpl); line += 64) prefetch(implementation + line);
-                if (later.autograd) prefetch(&static_cast<const AutogradMeta*>(later.autograd)->requires_grad_);
-            });
-            if (Py_TYPE(expected.object) != expected.check->type) return false;
-            if (implementation(expected.object) != expected.implementation) return false;
-            const auto& tensor = *static_cast<const c10::TensorImpl*>(expected.implementation);
-            if (!matches_or_throws(tensor, *expected.check)) return false;
-            if (autograd_of(tensor) != expected.autograd) return false;
-            if (requires_grad(static_cast<const AutogradMeta*>(expected.autograd)) != expected.check->requires_grad)
-                return false;
-        }
-        return true;
-    });
 }
 
 std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {

@@ -1,6 +1,7 @@
 /// Reading a real tensor, and the guard on one. Nothing here runs Python code for a plain tensor.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,6 +45,17 @@ struct AutogradState {
 /// Some 5 ns; `tensor` may be anything.
 AutogradState read_autograd_state(Borrowed<> tensor);
 
+/// What a plain tensor looks like in memory: its sizes, its strides, and a few words with dtype, device and key set. A
+/// tensor that looks like this has all of that; one that does not may still be alike in everything that matters.
+struct TensorImage {
+    static constexpr std::size_t kMostDimensions = 5;  // more lie elsewhere
+
+    std::array<std::uint64_t, 2 * kMostDimensions + 3> words{};
+    bool is_there = false;
+
+    bool operator==(const TensorImage&) const = default;
+};
+
 /// What a graph input has to be again for an entry to be used again.
 struct TensorCheck {
     PyTypeObject* type = nullptr;     // borrowed: an entry's guards keep the classes they met
@@ -54,6 +66,7 @@ struct TensorCheck {
     bool has_strides = true;
     std::uint32_t dimensions = 0;
     std::vector<std::int64_t> sizes_and_strides;  // sizes, then strides
+    TensorImage image;
 
     bool operator==(const TensorCheck&) const = default;
 };
@@ -65,18 +78,6 @@ bool matches(Borrowed<> object, const TensorCheck& check);
 
 /// Whether comparing may ask Python code, as for a subclass that computes its sizes.
 bool may_run_python(const TensorCheck& check);
-
-/// A tensor that matched, with the parts that it had. Where it has other parts, `all_match` says no without looking
-/// further: what is compared need not wait for a pointer to be read.
-struct ExpectedTensor {
-    PyObject* object;
-    const TensorCheck* check;
-    const void* implementation;
-    const void* autograd;
-};
-ExpectedTensor expect_again(Borrowed<> tensor, const TensorCheck& check);
-/// Whether all match still. The objects have to be alive, whatever they are by now.
-bool all_match(std::span<const ExpectedTensor> tensors);
 
 /// What differs, in words: `size of dimension 0 is 9, was 8`. Empty if nothing does.
 std::string explain_mismatch(Borrowed<> object, const TensorCheck& check);
