@@ -100,6 +100,11 @@ def resolve(
     return Backend(name, backend, _arguments(options, mode))
 
 
+def resolve_forced(backend: str | CompilerFunction) -> Backend:
+    """The backend that `torch.compiler.set_stance` puts in the place of every other."""
+    return resolve(backend, dynamic=None, options=None, mode=None)
+
+
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
     """The names that `stator.compile(backend=...)` knows: what is registered with torch._dynamo."""
     from torch._dynamo.backends import registry

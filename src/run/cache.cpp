@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -10,6 +11,7 @@
 #include "run/frame_run.h"
 #include "run/report.h"
 #include "run/settings.h"
+#include "run/stance.h"
 
 namespace stator {
 
@@ -49,14 +51,18 @@ EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::In
 
 std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main) {
     EntryPoint& point = point_at(frame, at, is_main);
+    const Stance& stance = current_stance();
+    if (stance.kind == Stance::Kind::ForceEager) return nullptr;
+    bool is_first_with_aot = stance.kind == Stance::Kind::AotEagerThenCompile && !point.has_run;
+    Ref<> forced_backend = is_first_with_aot ? Ref<>::share(interned("aot_eager")) : stance.backend;
     std::vector<std::shared_ptr<Entry>>& entries = point.entries;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-        if (!entries[i]->matches(frame)) continue;
+        if (entries[i]->forced_backend != forced_backend || !entries[i]->matches(frame)) continue;
         auto place = entries.begin() + static_cast<std::ptrdiff_t>(i);
         if (i > 0) std::rotate(entries.begin(), place, place + 1);
         return entries[0];
     }
-    return miss(frame, at, is_main);
+    return may_capture(point, frame, at) ? miss(frame, at, is_main, forced_backend) : nullptr;
 }
 
 namespace {
@@ -76,7 +82,43 @@ int line_of(PyCodeObject* code, bytecode::Index at) {
     return at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line;
 }
 
+CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend) {
+    Ref<> backends = checked(PyImport_ImportModule("stator.backends"));
+    CompileOptions other = options;
+    other.backend = checked(PyObject_CallMethod(backends.get(), "resolve_forced", "O", backend.get()));
+    return other;
+}
+
+[[noreturn]] void raise_recompile(const std::vector<std::shared_ptr<Entry>>& entries, cpython::Frame* frame,
+                                  bytecode::Index at) {
+    PyCodeObject* code = cpython::code_of(frame);
+    std::string reasons;
+    for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
+    if (reasons.empty()) reasons = " nothing was captured yet";
+    PyErr_Format(PyExc_RuntimeError,
+                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %U (%U:%d) would have to be "
+                 "captured, because:%s\nMake that the same on every call, or call it once under the default stance.",
+                 code->co_qualname, code->co_filename, line_of(code, at), reasons.c_str());
+    throw PythonError();
+}
+
 }  // namespace
+
+bool EntryCache::may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    switch (current_stance().kind) {
+        case Stance::Kind::EagerThenCompile:
+            return std::exchange(point.has_run, true);
+        case Stance::Kind::AotEagerThenCompile:
+            point.has_run = true;
+            return true;
+        case Stance::Kind::EagerOnRecompile:
+            return false;
+        case Stance::Kind::FailOnRecompile:
+            raise_recompile(point.entries, frame, at);
+        default:
+            return true;
+    }
+}
 
 bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
     // However many instances there are, look-up is a walk over all of them.
@@ -118,7 +160,8 @@ bool EntryCache::compiles_like(const EntryCache& other) const {
     return is_same == 1;
 }
 
-std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main) const {
+std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main,
+                                                        const Ref<>& forced_backend) const {
     PyObject* instance = instance_of(frame);
     if (instance == nullptr) return nullptr;
     PyCodeObject* code = cpython::code_of(frame);
@@ -134,18 +177,21 @@ std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, b
     }
     for (const std::shared_ptr<Entry>& entry : candidates) {
         bool is_of_another = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) != instance;
-        if (entry->is_captured && is_of_another && entry->at == at && entry->matches(frame)) return entry;
+        if (entry->is_captured && is_of_another && entry->at == at && entry->forced_backend == forced_backend &&
+            entry->matches(frame))
+            return entry;
     }
     return nullptr;
 }
 
-std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main,
+                                        const Ref<>& forced_backend) {
     if (EntryPoint& point = point_at(frame, at, is_main); !options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
         if (PyErr_Occurred() != nullptr) throw PythonError();
         return nullptr;
     }
-    if (std::shared_ptr<Entry> entry = captured_for_another(frame, at, is_main)) {
+    if (std::shared_ptr<Entry> entry = captured_for_another(frame, at, is_main, forced_backend)) {
         EntryPoint& point = point_at(frame, at, is_main);
         point.entries.insert(point.entries.begin(), entry);
         return entry;
@@ -158,12 +204,13 @@ std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index a
         for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
     learn_changes(point, frame);
     try {
-        entry = capture(frame, at, report);
+        entry = capture(frame, at, forced_backend ? with_backend(options_, forced_backend) : options_, report);
     } catch (const std::exception& error) {
         // An error of Stator's own never reaches the program.
         report_internal_error(cpython::code_of(frame), error.what());
     }
     if (entry == nullptr) return nullptr;
+    entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     // Capturing runs the backend, which may run anything, this callable included.
     EntryPoint& now = point_at(frame, at, is_main);

@@ -54,6 +54,7 @@ class EntryCache {
     struct EntryPoint {
         std::vector<std::shared_ptr<Entry>> entries;
         bool warned = false;
+        bool has_run = false;  // under a stance that does something else the first time
     };
     struct Place {
         PyCodeObject* code;  // its entries keep it alive
@@ -67,12 +68,16 @@ class EntryCache {
     };
 
     EntryPoint& point_at(cpython::Frame* frame, bytecode::Index at, bool is_main);
-    std::shared_ptr<Entry> miss(cpython::Frame* frame, bytecode::Index at, bool is_main);
+    std::shared_ptr<Entry> miss(cpython::Frame* frame, bytecode::Index at, bool is_main, const Ref<>& forced_backend);
+    /// Whether the stance wants what has no entry to be captured. Throws PythonError where it wants an error.
+    bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
     /// A new entry for the frame; null where it runs uncompiled without being remembered. Throws PythonError.
-    std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report);
+    std::shared_ptr<Entry> capture(cpython::Frame* frame, bytecode::Index at, const CompileOptions& options,
+                                   CaptureReport& report);
     /// An entry that was captured for another instance of the frame's class, compiled in the same way, and that fits
     /// this one as well; null if there is none. Many layers of one kind then cost one capture.
-    std::shared_ptr<Entry> captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main) const;
+    std::shared_ptr<Entry> captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main,
+                                                const Ref<>& forced_backend) const;
     bool compiles_like(const EntryCache& other) const;
     /// Whether there is room for one more; forgets the entries of instances that are gone.
     bool has_room(EntryPoint& point, cpython::Frame* frame);

@@ -144,7 +144,8 @@ std::size_t capture_count() {
     return captures;
 }
 
-std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, CaptureReport& report) {
+std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, const CompileOptions& options,
+                                           CaptureReport& report) {
     Stopwatch watch;
     // The frame's own code was decoded before.
     report.times.emplace_back("decode", bytecode::take_decoding_seconds());
@@ -155,8 +156,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
     Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
                             cpython::is_generator_frame(frame), &dynamic_[code]);
-    if (options_.registers_attributes || (!interpreter.modes().grad && is_freezing()))
-        interpreter.register_attributes();
+    if (options.registers_attributes || (!interpreter.modes().grad && is_freezing())) interpreter.register_attributes();
     interpreter.call_whole(&called_whole_);
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
@@ -168,16 +168,16 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     report.times.emplace_back("trace", traced - decoding - shapes);
     report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
-    if (took_initialised_module()) return capture(frame, at, report);
-    if (end == Interpreter::End::Broke && !options_.fullgraph) {
+    if (took_initialised_module()) return capture(frame, at, options, report);
+    if (end == Interpreter::End::Broke && !options.fullgraph) {
         // Each is added once, so this ends.
         PyCodeObject* whole = interpreter.function_without_tensors();
         if (whole != nullptr && called_whole_.emplace(whole, Ref<PyCodeObject>::share(whole)).second)
-            return capture(frame, at, report);
+            return capture(frame, at, options, report);
     }
     // Uncompiled it may go another way, and not raise.
     if (took_compiling_answer() && end == Interpreter::End::Broke && interpreter.report().kind == BreakKind::Raise &&
-        !options_.fullgraph)
+        !options.fullgraph)
         end = Interpreter::End::Failed;
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
@@ -189,7 +189,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
             raise_unsupported(interpreter.report());
         }
     }
-    if (report.broken != nullptr && options_.fullgraph) {
+    if (report.broken != nullptr && options.fullgraph) {
         publish(report);
         raise_unsupported(interpreter.report());
     }
@@ -240,10 +240,10 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
             // Each time more numbers are variables; those that can't be are no longer asked about.
             bool is_new = false;
             for (const std::string& place : changing) is_new |= dynamic_[code].changing.insert(place).second;
-            if (is_new) return capture(frame, at, report);
+            if (is_new) return capture(frame, at, options, report);
         }
         Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
-        entry->compiled = compile_if_possible(options_, module.module.get(), inputs);
+        entry->compiled = compile_if_possible(options, module.module.get(), inputs);
         if (!trace.written.empty() && inputs.size() > 1 && graph::runner_of(entry->compiled.get()) == nullptr) {
             entry->as_captured = std::move(as_captured);
             entry->shared_memory = SharedMemory(inputs.size(), trace.written);
@@ -251,7 +251,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.
             for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));
-            return capture(frame, at, report);
+            return capture(frame, at, options, report);
         }
         report.times.emplace_back("backend", watch.lap());
     }

@@ -54,6 +54,7 @@ void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
     guards.visit(visitor);
     if (compiled) visitor(compiled.get());
     if (as_captured) visitor(as_captured.get());
+    if (forced_backend) visitor(forced_backend.get());
     for (const Ref<>& kept : plan.kept) visitor(kept.get());
 }
 

@@ -38,6 +38,9 @@ struct Entry {
     bool is_seen = false;
     Plan plan;
 
+    /// The backend that `torch.compiler.set_stance` put in the place of the callable's own; empty if it did not.
+    Ref<> forced_backend;
+
     /// A weak reference to the instance whose method it was captured for, if it was one: many instances of a class do
     /// not compete for the entries of one function.
     Ref<> owner;
