@@ -218,7 +218,15 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     entry->plan = std::move(trace.plan);
     entry->is_seen = is_seen(*trace.graph);
     std::vector<PyObject*> inputs;
-    for (Source* source : trace.inputs) inputs.push_back(source->object);
+    std::vector<Ref<>> views;
+    for (Source* source : trace.inputs) {
+        bool is_of_class = torch_room::is_tensor(source->object) && !torch_room::is_plain_tensor(source->object);
+        if (is_of_class) {
+            entry->of_classes.push_back(static_cast<std::uint32_t>(inputs.size()));
+            views.push_back(torch_room::plain_view(source->object));
+        }
+        inputs.push_back(is_of_class ? views.back().get() : source->object);
+    }
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
         report.plan_text = print(entry->plan);

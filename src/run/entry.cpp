@@ -8,6 +8,7 @@
 #include "base/python_error.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
+#include "torch/tensor.h"
 
 namespace stator {
 
@@ -80,7 +81,7 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
 }
 
 /// `inputs` may be other objects as soon as anything runs.
-Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
+Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     PyObject* compiled =
         entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
     Ref<> answer;
@@ -98,6 +99,17 @@ Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* f
     failure->has_happened = true;
     failure->was_seen = entry.is_seen;
     throw PythonError();
+}
+
+Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
+    if (entry.of_classes.empty()) return run_graph_on(entry, inputs, failure);
+    std::vector<Ref<>> views;
+    std::vector<PyObject*> plain(inputs.begin(), inputs.end());
+    for (std::uint32_t place : entry.of_classes) {
+        views.push_back(torch_room::plain_view(inputs[place]));
+        plain[place] = views.back().get();
+    }
+    return run_graph_on(entry, plain, failure);
 }
 
 }  // namespace

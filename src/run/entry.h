@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/python_error.h"
 #include "base/ref.h"
@@ -31,6 +32,8 @@ struct Entry {
     /// What the backend made of the graph; empty where the graph has nothing to do.
     Ref<> compiled;
     std::size_t input_count = 0;
+    /// Inputs of classes of the program's own: the graph gets plain views of them, and asks no class.
+    std::vector<std::uint32_t> of_classes;
     /// The graph as it was captured, for inputs in the same memory; empty where that does not matter.
     Ref<> as_captured;
     SharedMemory shared_memory;

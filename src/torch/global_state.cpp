@@ -280,6 +280,10 @@ std::string explain_mismatch(const GlobalState& was) {
                    key_names(was.excluded_keys));
 }
 
+bool are_torch_functions_asked() {
+    return at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
+}
+
 bool default_device(Device* device) {
     if (at::impl::torch_function_all_disabled()) return false;
     auto length = at::impl::PythonTorchFunctionTLS::stack_len();

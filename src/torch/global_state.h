@@ -37,6 +37,8 @@ struct Modes {
 };
 
 Modes current_modes();
+/// Whether PyTorch asks classes of tensors for their `__torch_function__`.
+bool are_torch_functions_asked();
 /// After something that was to leave the modes as they were has failed. Inference mode leaves by itself.
 void restore_modes(const Modes& modes);
 std::string print(const Modes& modes);

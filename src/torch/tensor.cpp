@@ -69,6 +69,10 @@ TensorMeta read_meta(Borrowed<> object) {
     });
 }
 
+Ref<> plain_view(Borrowed<> object) {
+    return translating_errors([&] { return checked(THPVariable_Wrap(THPVariable_Unpack(object).alias())); });
+}
+
 const void* storage_identity(Borrowed<> object) {
     const c10::TensorImpl& impl = *implementation(object);
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;

@@ -22,6 +22,9 @@ bool is_plain_tensor(Borrowed<> object);
 /// tensor has no sizes).
 TensorMeta read_meta(Borrowed<> tensor);
 
+/// A view of all of it, as a `torch.Tensor` whatever its class.
+Ref<> plain_view(Borrowed<> tensor);
+
 /// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
 /// The memory between a tensor's first and last element; empty for anything else, and for tensors without data.

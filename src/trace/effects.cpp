@@ -100,7 +100,8 @@ void Interpreter::add_distinct(std::vector<Source*>& sources) const {
     for (auto [object, value] : by_identity_) {
         bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
         bool is_looked_at = value->realized || has_grown || value->kind == Kind::Cell;
-        if (is_looked_at && value->kind == Kind::Tensor && !written_.empty()) add(value->source);
+        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject;
+        if (is_looked_at && is_tensor && !written_.empty()) add(value->source);
         if (is_looked_at && value->kind != Kind::Tensor && changed.contains(value->type())) add(value->source);
     }
 }

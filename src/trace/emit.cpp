@@ -181,6 +181,12 @@ void Interpreter::expect_no_row(const TensorValue* tensor) {
             throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
 }
 
+/// The graph has a view of a tensor of another class: what is written is seen through it, but not what it becomes.
+void Interpreter::expect_no_object(const TensorValue* tensor) {
+    if (base_of(tensor)->is_of_object)
+        break_graph(BreakKind::UnsupportedTensor, "an operation writes to a tensor of a class of the program's own");
+}
+
 /// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
 bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
     // The write itself may be fine, but what the program does next with a view that autograd gives up is not.
@@ -317,6 +323,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         TensorValue* tensor = tensors.at(static_cast<std::size_t>(written));
         expect_no_row(tensor);
         expect_own(tensor);
+        expect_no_object(tensor);
         expect_not_recomputed(tensor);
         if (has_shared_elements(*tensor->meta)) {
             graph_->truncate(mark);
@@ -331,6 +338,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     for (const shape::MetadataChange& change : answer->changed_metadata) {
         expect_own(tensors.at(static_cast<std::size_t>(change.argument)));
+        expect_no_object(tensors.at(static_cast<std::size_t>(change.argument)));
         const torch_room::TensorMeta& before = *tensors.at(static_cast<std::size_t>(change.argument))->meta;
         if (arguments.keyword("out") == nullptr || before.sizes == change.meta->sizes || count_of(before) == 0)
             continue;
@@ -478,7 +486,8 @@ graph::Node* Interpreter::add_attribute(TensorValue* tensor) {
 }
 
 graph::Node* Interpreter::input(TensorValue* tensor) {
-    bool is_attribute = registers_attributes_ && is_held_by_module(*tensor->source);
+    // (The graph gets a view of one of another class.)
+    bool is_attribute = registers_attributes_ && is_held_by_module(*tensor->source) && !tensor->is_of_object;
     graph::Node* node = is_attribute ? add_attribute(tensor) : add_placeholder(tensor->source);
     if (is_held_by_module(*tensor->source) || is_plain_attribute(*tensor->source)) node->extra_meta = meta_of_static();
     node->result.kind = graph::Result::Kind::Tensor;

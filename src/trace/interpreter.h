@@ -203,6 +203,7 @@ class Interpreter final : public Tracer {
     void expect_own(const TensorValue* written);
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
     static void expect_no_row(const TensorValue* tensor);
+    void expect_no_object(const TensorValue* tensor);
     /// What a node gives to the world outside the graph.
     graph::Node* as_output(graph::Node* node, bool is_return);
     void note_view(Value* view, TensorValue* base);

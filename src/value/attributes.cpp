@@ -13,6 +13,8 @@
 #include "value/function.h"
 #include "value/object.h"
 #include "value/operations.h"
+#include "value/tensor_object.h"
+#include "value/torch_function.h"
 
 namespace stator {
 
@@ -69,6 +71,7 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
 Outcome read_descriptor(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     if (name.get() == interned("__class__")) return class_value(tracer, self->type());
     if (name.get() == interned("__dict__")) return instance_dict(tracer, self);
+    if (auto* tensor = cast<TensorObjectValue>(self)) return attribute_of_tensor_object(tracer, tensor, name);
     return read_member(tracer, raw, self, name);
 }
 

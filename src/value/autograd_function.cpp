@@ -21,6 +21,7 @@
 #include "value/registry.h"
 #include "value/sequence.h"
 #include "value/tensor.h"
+#include "value/torch_function.h"
 #include "value/tracer.h"
 #include "value/undoable.h"
 
@@ -145,6 +146,7 @@ void settle_results(Tracer& tracer, Application& call) {
         if (!contains(call.results, written)) refuse(tracer, "marks a tensor as written to that it does not give back");
     for (std::size_t i = 0; i < call.results.size(); ++i) {
         Value*& result = call.results[i];
+        if (result->kind == Kind::TensorObject) refuse(tracer, "gives a " + result->print());
         auto* tensor = cast<TensorValue>(result);
         if (tensor == nullptr) continue;
         tracer.realize(tensor);
@@ -374,6 +376,7 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     if (function == nullptr) refuse(tracer, "is applied in an unusual way");
     if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
+    if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor of a class of the program's own");
     // Its node in autograd is what hooks of modules on gradients are registered on: those count the node's inputs.
     static PyObject* const of_hooks = function_of_module("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");

@@ -12,6 +12,7 @@
 #include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/scalar.h"
+#include "value/torch_function.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -194,9 +195,22 @@ bool is_tensor_method(PyObject* callable) {
     return owner != &PyBaseObject_Type && PyType_IsSubtype(torch_room::known().tensor_class, owner);
 }
 
+/// Whether PyTorch asks the classes of tensors what becomes of a call.
+bool is_operation(PyObject* callable) {
+    if (is_tensor_method(callable) || torch_room::role_of(callable) == torch_room::Role::InGraph) return true;
+    static PyObject* const functions =
+        PyObject_GetAttrString(checked(PyImport_ImportModule("torch._C")).get(), "_VariableFunctions");
+    return PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) != nullptr &&
+           PyCFunction_GET_SELF(callable) == functions;
+}
+
 }  // namespace
 
 Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (has_tensor_object(arguments)) {
+        if (Value* read = read_by_getter(tracer, held, arguments)) return read;
+        if (is_operation(held)) return call_on_tensor_objects(tracer, this, arguments);
+    }
     const Handlers& handlers = Handlers::instance();
     if (Handler handler = handlers.find(held); handler != nullptr) {
         if (needs_settling(tracer, held, arguments)) return call_settled(tracer, handler, arguments);

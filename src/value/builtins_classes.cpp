@@ -117,6 +117,9 @@ bool is_legacy_tensor_type(PyTypeObject* type) {
 
 /// Not classes of anything: names for a dtype on a device.
 Value* check_legacy(Tracer& tracer, Value* subject, PyTypeObject* of) {
+    if (subject->kind == Kind::TensorObject)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(subject->type()) +
+                                                             " is asked whether it is a " + of->tp_name);
     auto* tensor = cast<TensorValue>(subject);
     if (tensor == nullptr) return tracer.boolean(false);
     return tracer.boolean(legacy_type_name(tracer, tensor) == of->tp_name);

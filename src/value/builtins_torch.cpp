@@ -1,4 +1,5 @@
 /// PyTorch's own functions that are no operations: modes, queries, and what the compiler's users call.
+#include <span>
 #include <unordered_map>
 
 #include "base/names.h"
@@ -20,6 +21,7 @@
 #include "value/sequence.h"
 #include "value/tensor.h"
 #include "value/tensor_attributes.h"
+#include "value/torch_function.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -238,18 +240,32 @@ bool may_have_torch_function(Tracer& tracer, Value* value) {
     return bool(found);
 }
 
-Outcome has_torch_function(Tracer& tracer, const Arguments& arguments) {
-    for (Value* value : arguments.positional)
+Outcome has_torch_function_among(Tracer& tracer, std::span<Value* const> values) {
+    for (Value* value : values)
+        if (has_a_say(tracer, value)) return tracer.boolean(true);
+    for (Value* value : values)
         if (may_have_torch_function(tracer, value))
             tracer.break_graph(BreakKind::UnsupportedTensor,
                                "an object with __torch_function__ takes part in an operation");
     return tracer.boolean(false);
 }
 
+Outcome has_torch_function_variadic(Tracer& tracer, const Arguments& arguments) {
+    return has_torch_function_among(tracer, arguments.positional);
+}
+
+Outcome has_torch_function(Tracer& tracer, const Arguments& arguments) {
+    Value* given = arguments.positional.at(0);
+    tracer.realize(given);
+    SequenceValue* sequence = as_sequence(given);
+    if (sequence == nullptr) return has_torch_function_among(tracer, arguments.positional);
+    return has_torch_function_among(tracer, sequence->all(tracer));
+}
+
 Outcome is_tensor(Tracer& tracer, const Arguments& arguments) {
     Value* value = arguments.positional.at(0);
     tracer.realize(value);
-    return tracer.boolean(value->kind == Kind::Tensor);
+    return tracer.boolean(value->kind == Kind::Tensor || value->kind == Kind::TensorObject);
 }
 
 Task make_size(Tracer& tracer, Value* items) {
@@ -334,8 +350,9 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch._C", "_get_tracing_state", answers_none);
     handlers.add("torch._C", "_log_api_usage_once", answers_none);
     handlers.add("torch.onnx", "is_in_onnx_export", answers_false);
-    for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
-        handlers.add("torch._C", name, has_torch_function);
+    handlers.add("torch._C", "_has_torch_function", has_torch_function);
+    for (const char* name : {"_has_torch_function_unary", "_has_torch_function_variadic"})
+        handlers.add("torch._C", name, has_torch_function_variadic);
     handlers.add("torch", "is_tensor", is_tensor);
     handlers.add("torch", "Size", size_class);
     handlers.add("torch.autograd", "Variable", make_variable);
@@ -351,7 +368,7 @@ void register_torch(Handlers& handlers) {
         handlers.add_pure("torch", name);
     for (const char* name :
          {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
-          "_get_cudnn_sdp_enabled", "_is_torch_function_enabled", "_is_torch_function_mode_enabled",
+          "_get_cudnn_sdp_enabled", "_is_torch_function_mode_enabled",
           "_is_autocast_available", "_are_functorch_transforms_active", "_get_privateuse1_backend_name",
           "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);

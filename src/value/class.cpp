@@ -215,7 +215,28 @@ bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     return true;
 }
 
+namespace {
+
+/// What operations with several results give: a tuple with names for its items, made by C code.
+bool is_return_type(PyTypeObject* type) {
+    if (!PyType_IsSubtype(type, &PyTuple_Type)) return false;
+    return std::string_view(type->tp_name).starts_with("torch.return_types.");
+}
+
+Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
+    auto* list = static_cast<SequenceValue*>(co_await operations::collect(tracer, items));
+    Ref<> fields = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "n_sequence_fields"));
+    std::vector<Value*> all = list->all(tracer);
+    if (PyLong_AsSize_t(fields.get()) != all.size())
+        tracer.break_graph(BreakKind::UnknownFunction, "a " + type_name(type) + " is made of another number of items");
+    co_return stator::make_tuple(tracer, std::move(all), type);
+}
+
+}  // namespace
+
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
+        return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
     if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
         if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
         return handler(tracer, arguments);

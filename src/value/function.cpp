@@ -17,6 +17,7 @@
 #include "value/operations.h"
 #include "value/rebuilding.h"
 #include "value/sequence.h"
+#include "value/torch_function.h"
 #include "value/tracer.h"
 #include "value/undoable.h"
 
@@ -287,6 +288,13 @@ bool is_repr_guard(PyCodeObject* code) {
 Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
     if (outside == nullptr) return tracer.push_call(this, arguments);
     auto guard_identity = [&] { tracer.guard({GuardKind::Identity, source, outside}); };
+    if (has_tensor_object(arguments)) {
+        torch_room::Role role = torch_room::role_of(outside);
+        if (role == torch_room::Role::InGraph || role == torch_room::Role::TensorMethod) {
+            guard_identity();
+            return call_python_on_tensor_objects(tracer, this, arguments);
+        }
+    }
     if (Handler handler = Handlers::instance().find(outside); handler != nullptr) {
         guard_identity();
         return handler(tracer, arguments);
@@ -302,7 +310,7 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
         case torch_room::Role::TensorMethod:
             if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
             guard_identity();
-            return tracer.emit_method(code->co_name, arguments);
+            return tracer.emit_method(reinterpret_cast<PyFunctionObject*>(outside)->func_name, arguments);
         case torch_room::Role::Disallowed:
             tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " asks for a break");
         case torch_room::Role::IsCompiling:

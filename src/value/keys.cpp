@@ -80,6 +80,7 @@ bool needs_preparation(Tracer& tracer, Value* key) {
     switch (key->kind) {
         case Kind::Object:
         case Kind::Scalar:
+        case Kind::TensorObject:
         case Kind::Dict:
         case Kind::List:
         case Kind::Set:

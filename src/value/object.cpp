@@ -43,6 +43,7 @@ ObjectValue* as_object(Value* value) {
         case Kind::Function:
         case Kind::Exception:
         case Kind::Scalar:
+        case Kind::TensorObject:
         case Kind::Object:
             return static_cast<ObjectValue*>(value);
         default:

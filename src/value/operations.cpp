@@ -5,6 +5,7 @@
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "cpython/objects.h"
+#include "torch/names.h"
 #include "value/attributes.h"
 #include "value/class.h"
 #include "value/constant.h"
@@ -18,6 +19,7 @@
 #include "value/scalar.h"
 #include "value/sequence.h"
 #include "value/symbolic.h"
+#include "value/torch_function.h"
 
 namespace stator::operations {
 
@@ -60,11 +62,18 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     Value* method = class_attribute(tracer, type, interned(name), &found);
     if (found == nullptr) return nullptr;
     if (!PyFunction_Check(found)) {
+        // PyTorch's operators ask the class.
+        bool is_operator = Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
+        if (value->kind == Kind::TensorObject && is_operator && has_a_say(tracer, value)) return method;
         if (is_called_otherwise(found, name))
             tracer.break_graph(BreakKind::UnknownObject, std::string("the ") + name + " of class " + type->tp_name +
                                                              " is an object of type " + Py_TYPE(found)->tp_name);
         return nullptr;
     }
+    // Where a class leaves its tensors to PyTorch, so does this.
+    if (value->kind == Kind::TensorObject &&
+        found == cpython::lookup_in_mro(torch_room::tensor_class(), interned(name)) && !has_a_say(tracer, value))
+        return nullptr;
     // What the members of an enum have from `enum` itself is done for real.
     if (value->kind == Kind::Constant && is_of_module_enum(found)) return nullptr;
     return method;
@@ -368,6 +377,8 @@ namespace {
 Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool reflected) {
     if (Value* method = user_method(tracer, self, method_name(op, reflected)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
+    if (Value* method = method_that_asks(tracer, self, other, method_name(op, reflected)); method != nullptr)
+        return call(tracer, method, Arguments::of(self, other));
     return self->binary(tracer, op, other, reflected);
 }
 
@@ -448,8 +459,9 @@ Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
 Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (Value* answer = symbolic::binary(tracer, op, left, right)) return answer;
     realize_operands(tracer, left, right);
-    if (Value* method = user_method(tracer, left, in_place_method_name(op)); method != nullptr)
-        return tracer.start(in_place_by_method(tracer, op, method, left, right));
+    Value* method = user_method(tracer, left, in_place_method_name(op));
+    if (method == nullptr) method = method_that_asks(tracer, left, right, in_place_method_name(op));
+    if (method != nullptr) return tracer.start(in_place_by_method(tracer, op, method, left, right));
     if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr)
         return answer;
     return binary_operands(tracer, op, left, right, true);
@@ -476,6 +488,8 @@ Comparison mirrored(Comparison op) {
 
 Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
     if (Value* method = user_method(tracer, self, method_name(op)); method != nullptr)
+        return call(tracer, method, Arguments::of(self, other));
+    if (Value* method = method_that_asks(tracer, self, other, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
     // `object.__ne__` inverts what `__eq__` says.
     if (op == Comparison::NotEqual && user_method(tracer, self, "__eq__") != nullptr) return nullptr;

@@ -6,6 +6,8 @@
 #include "value/function.h"
 #include "value/sequence.h"
 #include "value/slice.h"
+#include "value/tensor.h"
+#include "value/tensor_object.h"
 
 namespace stator {
 
@@ -64,6 +66,10 @@ class Walk {
                 hold(static_cast<const DictValue*>(value)->table);
                 hold(static_cast<const DictValue*>(value)->default_factory);
                 hold_attributes(static_cast<const DictValue*>(value));
+                return true;
+            case Kind::TensorObject:
+                hold(static_cast<const TensorObjectValue*>(value)->payload);
+                hold_attributes(static_cast<const ObjectValue*>(value));
                 return true;
             case Kind::Object:
             case Kind::Scalar:

@@ -26,6 +26,7 @@ void register_all(Handlers& handlers) {
     register_classes(handlers);
     register_weak(handlers);
     register_torch(handlers);
+    register_torch_functions(handlers);
     register_tensor_hooks(handlers);
     register_autograd_functions(handlers);
     register_recurrent(handlers);

@@ -6,6 +6,9 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "value/rebuilding.h"
+#include "value/tensor.h"
+#include "value/tensor_object.h"
+#include "value/torch_function.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -79,6 +82,10 @@ ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& ar
 }
 
 Value* unwrapped(Tracer& tracer, Value* value) {
+    if (auto* tensor = cast<TensorObjectValue>(value); tensor != nullptr && !has_a_say(tracer, tensor)) {
+        tracer.realize(tensor);
+        return tensor->payload;
+    }
     auto* scalar = cast<ScalarValue>(value);
     return scalar == nullptr ? value : scalar->plain(tracer);
 }

@@ -38,7 +38,8 @@ PyTypeObject* scalar_base(PyTypeObject* type);
 ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
 /// What stands for a value among keys: the constant inside a scalar whose class leaves `==` to the builtin class.
 Value* as_plain_key(Tracer& tracer, Value* value);
-/// The constant inside a scalar; any other value is itself.
+/// The constant inside a scalar, the tensor inside one of a class that has no say in operations; any other value is
+/// itself.
 Value* unwrapped(Tracer& tracer, Value* value);
 
 }  // namespace stator

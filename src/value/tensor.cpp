@@ -42,11 +42,13 @@ bool is_plain_class(PyTypeObject* type) {
 }  // namespace
 
 void TensorValue::realize(Tracer& tracer) {
-    if (!is_plain_class(Py_TYPE(outside)))
+    if (!is_of_object && !is_plain_class(Py_TYPE(outside)))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
     try {
-        meta = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
+        auto* read = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
+        if (is_of_object) read->python_class = torch_room::tensor_class();
+        meta = read;
     } catch (const PythonError&) {
         // A view whose base was changed behind its back: PyTorch says so wherever it is used.
         PyErr_Clear();

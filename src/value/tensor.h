@@ -18,6 +18,7 @@ struct TensorValue final : Value {
     /// `split`,
     /// ...), or made while they were not.
     bool refuses_writes = false;
+    bool is_of_object = false;      // the tensor of a TensorObjectValue that came from outside
     bool is_row = false;            // of iterating over a tensor
     Value* set_gradient = nullptr;  // what the program has put into `grad`
     bool is_gradient = false;       // stands for a gradient that will come: how its memory is laid out is not known

@@ -61,6 +61,10 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
         if (tensor->meta->is_leaf) return tracer.none();
         tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
     }
+    // Each later call would ask the class for it.
+    if (tensor->is_of_object)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "the gradient of a tensor of class " + type_name(Py_TYPE(tensor->outside)) + " is read");
     Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
     return tracer.outside(tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()),
                           held.get());
@@ -350,8 +354,7 @@ void register_tensor_methods(Handlers& handlers) {
     add("__bool__", reads_number<kBool>);
     add("__index__", reads_number<kIndex>);
     add("backward", runs_backward);
-    for (const char* name :
-         {"retain_grad", "share_memory_", "set_", "_make_subclass", "as_subclass", "_backward_hooks"})
+    for (const char* name : {"retain_grad", "share_memory_", "set_", "_backward_hooks"})
         add(name, touches_autograd);
     add("requires_grad_", method_requires_grad);
 }

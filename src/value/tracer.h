@@ -137,6 +137,16 @@ class Tracer {
     virtual void note_mismatch(FunctionValue* function, const std::string& words, const Arguments& arguments) = 0;
     virtual void set_modes(const torch_room::Modes& modes) = 0;
 
+    // --- `__torch_function__` (see torch_function.h) ---------------------------------------------------------------
+
+    /// Whether classes of tensors are asked what becomes of operations.
+    bool asks_torch_functions() const { return asks_torch_functions_; }
+    void ask_torch_functions(bool are_asked);
+    /// While a class is asked the program can't go on for real in its middle: C code stands between.
+    bool is_in_torch_function() const { return torch_functions_ > 0; }
+    void begin_torch_function();
+    void end_torch_function(bool are_asked);
+
     // --- what runs later ------------------------------------------------------------------------------------------
 
     /// The operations from here on are not for this graph, but for one of their own that runs later on: a backward
@@ -230,6 +240,8 @@ class Tracer {
     const DynamicSources* dynamic_ = nullptr;
     std::vector<EnteredContext> contexts_;
     bool runs_in_any_grad_mode_ = false;
+    bool asks_torch_functions_ = torch_room::are_torch_functions_asked();
+    int torch_functions_ = 0;
     Arena arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;

@@ -44,7 +44,8 @@ enum class Kind : std::uint8_t {
     Super,
     Context,
     Deque,
-    Scalar,  // an instance of a subclass of int, float, str, ...
+    Scalar,        // an instance of a subclass of int, float, str, ...
+    TensorObject,  // a tensor of a class of the program's own
 };
 
 /// What an operation came to: a value now, or a frame that was pushed and will deliver it later. The tracer does not

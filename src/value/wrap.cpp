@@ -23,6 +23,8 @@
 #include "value/slice.h"
 #include "value/symbolic.h"
 #include "value/tensor.h"
+#include "value/tensor_object.h"
+#include "value/torch_function.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -63,6 +65,11 @@ bool has_identity(const Value* value) {
 Value* wrap(Tracer& tracer, PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     if (is_constant(object)) return tracer.make<ConstantValue>(object);
+    if (torch_room::is_tensor(object) && !torch_room::is_plain_tensor(object) && is_followed_class(type)) {
+        auto* tensor = tracer.make<TensorObjectValue>(type);
+        tensor->outside = object;
+        return tensor;
+    }
     if (torch_room::is_tensor(object)) {
         auto* tensor = tracer.make<TensorValue>();
         tensor->outside = object;
@@ -249,6 +256,22 @@ Value* Tracer::boolean(bool truth) {
 Value* Tracer::string(std::string_view text) {
     return make<ConstantValue>(
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
+}
+
+void Tracer::ask_torch_functions(bool are_asked) {
+    on_undo([this, before = asks_torch_functions_] { asks_torch_functions_ = before; });
+    asks_torch_functions_ = are_asked;
+}
+
+void Tracer::begin_torch_function() {
+    on_undo([this] { --torch_functions_; });
+    ++torch_functions_;
+}
+
+void Tracer::end_torch_function(bool are_asked) {
+    on_undo([this] { ++torch_functions_; });
+    --torch_functions_;
+    ask_torch_functions(are_asked);
 }
 
 void Tracer::set_runs_in_any_grad_mode(bool runs) {
