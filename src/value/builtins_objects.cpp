@@ -2,6 +2,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/generators.h"
 #include "cpython/objects.h"
 #include "value/attributes.h"
 #include "value/class.h"
@@ -433,7 +434,9 @@ Task close_generator(Tracer& tracer, GeneratorValue* generator) {
     Value* exception = make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
     try {
         Value* item = co_await tracer.throw_into_generator(generator, exception);
-        if (item == tracer.exhausted()) co_return tracer.none();
+        if (item == tracer.exhausted())
+            co_return cpython::kCloseGivesResult && generator->returned != nullptr ? generator->returned
+                                                                                   : tracer.none();
     } catch (const Raised& raised) {
         PyTypeObject* type = raised.exception->type();
         if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) &&
