@@ -13,6 +13,9 @@
 
 namespace stator::cpython {
 
+/// Whether a call with an unknown keyword is refused with the name of a parameter that may have been meant.
+inline constexpr bool kSuggestsParameters = PY_VERSION_HEX >= 0x030D0000;
+
 /// One code unit as the compiler emitted it.
 struct CodeUnit {
     std::uint8_t opcode;

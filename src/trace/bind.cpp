@@ -88,6 +88,10 @@ class Binder {
                     clashes += (clashes.empty() ? "" : ", ") + std::string(utf8(keyword.name));
         if (!clashes.empty())
             refuse(title() + " got some positional-only arguments passed as keyword arguments: '" + clashes + "'");
+        // Python may know of a parameter that was meant, and says so.
+        if (cpython::kSuggestsParameters)
+            tracer_.break_graph(BreakKind::UnknownFunction,
+                                title() + " is called with a keyword that it does not take");
         refuse(title() + " got an unexpected keyword argument '" + std::string(utf8(name)) + "'");
     }
 

@@ -34,6 +34,19 @@ Value* class_value(Tracer& tracer, PyTypeObject* type) {
     return tracer.constant(reinterpret_cast<PyObject*>(type));
 }
 
+[[noreturn]] void raise_missing(Tracer& tracer, Value* self, Borrowed<> name, const std::string& text) {
+    ExceptionValue* exception =
+        make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError), {tracer.string(text)});
+    exception->attributes = {{interned("name"), tracer.constant(name)}, {interned("obj"), self}};
+    throw Raised{exception};
+}
+
+[[noreturn]] void raise_empty(Tracer& tracer, Value* self, Borrowed<> name) {
+    Ref<> class_name = cpython::name_beside_empty_slot(self->type());
+    raise_missing(tracer, self, name,
+                  "'" + std::string(utf8(class_name)) + "' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
 /// A field of an instance that C code keeps: a slot, or a getter written in C.
 Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     auto* object = static_cast<ObjectValue*>(self);
@@ -42,21 +55,21 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
         bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type &&
                        PyType_HasFeature(reinterpret_cast<PyDescrObject*>(raw)->d_type, Py_TPFLAGS_HEAPTYPE);
-        if (is_slot) raise_no_attribute(tracer, self, name);
+        if (is_slot) raise_empty(tracer, self, name);
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
     if (PyType_IsSubtype(self->type(), Py_TYPE(real)))
         for (auto& [key, value] : object->attributes) {
             if (key != name.get()) continue;
-            if (value == nullptr) raise_no_attribute(tracer, self, name);
+            if (value == nullptr) raise_empty(tracer, self, name);
             return value;
         }
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (!first) {
         PyErr_Clear();
         tracer.guard({GuardKind::Absent, tracer.provenance().child(self->source, Access::Member, name, 0, nullptr)});
-        raise_no_attribute(tracer, self, name);
+        raise_empty(tracer, self, name);
     }
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (first.get() != second.get() && !is_safe_to_compare(first.get()))
@@ -254,10 +267,12 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
         type = held->held;
     }
     std::string text = (self->kind == Kind::Class ? "type object '" : "'") + type_short_name(type) + missing;
-    ExceptionValue* exception =
-        make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError), {tracer.string(text)});
-    exception->attributes = {{interned("name"), tracer.constant(name)}, {interned("obj"), self}};
-    throw Raised{exception};
+    raise_missing(tracer, self, name, text);
+}
+
+void break_at_refused_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
+                                                     type_name(self->type()) + " can't be set or deleted");
 }
 
 namespace {
@@ -461,6 +476,7 @@ Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
         PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
         if (raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type)
             tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
+        if (self->type()->tp_dictoffset == 0) break_at_refused_attribute(tracer, self, name);
         raise_no_attribute(tracer, self, name);
     }
     return tracer.none();

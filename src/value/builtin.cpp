@@ -129,10 +129,7 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
                                  std::size_t positional_only) {
     std::string title = std::string(function) + "()";
     std::vector<Value*> bound(names.size(), nullptr);
-    if (arguments.positional.size() > names.size())
-        tracer.raise(PyExc_TypeError, title + " takes at most " + std::to_string(names.size()) + " argument" +
-                                          (names.size() == 1 ? "" : "s") + " (" + std::to_string(arguments.count()) +
-                                          " given)");
+    if (arguments.positional.size() > names.size()) leave_refusal_to_python(tracer, title);
     std::copy(arguments.positional.begin(), arguments.positional.end(), bound.begin());
     for (const Keyword& keyword : arguments.keywords) {
         std::size_t place = 0;
@@ -140,21 +137,16 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
             if (place >= positional_only && PyUnicode_CompareWithASCIIString(keyword.name, name) == 0) break;
             ++place;
         }
-        if (place == names.size())
-            tracer.raise(PyExc_TypeError,
-                         "'" + std::string(utf8(keyword.name)) + "' is an invalid keyword argument for " + title);
-        if (bound[place] != nullptr)
-            tracer.raise(PyExc_TypeError, "argument for " + title + " given by name ('" +
-                                              std::string(utf8(keyword.name)) + "') and position (" +
-                                              std::to_string(place + 1) + ")");
+        if (place == names.size() || bound[place] != nullptr) leave_refusal_to_python(tracer, title);
         bound[place] = keyword.value;
     }
     for (std::size_t place = 0; place < required; ++place)
-        if (bound[place] == nullptr)
-            tracer.raise(PyExc_TypeError, title + " missing required argument '" +
-                                              std::string(std::data(names)[place]) + "' (pos " +
-                                              std::to_string(place + 1) + ")");
+        if (bound[place] == nullptr) leave_refusal_to_python(tracer, title);
     return bound;
+}
+
+void leave_refusal_to_python(Tracer& tracer, const std::string& function) {
+    tracer.break_graph(BreakKind::UnknownFunction, function + " is called with arguments that it does not take");
 }
 
 // --- the value

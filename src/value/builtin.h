@@ -77,9 +77,13 @@ class ConstantArguments {
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
 /// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null
-/// in the result). Raises Python's TypeError in the program otherwise.
+/// in the result). Breaks otherwise.
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
+
+/// Breaks at a call with arguments that the function, written as in `sum()`, does not take: its TypeError has other
+/// words in each version of Python, and the real call finds them.
+[[noreturn]] void leave_refusal_to_python(Tracer& tracer, const std::string& function);
 
 }  // namespace stator

@@ -109,8 +109,7 @@ SortOptions sort_options(Tracer& tracer, const Arguments& arguments) {
         else if (PyUnicode_CompareWithASCIIString(keyword.name, "reverse") == 0)
             options.reverse = keyword.value;
         else
-            tracer.raise(PyExc_TypeError, "'" + std::string(PyUnicode_AsUTF8(keyword.name)) +
-                                              "' is an invalid keyword argument for sort()");
+            leave_refusal_to_python(tracer, "sort()");
     }
     return options;
 }

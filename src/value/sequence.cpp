@@ -125,8 +125,7 @@ void put_slice(Tracer& tracer, ListValue* list, Value* slice, const std::vector<
 void check_assignable(Tracer& tracer, Value* slice, Value* value) {
     tracer.realize(value);
     if (is_iterable(value)) return;
-    bool extended = resolve_slice(tracer, slice, 0).step != 1;
-    tracer.raise(PyExc_TypeError, extended ? "must assign iterable to extended slice" : "can only assign an iterable");
+    leave_refusal_to_python(tracer, "an assignment to a slice");
 }
 
 Task collect_then_put(Tracer& tracer, ListValue* list, Value* slice, Value* iterable) {
