@@ -13,9 +13,6 @@
 
 namespace stator::cpython {
 
-/// Whether a call with an unknown keyword is refused with the name of a parameter that may have been meant.
-inline constexpr bool kSuggestsParameters = PY_VERSION_HEX >= 0x030D0000;
-
 /// One code unit as the compiler emitted it.
 struct CodeUnit {
     std::uint8_t opcode;
@@ -80,5 +77,9 @@ struct CodeExtra {
 CodeExtra& extra_of(PyCodeObject* code);
 /// Null where nothing was attached yet.
 CodeExtra* extra_if_any(PyCodeObject* code);
+
+/// The parameter that Python takes an unknown keyword of a call to mean, and names in its TypeError; null if there is
+/// none, and before 3.13.
+Ref<> suggested_parameter(std::span<PyObject* const> parameters, PyObject* keyword);
 
 }  // namespace stator::cpython

@@ -166,12 +166,12 @@ Task update_set(Tracer& tracer, SetValue* set, Value* iterable) {
 
 void expect_new_keyword(Tracer& tracer, DictValue* dict, Value* key, Value* callable) {
     tracer.realize(key);
+    if (dict->find(tracer, key) == nullptr) return;
     PyObject* name = key->object();
     if (name == nullptr || !PyUnicode_CheckExact(name))
         tracer.break_graph(BreakKind::UnknownObject, "a keyword argument is named by no string");
-    if (dict->find(tracer, key) != nullptr)
-        tracer.raise(PyExc_TypeError, callable_title(callable) + " got multiple values for keyword argument '" +
-                                          std::string(utf8(name)) + "'");
+    tracer.raise(PyExc_TypeError, callable_title(callable) + " got multiple values for keyword argument '" +
+                                      std::string(utf8(name)) + "'");
 }
 
 /// `{**mapping}` and `f(**mapping)`; in the latter a key that is there already is an error that names the callable.

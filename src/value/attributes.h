@@ -36,7 +36,7 @@ void expect_setter(Tracer& tracer, PyTypeObject* type, setattrofunc setter);
 
 /// Raises Python's AttributeError for a missing attribute.
 [[noreturn]] void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name);
-/// Breaks at setting or deleting what the object has no place for: Python has other words for it in each version.
-[[noreturn]] void break_at_refused_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+/// Raises what Python does where an attribute is set or deleted that the object has no place for.
+[[noreturn]] void refuse_attribute(Tracer& tracer, Value* self, Borrowed<> name, bool is_deleted);
 
 }  // namespace stator

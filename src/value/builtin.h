@@ -77,13 +77,14 @@ class ConstantArguments {
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
 /// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null
-/// in the result). Breaks otherwise.
+/// in the result). Raises Python's TypeError in the program otherwise, or breaks.
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
 
-/// Breaks at a call with arguments that the function, written as in `sum()`, does not take: its TypeError has other
-/// words in each version of Python, and the real call finds them.
-[[noreturn]] void leave_refusal_to_python(Tracer& tracer, const std::string& function);
+/// A call with arguments that the function does not take. Its TypeError has other words in each version of Python, so
+/// the function is asked, with empty tuples for arguments; one that is null, or that takes them after all, breaks.
+[[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name,
+                                   const Arguments& arguments);
 
 }  // namespace stator

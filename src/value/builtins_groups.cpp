@@ -66,7 +66,8 @@ Task start_product(Tracer& tracer, std::vector<Value*> iterables, Py_ssize_t rep
 Outcome make_product(Tracer& tracer, const Arguments& arguments) {
     Py_ssize_t repeat = 1;
     for (const Keyword& keyword : arguments.keywords) {
-        if (PyUnicode_CompareWithASCIIString(keyword.name, "repeat") != 0) leave_refusal_to_python(tracer, "product()");
+        if (PyUnicode_CompareWithASCIIString(keyword.name, "repeat") != 0)
+            refuse_arguments(tracer, nullptr, "product", arguments);
         repeat = expect_index(tracer, keyword.value);
     }
     if (repeat < 0) tracer.raise(PyExc_ValueError, "repeat argument cannot be negative");

@@ -49,7 +49,7 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     Value* type = arguments.positional.empty() ? tracer.class_cell_of_caller() : arguments.positional[0];
     tracer.realize(type);
     auto* start = cast<ClassValue>(type);
-    if (start == nullptr) leave_refusal_to_python(tracer, "super()");
+    if (start == nullptr) refuse_arguments(tracer, nullptr, "super", arguments);
     Value* self = arguments.positional.size() < 2 ? nullptr : arguments.positional[1];
     if (arguments.positional.empty()) self = tracer.first_argument_of_caller();
     if (self == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an unbound super object is made");
@@ -57,7 +57,7 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     auto* self_class = cast<ClassValue>(self);
     if (!PyType_IsSubtype(self->type(), start->held) &&
         (self_class == nullptr || !PyType_IsSubtype(self_class->held, start->held)))
-        leave_refusal_to_python(tracer, "super()");
+        refuse_arguments(tracer, nullptr, "super", arguments);
     return tracer.make<SuperValue>(start->held, self);
 }
 
@@ -148,7 +148,7 @@ Outcome object_init(Tracer& tracer, const Arguments& arguments) {
 
 Outcome object_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr) leave_refusal_to_python(tracer, "object.__new__()");
+    if (type == nullptr) refuse_arguments(tracer, nullptr, "object.__new__", arguments);
     PyTypeObject* base = type->held;
     if (base->tp_new != PyBaseObject_Type.tp_new && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
         tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a C class");

@@ -101,6 +101,14 @@ struct SortOptions {
     Value* reverse;
 };
 
+[[noreturn]] void refuse_options(Tracer& tracer, const Arguments& arguments) {
+    Arguments options;
+    options.keywords = arguments.keywords;
+    Ref<> list = checked(PyList_New(0));
+    Ref<> sort = checked(PyObject_GetAttrString(list.get(), "sort"));
+    refuse_arguments(tracer, sort.get(), "sort", options);
+}
+
 SortOptions sort_options(Tracer& tracer, const Arguments& arguments) {
     SortOptions options{nullptr, nullptr};
     for (const Keyword& keyword : arguments.keywords) {
@@ -109,7 +117,7 @@ SortOptions sort_options(Tracer& tracer, const Arguments& arguments) {
         else if (PyUnicode_CompareWithASCIIString(keyword.name, "reverse") == 0)
             options.reverse = keyword.value;
         else
-            leave_refusal_to_python(tracer, "sort()");
+            refuse_options(tracer, arguments);
     }
     return options;
 }

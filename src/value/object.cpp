@@ -158,7 +158,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         expect_setter(tracer, class_, PyObject_GenericSetAttr);
         if (is_slot(class_, name)) return change_slot(tracer, this, name, value);
         DictValue* held = attributes_to_change(tracer, this);
-        if (held == nullptr) break_at_refused_attribute(tracer, this, name);
+        if (held == nullptr) refuse_attribute(tracer, this, name, value == nullptr);
         held->put(tracer, tracer.constant(name), value);
         tracer.record({PlanOp::SetAttribute, {this, value}, name});
         return;
@@ -169,7 +169,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         attribute.second = value;
         return;
     }
-    if (!can_hold(class_, name)) break_at_refused_attribute(tracer, this, name);
+    if (!can_hold(class_, name)) refuse_attribute(tracer, this, name, value == nullptr);
     if (own_dict != nullptr && !is_slot(class_, name)) return own_dict->insert(tracer, tracer.constant(name), value);
     attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
     tracer.on_undo([this] { attributes.pop_back(); });

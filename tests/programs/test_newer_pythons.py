@@ -76,6 +76,34 @@ def f(x):
     Defined = int
     return y, Later.__value__
 """,
+    "bounds that change before they are read": """
+class X:
+    kind = int
+    def method[U: kind](self): ...
+    type Alias = kind
+
+def f(x):
+    X.kind = float
+    return x + 1, X.method.__type_params__[0].__bound__, X.Alias.__value__
+""",
+    "bounds that can't be evaluated yet": """
+def attempt(thing):
+    try:
+        return thing()
+    except Exception as error:
+        return type(error), str(error)
+
+class X[S: Unknown, U: (Unknown, int)]: ...
+type Alias = Unknown
+first, second = X.__type_params__
+
+def f(x):
+    before = attempt(lambda: first.__bound__), attempt(lambda: second.__constraints__), attempt(lambda: Alias.__value__)
+    globals()["Unknown"] = str
+    after = first.__bound__, second.__constraints__, Alias.__value__, first.__constraints__, second.__bound__
+    del globals()["Unknown"]
+    return x + 1, before, after
+""",
     "a class scope inside of a generic class": """
 S = "global"
 class Outer[S]:
