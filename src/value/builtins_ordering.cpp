@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/python_error.h"
+#include "cpython/sorting.h"
 #include "value/calling.h"
 #include "value/identity.h"
 #include "value/raising.h"
@@ -109,13 +110,20 @@ struct SortOptions {
     refuse_arguments(tracer, sort.get(), "sort", options);
 }
 
+Value* expect_reverse(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (!cpython::kReverseIsAnything && !PyType_IsSubtype(value->type(), &PyLong_Type))
+        tracer.break_graph(BreakKind::UnknownFunction, "sort() is called with a `reverse` that is no int");
+    return value;
+}
+
 SortOptions sort_options(Tracer& tracer, const Arguments& arguments) {
     SortOptions options{nullptr, nullptr};
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "key") == 0)
             options.key = unless_none(tracer, keyword.value);
         else if (PyUnicode_CompareWithASCIIString(keyword.name, "reverse") == 0)
-            options.reverse = keyword.value;
+            options.reverse = expect_reverse(tracer, keyword.value);
         else
             refuse_options(tracer, arguments);
     }
