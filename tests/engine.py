@@ -151,8 +151,6 @@ def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[tor
         return None
     finally:
         torch._dynamo.reset()
-        # Under some modes torch._dynamo leaves its frame hook on, and from 3.12 on each call then takes C stack.
-        torch._C._dynamo.eval_frame.set_eval_frame(None)
     return recorder.graphs
 
 
