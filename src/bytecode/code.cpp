@@ -74,7 +74,7 @@ std::string operand_text(const Instruction& instruction, const Code& code) {
         case Op::BinaryOp:
             return binary_operator_text(arg);
         case Op::CompareOp:
-            return std::string(comparison_text(arg)) + (instruction.extra != 0 ? " as bool" : "");
+            return comparison_text(arg);
         case Op::Call:
             return std::to_string(arg) +
                    (instruction.extra >= 0 ? " " + short_repr(code.constant(instruction.extra)) : "");

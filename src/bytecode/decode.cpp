@@ -50,7 +50,10 @@ class Decoder {
     /// One opcode that stands for two instructions, with a slot in each half of its argument.
     void add_two(Op first, Op second, std::int32_t arg) {
         add(first, arg >> 4);
-        add(second, arg & 15);
+        add_second(second, arg & 15);
+    }
+    void add_second(Op op, std::int32_t arg = 0) {
+        add(op, arg);
         code_.instructions_.back().can_resume = false;
     }
     void add_jump(Op op, std::int32_t units) {
@@ -121,7 +124,10 @@ void Decoder::emit(RealOp real, std::int32_t arg) {
         case RealOp::LoadSuperAttr:
             return add(Op::LoadSuperAttr, arg >> 2, arg & 3);
         case RealOp::CompareOp:
-            return add(Op::CompareOp, arg >> kDialect.compare_shift, (arg & kDialect.compare_to_bool_bit) != 0);
+            // Two, so that a comparison of tensors is captured though its truth can't be.
+            add(Op::CompareOp, arg >> kDialect.compare_shift);
+            if ((arg & kDialect.compare_to_bool_bit) != 0) add_second(Op::ToBool);
+            return;
         case RealOp::UnpackEx:
             return add(Op::UnpackEx, arg & 0xFF, arg >> 8);
         case RealOp::FormatValue:

@@ -187,4 +187,18 @@ CodeExtra& extra_of(PyCodeObject* code) {
     return *extra;
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
+Ref<> suggested_parameter(std::span<PyObject* const> parameters, PyObject* keyword) {
+    Ref<> module = checked(PyImport_ImportModule("_suggestions"));
+    Ref<> candidates = checked(PyList_New(0));
+    for (PyObject* parameter : parameters) checked(PyList_Append(candidates.get(), parameter));
+    Ref<> found = checked(PyObject_CallMethod(module.get(), "_generate_suggestions", "OO", candidates.get(), keyword));
+    return found.get() == Py_None ? Ref<>() : std::move(found);
+}
+#else
+Ref<> suggested_parameter(std::span<PyObject* const>, PyObject*) {
+    return {};
+}
+#endif
+
 }  // namespace stator::cpython

@@ -78,4 +78,8 @@ CodeExtra& extra_of(PyCodeObject* code);
 /// Null where nothing was attached yet.
 CodeExtra* extra_if_any(PyCodeObject* code);
 
+/// The parameter that Python takes an unknown keyword of a call to mean, and names in its TypeError; null if there is
+/// none, and before 3.13.
+Ref<> suggested_parameter(std::span<PyObject* const> parameters, PyObject* keyword);
+
 }  // namespace stator::cpython

@@ -10,6 +10,9 @@
 
 namespace stator::cpython {
 
+/// Whether `close` gives what the generator returned. Before, it gave None.
+inline constexpr bool kCloseGivesResult = PY_VERSION_HEX >= 0x030D0000;
+
 /// A generator of the function that did not start. Its parameters are bound to `None`, to be replaced: a generator may
 /// be among its own variables, so it is made before they are there. Throws `PythonError`.
 Ref<> make_generator(PyFunctionObject* function);

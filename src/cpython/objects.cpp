@@ -1,5 +1,7 @@
 #include "cpython/objects.h"
 
+#include "base/python_error.h"
+
 extern "C" PyObject* stator_dict_if_made(PyObject* object);
 extern "C" Py_ssize_t stator_dict_offset(PyObject* object);
 extern "C" PyObject* stator_instance_attribute(PyObject* object, PyObject* name);
@@ -68,6 +70,14 @@ Borrowed<> class_dict(PyTypeObject* type) {
     return Ref<>::steal(PyType_GetDict(type)).get();
 #else
     return type->tp_dict;
+#endif
+}
+
+Ref<> name_beside_empty_slot(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return checked(PyType_GetFullyQualifiedName(type));
+#else
+    return checked(PyUnicode_FromString(type->tp_name));
 #endif
 }
 

@@ -29,6 +29,9 @@ Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owne
 /// The class's own dictionary; its bases' are not in it.
 Borrowed<> class_dict(PyTypeObject* type);
 
+/// How Python names a class where it says that a slot of an instance is empty. Throws `PythonError`.
+Ref<> name_beside_empty_slot(PyTypeObject* type);
+
 /// Functions.
 PyCodeObject* code_of(PyFunctionObject* function);
 Borrowed<> globals_of(PyFunctionObject* function);

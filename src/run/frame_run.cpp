@@ -71,6 +71,10 @@ PyObject* FrameRun::raise_here() {
 
 PyObject* FrameRun::leave() {
     if (is_untouched_) return cpython::run_untouched(thread_, frame_);
+    if (!code_[at_].can_resume) {
+        PyObject* answer = nullptr;
+        if (take(step_for_real(/*runs_callbacks=*/false), &answer)) return answer;
+    }
     cpython::resume_at(frame_, code_[at_].start);
     return cpython::run(thread_, frame_);
 }

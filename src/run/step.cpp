@@ -478,11 +478,8 @@ Stepped Step::run() {
             return finish(1, boolean(PyObject_IsTrue(top())));
         case Op::BinaryOp:
             return finish(2, checked(cpython::binary_operation(static_cast<std::size_t>(arg), top(1), top())));
-        case Op::CompareOp: {
-            Ref<> answer = checked(PyObject_RichCompare(top(1), top(), arg));
-            if (instruction_.extra == 1) answer = boolean(PyObject_IsTrue(answer.get()));
-            return finish(2, std::move(answer));
-        }
+        case Op::CompareOp:
+            return finish(2, checked(PyObject_RichCompare(top(1), top(), arg)));
         case Op::ContainsOp: {
             int contained = checked(PySequence_Contains(top(), top(1)));
             return finish(2, boolean(arg == 1 ? contained == 0 : contained));

@@ -88,7 +88,11 @@ class Binder {
                     clashes += (clashes.empty() ? "" : ", ") + std::string(utf8(keyword.name));
         if (!clashes.empty())
             refuse(title() + " got some positional-only arguments passed as keyword arguments: '" + clashes + "'");
-        refuse(title() + " got an unexpected keyword argument '" + std::string(utf8(name)) + "'");
+        std::vector<PyObject*> parameters;
+        for (std::size_t i = positional_only; i < star_slot(); ++i) parameters.push_back(parameter(i));
+        Ref<> meant = cpython::suggested_parameter(parameters, name);
+        refuse(title() + " got an unexpected keyword argument '" + std::string(utf8(name)) + "'" +
+               (meant ? ". Did you mean '" + std::string(utf8(meant)) + "'?" : ""));
     }
 
     [[noreturn]] void raise_too_many() {

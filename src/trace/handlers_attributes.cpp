@@ -150,22 +150,10 @@ void BinaryOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
         t.finish(frame, operations::binary(t, static_cast<BinaryOperator>(instruction.arg), left, right), 2);
 }
 
-namespace {
-
-Task compare_to_bool(Tracer& tracer, Comparison op, Value* left, Value* right) {
-    Value* answer = co_await operations::compare(tracer, op, left, right);
-    co_return co_await operations::truth(tracer, answer);
-}
-
-}  // namespace
-
 void CompareOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto op = static_cast<Comparison>(instruction.arg);
     Value *left = frame.top(1), *right = frame.top(0);
-    if (instruction.extra == 1)
-        t.finish(frame, t.start(compare_to_bool(t, op, left, right)), 2);
-    else
-        t.finish(frame, operations::compare(t, op, left, right), 2);
+    t.finish(frame, operations::compare(t, op, left, right), 2);
 }
 
 void IsOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {

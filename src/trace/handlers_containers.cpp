@@ -1,6 +1,7 @@
 /// Building and unpacking containers and strings.
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/opcodes.h"
 #include "trace/handlers.h"
 #include "value/builtin.h"
 #include "value/calling.h"
@@ -139,6 +140,10 @@ void MapAdd(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction
 namespace {
 
 Task extend_list(Tracer& tracer, ListValue* list, Value* iterable) {
+    tracer.realize(iterable);
+    if (!is_iterable(iterable))
+        tracer.raise(PyExc_TypeError,
+                     "Value after * must be an iterable, not " + std::string(iterable->type()->tp_name));
     auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, iterable));
     for (Value* item : items->items) list->append(tracer, item);
     co_return tracer.none();
@@ -159,6 +164,16 @@ Task update_set(Tracer& tracer, SetValue* set, Value* iterable) {
     co_return tracer.none();
 }
 
+void expect_new_keyword(Tracer& tracer, DictValue* dict, Value* key, Value* callable) {
+    tracer.realize(key);
+    if (dict->find(tracer, key) == nullptr) return;
+    PyObject* name = key->object();
+    if (name == nullptr || !PyUnicode_CheckExact(name))
+        tracer.break_graph(BreakKind::UnknownObject, "a keyword argument is named by no string");
+    tracer.raise(PyExc_TypeError, callable_title(callable) + " got multiple values for keyword argument '" +
+                                      std::string(utf8(name)) + "'");
+}
+
 /// `{**mapping}` and `f(**mapping)`; in the latter a key that is there already is an error that names the callable.
 Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callable) {
     tracer.realize(mapping);
@@ -177,6 +192,7 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
         auto* list = static_cast<ListValue*>(co_await operations::collect(tracer, keys));
         for (std::size_t i = 0; i < list->items.size(); ++i) {
             Value* key = list->items[i];
+            if (callable != nullptr) expect_new_keyword(tracer, dict, key, callable);
             Value* value = co_await operations::get_item(tracer, mapping, key);
             dict->insert(tracer, key, value);
         }
@@ -184,9 +200,7 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
     }
     other->complete_now(tracer);
     for (Table::Entry* entry : other->table.entries()) {
-        if (callable != nullptr && dict->find(tracer, entry->key) != nullptr)
-            tracer.raise(PyExc_TypeError, callable_title(callable) + " got multiple values for keyword argument '" +
-                                              std::string(utf8(entry->key->object())) + "'");
+        if (callable != nullptr) expect_new_keyword(tracer, dict, entry->key, callable);
         dict->insert(tracer, entry->key, other->find(tracer, entry->key));
     }
     co_return tracer.none();
@@ -211,7 +225,9 @@ void DictUpdate(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
 
 void DictMerge(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto* dict = static_cast<DictValue*>(container_at(t, frame, instruction.arg));
-    Value* callable = frame.top(static_cast<std::size_t>(instruction.arg) + 2);
+    // Between it and the dict are the positional arguments, and from 3.13 on a NULL.
+    std::size_t above = cpython::kDialect.null_above_callable ? 3 : 2;
+    Value* callable = frame.top(static_cast<std::size_t>(instruction.arg) + above);
     t.finish(frame, t.start(update_dict(t, dict, frame.top(), callable)), 1, Interpreter::drop_result);
 }
 

@@ -13,6 +13,7 @@
 #include "value/function.h"
 #include "value/object.h"
 #include "value/operations.h"
+#include "value/refusal.h"
 #include "value/tensor_object.h"
 #include "value/torch_function.h"
 
@@ -36,6 +37,28 @@ Value* class_value(Tracer& tracer, PyTypeObject* type) {
     return tracer.constant(reinterpret_cast<PyObject*>(type));
 }
 
+[[noreturn]] void raise_missing(Tracer& tracer, Value* self, Borrowed<> name, const std::string& text) {
+    ExceptionValue* exception =
+        make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError), {tracer.string(text)});
+    exception->attributes = {{interned("name"), tracer.constant(name)}, {interned("obj"), self}};
+    throw Raised{exception};
+}
+
+[[noreturn]] void raise_empty(Tracer& tracer, Value* self, Borrowed<> name) {
+    Ref<> class_name = cpython::name_beside_empty_slot(self->type());
+    raise_missing(tracer, self, name,
+                  "'" + std::string(utf8(class_name)) + "' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+/// Bounds, defaults and values of type parameters and aliases, from 3.12 on: code of the program, which sees what the
+/// program has changed by then.
+bool is_evaluated_late(PyObject* descriptor) {
+    if (Py_TYPE(descriptor) != &PyGetSetDescr_Type) return false;
+    std::string_view owner = PyDescr_TYPE(descriptor)->tp_name;
+    return owner == "typing.TypeVar" || owner == "typing.ParamSpec" || owner == "typing.TypeVarTuple" ||
+           owner == "typing.TypeAliasType";
+}
+
 /// A field of an instance that C code keeps: a slot, or a getter written in C.
 Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     auto* object = static_cast<ObjectValue*>(self);
@@ -44,21 +67,28 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
         bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type &&
                        PyType_HasFeature(reinterpret_cast<PyDescrObject*>(raw)->d_type, Py_TPFLAGS_HEAPTYPE);
-        if (is_slot) raise_no_attribute(tracer, self, name);
+        if (is_slot) raise_empty(tracer, self, name);
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
     if (PyType_IsSubtype(self->type(), Py_TYPE(real)))
         for (auto& [key, value] : object->attributes) {
             if (key != name.get()) continue;
-            if (value == nullptr) raise_no_attribute(tracer, self, name);
+            if (value == nullptr) raise_empty(tracer, self, name);
             return value;
         }
+    if (is_evaluated_late(raw))
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a " +
+                                                         type_name(self->type()) + " is evaluated when it is read");
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (!first) {
+        bool is_missing = PyErr_ExceptionMatches(PyExc_AttributeError) != 0;
         PyErr_Clear();
+        if (!is_missing)
+            tracer.break_graph(BreakKind::UnknownObject, "reading attribute '" + std::string(utf8(name)) + "' of " +
+                                                             type_name(self->type()) + " fails");
         tracer.guard({GuardKind::Absent, tracer.provenance().child(self->source, Access::Member, name, 0, nullptr)});
-        raise_no_attribute(tracer, self, name);
+        raise_empty(tracer, self, name);
     }
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (first.get() != second.get() && !is_safe_to_compare(first.get()))
@@ -257,10 +287,22 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
         type = held->held;
     }
     std::string text = (self->kind == Kind::Class ? "type object '" : "'") + type_short_name(type) + missing;
-    ExceptionValue* exception =
-        make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError), {tracer.string(text)});
-    exception->attributes = {{interned("name"), tracer.constant(name)}, {interned("obj"), self}};
-    throw Raised{exception};
+    raise_missing(tracer, self, name, text);
+}
+
+void refuse_attribute(Tracer& tracer, Value* self, Borrowed<> name, bool is_deleted) {
+    // The words differ from version to version: a stand-in is asked, unless it could answer.
+    PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
+    bool can_answer = self->type()->tp_dictoffset != 0 || (raw != nullptr && Py_TYPE(raw)->tp_descr_set != nullptr);
+    Ref<> asked = can_answer ? Ref<>() : stand_in(tracer, self);
+    if (!asked || PyObject_GenericSetAttr(asked.get(), name, is_deleted ? nullptr : Py_None) == 0)
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
+                                                         type_name(self->type()) + " can't be set or deleted");
+    TakenError error = TakenError::take();
+    Ref<> text = checked(PyObject_Str(error.exception()));
+    Ref<> named = checked(PyObject_GetAttrString(error.exception(), "name"));
+    if (named.get() == Py_None) tracer.raise(PyExc_AttributeError, std::string(utf8(text)));
+    raise_missing(tracer, self, name, std::string(utf8(text)));
 }
 
 namespace {
@@ -464,6 +506,7 @@ Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
         PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
         if (raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type)
             tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
+        if (self->type()->tp_dictoffset == 0) refuse_attribute(tracer, self, name, /*is_deleted=*/true);
         raise_no_attribute(tracer, self, name);
     }
     return tracer.none();

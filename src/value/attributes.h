@@ -36,5 +36,7 @@ void expect_setter(Tracer& tracer, PyTypeObject* type, setattrofunc setter);
 
 /// Raises Python's AttributeError for a missing attribute.
 [[noreturn]] void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name);
+/// Raises what Python does where an attribute is set or deleted that the object has no place for.
+[[noreturn]] void refuse_attribute(Tracer& tracer, Value* self, Borrowed<> name, bool is_deleted);
 
 }  // namespace stator

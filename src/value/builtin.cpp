@@ -128,12 +128,14 @@ Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only) {
-    std::string title = std::string(function) + "()";
+    auto refuse = [&] {
+        PyObject* found = PyDict_GetItemString(PyEval_GetBuiltins(), function);
+        bool is_own =
+            found != nullptr && (PyCFunction_Check(found) || found == reinterpret_cast<PyObject*>(&PyEnum_Type));
+        refuse_arguments(tracer, is_own ? found : nullptr, function, arguments);
+    };
     std::vector<Value*> bound(names.size(), nullptr);
-    if (arguments.positional.size() > names.size())
-        tracer.raise(PyExc_TypeError, title + " takes at most " + std::to_string(names.size()) + " argument" +
-                                          (names.size() == 1 ? "" : "s") + " (" + std::to_string(arguments.count()) +
-                                          " given)");
+    if (arguments.positional.size() > names.size()) refuse();
     std::copy(arguments.positional.begin(), arguments.positional.end(), bound.begin());
     for (const Keyword& keyword : arguments.keywords) {
         std::size_t place = 0;
@@ -141,21 +143,25 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
             if (place >= positional_only && PyUnicode_CompareWithASCIIString(keyword.name, name) == 0) break;
             ++place;
         }
-        if (place == names.size())
-            tracer.raise(PyExc_TypeError,
-                         "'" + std::string(utf8(keyword.name)) + "' is an invalid keyword argument for " + title);
-        if (bound[place] != nullptr)
-            tracer.raise(PyExc_TypeError, "argument for " + title + " given by name ('" +
-                                              std::string(utf8(keyword.name)) + "') and position (" +
-                                              std::to_string(place + 1) + ")");
+        if (place == names.size() || bound[place] != nullptr) refuse();
         bound[place] = keyword.value;
     }
     for (std::size_t place = 0; place < required; ++place)
-        if (bound[place] == nullptr)
-            tracer.raise(PyExc_TypeError, title + " missing required argument '" +
-                                              std::string(std::data(names)[place]) + "' (pos " +
-                                              std::to_string(place + 1) + ")");
+        if (bound[place] == nullptr) refuse();
     return bound;
+}
+
+void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name, const Arguments& arguments) {
+    if (function != nullptr) {
+        Ref<> empty = checked(PyTuple_New(0));
+        Ref<> names = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
+        for (std::size_t i = 0; i < arguments.keywords.size(); ++i)
+            PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
+        std::vector<PyObject*> given(arguments.count(), empty.get());
+        if (!Ref<>::steal(PyObject_Vectorcall(function, given.data(), arguments.positional.size(), names.get())))
+            tracer.raise_from_python();
+    }
+    tracer.break_graph(BreakKind::UnknownFunction, name + "() is called with arguments that it does not take");
 }
 
 // --- the value

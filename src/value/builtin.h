@@ -77,9 +77,14 @@ class ConstantArguments {
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
 /// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null
-/// in the result). Raises Python's TypeError in the program otherwise.
+/// in the result). Raises Python's TypeError in the program otherwise, or breaks.
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
+
+/// A call with arguments that the function does not take. Its TypeError has other words in each version of Python, so
+/// the function is asked, with empty tuples for arguments; one that is null, or that takes them after all, breaks.
+[[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name,
+                                   const Arguments& arguments);
 
 }  // namespace stator

@@ -67,8 +67,7 @@ Outcome make_product(Tracer& tracer, const Arguments& arguments) {
     Py_ssize_t repeat = 1;
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "repeat") != 0)
-            tracer.raise(PyExc_TypeError, "'" + std::string(PyUnicode_AsUTF8(keyword.name)) +
-                                              "' is an invalid keyword argument for product()");
+            refuse_arguments(tracer, nullptr, "product", arguments);
         repeat = expect_index(tracer, keyword.value);
     }
     if (repeat < 0) tracer.raise(PyExc_ValueError, "repeat argument cannot be negative");

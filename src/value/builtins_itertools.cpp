@@ -577,7 +577,7 @@ Outcome make_zip_longest(Tracer& tracer, const Arguments& arguments) {
     Value* fill = tracer.none();
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "fillvalue") != 0)
-            tracer.raise(PyExc_TypeError, "zip_longest() got an unexpected keyword argument");
+            refuse_arguments(tracer, nullptr, "zip_longest", arguments);
         fill = keyword.value;
     }
     return tracer.start(start_zip_longest(tracer, arguments.positional, fill));

@@ -2,6 +2,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/generators.h"
 #include "cpython/objects.h"
 #include "value/attributes.h"
 #include "value/class.h"
@@ -48,7 +49,7 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     Value* type = arguments.positional.empty() ? tracer.class_cell_of_caller() : arguments.positional[0];
     tracer.realize(type);
     auto* start = cast<ClassValue>(type);
-    if (start == nullptr) tracer.raise(PyExc_TypeError, "super() argument 1 must be a type");
+    if (start == nullptr) refuse_arguments(tracer, nullptr, "super", arguments);
     Value* self = arguments.positional.size() < 2 ? nullptr : arguments.positional[1];
     if (arguments.positional.empty()) self = tracer.first_argument_of_caller();
     if (self == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an unbound super object is made");
@@ -56,7 +57,7 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     auto* self_class = cast<ClassValue>(self);
     if (!PyType_IsSubtype(self->type(), start->held) &&
         (self_class == nullptr || !PyType_IsSubtype(self_class->held, start->held)))
-        tracer.raise(PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+        refuse_arguments(tracer, nullptr, "super", arguments);
     return tracer.make<SuperValue>(start->held, self);
 }
 
@@ -147,7 +148,7 @@ Outcome object_init(Tracer& tracer, const Arguments& arguments) {
 
 Outcome object_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr) tracer.raise(PyExc_TypeError, "object.__new__(X): X is not a type object");
+    if (type == nullptr) refuse_arguments(tracer, nullptr, "object.__new__", arguments);
     PyTypeObject* base = type->held;
     if (base->tp_new != PyBaseObject_Type.tp_new && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
         tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a C class");
@@ -433,7 +434,9 @@ Task close_generator(Tracer& tracer, GeneratorValue* generator) {
     Value* exception = make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
     try {
         Value* item = co_await tracer.throw_into_generator(generator, exception);
-        if (item == tracer.exhausted()) co_return tracer.none();
+        if (item == tracer.exhausted())
+            co_return cpython::kCloseGivesResult && generator->returned != nullptr ? generator->returned
+                                                                                   : tracer.none();
     } catch (const Raised& raised) {
         PyTypeObject* type = raised.exception->type();
         if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) &&

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/python_error.h"
+#include "cpython/sorting.h"
 #include "value/calling.h"
 #include "value/identity.h"
 #include "value/raising.h"
@@ -101,16 +102,30 @@ struct SortOptions {
     Value* reverse;
 };
 
+[[noreturn]] void refuse_options(Tracer& tracer, const Arguments& arguments) {
+    Arguments options;
+    options.keywords = arguments.keywords;
+    Ref<> list = checked(PyList_New(0));
+    Ref<> sort = checked(PyObject_GetAttrString(list.get(), "sort"));
+    refuse_arguments(tracer, sort.get(), "sort", options);
+}
+
+Value* expect_reverse(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (!cpython::kReverseIsAnything && !PyType_IsSubtype(value->type(), &PyLong_Type))
+        tracer.break_graph(BreakKind::UnknownFunction, "sort() is called with a `reverse` that is no int");
+    return value;
+}
+
 SortOptions sort_options(Tracer& tracer, const Arguments& arguments) {
     SortOptions options{nullptr, nullptr};
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "key") == 0)
             options.key = unless_none(tracer, keyword.value);
         else if (PyUnicode_CompareWithASCIIString(keyword.name, "reverse") == 0)
-            options.reverse = keyword.value;
+            options.reverse = expect_reverse(tracer, keyword.value);
         else
-            tracer.raise(PyExc_TypeError, "'" + std::string(PyUnicode_AsUTF8(keyword.name)) +
-                                              "' is an invalid keyword argument for sort()");
+            refuse_options(tracer, arguments);
     }
     return options;
 }

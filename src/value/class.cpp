@@ -171,6 +171,8 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     Value* fallback = class_attribute(tracer, meta, interned("__getattr__"), &raw_fallback);
     if (raw_fallback != nullptr && PyFunction_Check(raw_fallback) && !is_enum_class(held))
         return operations::call(tracer, fallback, Arguments::of(this, tracer.constant(name)));
+    // On 3.11 that of enumerations has looked among the members, and says no more than the name.
+    if (raw_fallback != nullptr) tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
     raise_no_attribute(tracer, this, name);
 }
 

@@ -118,13 +118,6 @@ bool can_hold(PyTypeObject* type, Borrowed<> name) {
     return type->tp_dictoffset != 0 || is_slot(type, name);
 }
 
-[[noreturn]] void raise_cannot_hold(Tracer& tracer, ObjectValue* object, Borrowed<> name) {
-    PyObject* raw = cpython::lookup_in_mro(object->class_, name, nullptr);
-    if (raw == nullptr) raise_no_attribute(tracer, object, name);
-    tracer.raise(PyExc_AttributeError, "'" + std::string(utf8(PyType_GetName(object->class_))) +
-                                           "' object attribute '" + std::string(utf8(name)) + "' is read-only");
-}
-
 /// Sets, or deletes where `value` is null, a slot of an object from outside.
 void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* value) {
     if (!is_open_slot(object->class_, name))
@@ -166,7 +159,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         expect_setter(tracer, class_, PyObject_GenericSetAttr);
         if (is_slot(class_, name)) return change_slot(tracer, this, name, value);
         DictValue* held = attributes_to_change(tracer, this);
-        if (held == nullptr) raise_cannot_hold(tracer, this, name);
+        if (held == nullptr) refuse_attribute(tracer, this, name, value == nullptr);
         held->put(tracer, tracer.constant(name), value);
         tracer.record({PlanOp::SetAttribute, {this, value}, name});
         return;
@@ -177,7 +170,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         attribute.second = value;
         return;
     }
-    if (!can_hold(class_, name)) raise_cannot_hold(tracer, this, name);
+    if (!can_hold(class_, name)) refuse_attribute(tracer, this, name, value == nullptr);
     if (own_dict != nullptr && !is_slot(class_, name)) return own_dict->insert(tracer, tracer.constant(name), value);
     attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
     tracer.on_undo([this] { attributes.pop_back(); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -125,8 +126,12 @@ void put_slice(Tracer& tracer, ListValue* list, Value* slice, const std::vector<
 void check_assignable(Tracer& tracer, Value* slice, Value* value) {
     tracer.realize(value);
     if (is_iterable(value)) return;
-    bool extended = resolve_slice(tracer, slice, 0).step != 1;
-    tracer.raise(PyExc_TypeError, extended ? "must assign iterable to extended slice" : "can only assign an iterable");
+    // The words differ from version to version.
+    Ref<> step = checked(PyLong_FromSsize_t(resolve_slice(tracer, slice, 0).step));
+    Ref<> whole = checked(PySlice_New(nullptr, nullptr, step.get()));
+    Ref<> list = checked(PyList_New(0));
+    STATOR_CHECK(PyObject_SetItem(list.get(), whole.get(), Py_None) < 0, "None was assigned to a slice");
+    tracer.raise_from_python();
 }
 
 Task collect_then_put(Tracer& tracer, ListValue* list, Value* slice, Value* iterable) {

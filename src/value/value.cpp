@@ -63,7 +63,7 @@ Value* Value::own_attribute(Tracer&, Borrowed<>) {
 }
 
 void Value::set_own_attribute(Tracer& tracer, Borrowed<> name, Value*) {
-    raise_no_attribute(tracer, this, name);
+    refuse_attribute(tracer, this, name, /*is_deleted=*/false);
 }
 
 bool Value::delete_own_attribute(Tracer&, Borrowed<>) {

@@ -50,8 +50,7 @@ def operands(name: str, arg: int, comparison: str | None) -> tuple[str, int, int
         return ours, arg >> 2, arg & 3
     if name == "COMPARE_OP":
         assert comparison is not None
-        to_bool = comparison.startswith("bool(")
-        return ours, COMPARISONS[comparison.removeprefix("bool(").removesuffix(")")], int(to_bool)
+        return ours, COMPARISONS[comparison.removeprefix("bool(").removesuffix(")")], 0
     if name == "UNPACK_EX":
         return ours, arg & 255, arg >> 8
     if name == "FORMAT_VALUE":
@@ -132,6 +131,8 @@ def normalised(code: CodeType) -> tuple[list[tuple], list[tuple]]:
             if name == "CALL":
                 extra, keyword_names = keyword_names, -1
             rows.append([ours, our_arg, extra, -1, *place, 1])
+            if comparison is not None and comparison.startswith("bool("):
+                rows.append(["ToBool", 0, 0, -1, *place, 0])
         start = None
     index_at[len(code.co_code)] = len(rows)
     for row in rows:

@@ -56,8 +56,11 @@ def test_sequential_in_sequential(depth):
 def test_deeper_with_the_recursion_limit_raised():
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(20_000)
+    # From 3.12 on C calls have a limit of their own, and with a frame hook on, as torch._dynamo may leave its own, every
+    # call is one: comparing what 600 levels hold would come near it.
+    depth = 600 if sys.version_info < (3, 12) else 400
     try:
-        same(Built(lambda: Chain(600)), T(2), compare_dynamo=False)
+        same(Built(lambda: Chain(depth)), T(2), compare_dynamo=False)
     finally:
         sys.setrecursionlimit(before)
 
