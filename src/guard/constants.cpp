@@ -1,10 +1,12 @@
 #include "guard/constants.h"
 
+#include <cstdint>
 #include <cstring>
 
 #include "cpython/objects.h"
 #include "guard/numpy_numbers.h"
 #include "guard/set_entries.h"
+#include "torch/tensor.h"
 
 namespace stator {
 
@@ -17,9 +19,13 @@ bool equal_by_class(PyObject* object, PyObject* expected) {
     return answer.get() == Py_True;
 }
 
-bool is_torch_device(PyTypeObject* type) {
+bool is_class_of_torch(PyTypeObject* type, const char* name) {
     // A class made in Python is on the heap, so nobody's class can pass for it by its name.
-    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && std::strcmp(type->tp_name, "torch.device") == 0;
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && std::strcmp(type->tp_name, name) == 0;
+}
+
+bool is_torch_device(PyTypeObject* type) {
+    return is_class_of_torch(type, "torch.device");
 }
 
 /// A tuple subclass whose instances are their items and nothing else: named tuples and `torch.Size`, but no class with
@@ -90,12 +96,12 @@ namespace {
 bool is_scalar_key(PyObject* object) {
     return PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) || object == Py_None ||
            PyFloat_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
-           object == Py_Ellipsis;
+           object == Py_Ellipsis || is_torch_device(Py_TYPE(object));
 }
 
+/// Of a tuple.
 template <class Test>
-bool is_tuple_of(PyObject* object, Test test) {
-    if (!PyTuple_CheckExact(object)) return false;
+bool has_items(PyObject* object, Test test) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
         if (!test(PyTuple_GET_ITEM(object, i))) return false;
     return true;
@@ -104,7 +110,8 @@ bool is_tuple_of(PyObject* object, Test test) {
 }  // namespace
 
 bool is_constant_key(Borrowed<> object) {
-    return is_scalar_key(object) || is_tuple_of(object, is_constant_key);
+    return is_scalar_key(object) || is_class_of_torch(Py_TYPE(object.get()), "torch.dtype") ||
+           (PyTuple_CheckExact(object.get()) && has_items(object, is_constant_key));
 }
 
 bool is_known_by_identity(Borrowed<> object) {
@@ -113,7 +120,18 @@ bool is_known_by_identity(Borrowed<> object) {
 }
 
 bool is_safe_beside(Borrowed<> key) {
-    return is_scalar_key(key) || is_known_by_identity(key) || is_tuple_of(key, is_safe_beside);
+    // Named tuples and sizes are compared as tuples are.
+    bool is_tuple = PyTuple_Check(key.get()) && Py_TYPE(key.get())->tp_richcompare == PyTuple_Type.tp_richcompare;
+    return is_scalar_key(key) || is_known_by_identity(key) || (is_tuple && has_items(key, is_safe_beside));
+}
+
+bool is_safe_beside_tensor(Borrowed<> key, Borrowed<> tensor) {
+    if (torch_room::is_plain_tensor(key)) return key.get() != tensor.get();
+    if (!is_safe_beside(key)) return false;
+    // The hash of a tensor is its id: with a number like that it would be compared, element by element.
+    bool is_number = PyLong_Check(key.get()) || PyFloat_Check(key.get()) || PyComplex_Check(key.get());
+    return !is_number ||
+           PyObject_Hash(key.get()) != static_cast<Py_hash_t>(reinterpret_cast<std::intptr_t>(tensor.get()));
 }
 
 }  // namespace stator

@@ -11,7 +11,8 @@ namespace stator {
 /// nothing.
 bool same_constant(Borrowed<> object, Borrowed<> expected);
 
-/// Whether hashing and comparing the object is done by CPython alone: numbers, strings, None and tuples of those.
+/// Whether hashing and comparing the object is done by CPython and PyTorch alone: numbers, strings, None, devices,
+/// dtypes and tuples of those.
 bool is_constant_key(Borrowed<> object);
 
 /// Whether the object is equal to nothing but itself: classes, functions, enum members, instances without an `__eq__`.
@@ -19,5 +20,8 @@ bool is_known_by_identity(Borrowed<> object);
 
 /// Whether looking a constant up among keys like this one runs no user code.
 bool is_safe_beside(Borrowed<> key);
+
+/// Whether looking a tensor up among keys like this other one runs no user code, and does not find it.
+bool is_safe_beside_tensor(Borrowed<> key, Borrowed<> tensor);
 
 }  // namespace stator

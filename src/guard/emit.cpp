@@ -195,7 +195,8 @@ void GuardBuilder::emit_check(std::int32_t index) {
             step.op = PyUnicode_CheckExact(fact.expected) ? StepOp::NoStringKey
                       : is_constant_key(fact.expected)    ? StepOp::NoConstantKey
                                                           : StepOp::NoIdentityKey;
-            STATOR_CHECK(step.op != StepOp::NoIdentityKey || is_known_by_identity(fact.expected),
+            STATOR_CHECK(step.op != StepOp::NoIdentityKey || is_known_by_identity(fact.expected) ||
+                             torch_room::is_plain_tensor(fact.expected),
                          "a key that can't be looked up without running its code");
             step.number = state_.places[fact.place].parent;
             break;

@@ -54,9 +54,11 @@ PyObject* look_up_by_identity(PyObject* dict, PyObject* key) {
 
 /// Of a key that is equal to nothing but itself. A key that may say otherwise is not asked: the answer is then no.
 bool has_no_identical_key(PyObject* dict, PyObject* key) {
+    bool is_tensor = torch_room::is_plain_tensor(key);
     PyObject *present, *value;
     for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &present, &value);)
-        if (present == key || !is_safe_beside(present)) return false;
+        if (present == key || !(is_tensor ? is_safe_beside_tensor(present, key) : is_safe_beside(present)))
+            return false;
     return true;
 }
 

@@ -106,7 +106,7 @@ Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     modes.inference = context->mode;
     if (context->mode) modes.grad = false;
     tracer.set_modes(modes);
-    tracer.push_context({context, enter, leave, node, before});
+    tracer.push_context({context, enter, leave, node, before, Tracer::Restores::Autograd});
     return context;
 }
 
@@ -194,7 +194,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     tracer.set_modes(modes);
     static PyObject* leave = find("torch.amp.autocast_mode", "_exit_autocast").release();
     static PyObject* enter = PyObject_GetAttrString(find("torch.amp.autocast_mode", "autocast").get(), "__enter__");
-    tracer.push_context({self, enter, leave, node, before});
+    tracer.push_context({self, enter, leave, node, before, Tracer::Restores::Autocast});
     return self;
 }
 

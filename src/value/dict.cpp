@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "guard/constants.h"
+#include "torch/tensor.h"
 #include "value/attributes.h"
 #include "value/calling.h"
 #include "value/changing.h"
@@ -53,6 +55,20 @@ Ref<> lookup_object(Tracer& tracer, Value* key) {
     if (key->object() == nullptr) return nullptr;
     if (key->source != nullptr) tracer.guard({GuardKind::Identity, key->source, key->object()});
     return Ref<>::share(key->object());
+}
+
+/// Whether a guard can say that a dict has no such key.
+bool can_be_missed(PyObject* key) {
+    return is_constant_key(key) || is_known_by_identity(key) || torch_room::is_plain_tensor(key);
+}
+
+/// What a dict holds in place of an equal key that was made to look it up: a guard finds that again by its identity.
+PyObject* held_key(PyObject* dict, PyObject* wanted) {
+    if (can_be_missed(wanted)) return wanted;
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);)
+        if (same_constant(key, wanted)) return key;
+    return wanted;
 }
 
 Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
@@ -144,6 +160,11 @@ Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
         if (auto known = overlaid(tracer, tracer.constant(key))) return *known;
     PyObject* found = PyDict_GetItemWithError(outside, key);
     if (found == nullptr && PyErr_Occurred()) tracer.raise_from_python();
+    if (found == nullptr && !can_be_missed(key)) {
+        complete_now(tracer);
+        return nullptr;
+    }
+    if (found != nullptr) key = held_key(outside, key);
     bool is_new = false;
     Source* child = tracer.provenance().child(source, Access::DictItem, key, 0, found, &is_new);
     if (is_new) {
@@ -178,6 +199,7 @@ Value* DictValue::value_of(Tracer& tracer, Table::Entry* entry) {
         tracer.break_graph(BreakKind::UnknownObject, "a dict from outside has the key " + entry->key->print());
     PyObject* found = PyDict_GetItemWithError(outside, key);
     STATOR_CHECK(found != nullptr, "a dict lost a key while it was traced");
+    key = held_key(outside, key);
     Source* child = tracer.provenance().child(source, Access::DictItem, key, 0, found);
     entry->value = tracer.outside(child, found);
     tracer.on_undo([entry] { entry->value = nullptr; });

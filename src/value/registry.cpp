@@ -27,6 +27,8 @@ void register_all(Handlers& handlers) {
     register_weak(handlers);
     register_torch(handlers);
     register_torch_functions(handlers);
+    register_profiling(handlers);
+    register_optimizing(handlers);
     register_tensor_hooks(handlers);
     register_autograd_functions(handlers);
     register_recurrent(handlers);

@@ -27,6 +27,8 @@ void register_classes(Handlers& handlers);
 void register_weak(Handlers& handlers);
 void register_torch(Handlers& handlers);
 void register_torch_functions(Handlers& handlers);
+void register_profiling(Handlers& handlers);
+void register_optimizing(Handlers& handlers);
 void register_tensor_hooks(Handlers& handlers);
 void register_autograd_functions(Handlers& handlers);
 void register_recurrent(Handlers& handlers);

@@ -285,6 +285,14 @@ Outcome reads_number(Tracer& tracer, const Arguments& arguments) {
 constexpr char kItem[] = "item", kInt[] = "__int__", kFloat[] = "__float__", kBool[] = "__bool__",
                kIndex[] = "__index__";
 
+/// `x.new(size)`. It tells a `torch.Size` from a tuple, which would be the numbers of the new tensor, and in `torch.fx`
+/// both are tuples.
+Outcome method_new(Tracer& tracer, const Arguments& arguments) {
+    bool is_size = arguments.positional.size() == 2 && arguments.keywords.empty() &&
+                   arguments.positional[1]->type() == torch_room::known().size_class;
+    return tracer.emit_method(interned(is_size ? "new_empty" : "new"), arguments);
+}
+
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "backward is called inside the compiled function");
 }
@@ -353,6 +361,7 @@ void register_tensor_methods(Handlers& handlers) {
     add("__float__", reads_number<kFloat>);
     add("__bool__", reads_number<kBool>);
     add("__index__", reads_number<kIndex>);
+    add("new", method_new);
     add("backward", runs_backward);
     for (const char* name : {"retain_grad", "share_memory_", "set_", "_backward_hooks"})
         add(name, touches_autograd);

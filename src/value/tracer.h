@@ -175,6 +175,9 @@ class Tracer {
     virtual void emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
                            const Later& part) = 0;
 
+    /// Which of the modes a context puts back when it is left. What it does not know of stays as the program has set
+    /// it.
+    enum class Restores { Nothing, Autograd, Autocast };
     /// A context of PyTorch that the graph enters and leaves.
     struct EnteredContext {
         Value* manager;
@@ -182,6 +185,7 @@ class Tracer {
         PyObject* leave;  // what leaves it in the graph, given what entering it gave
         graph::Node* token;
         torch_room::Modes before;
+        Restores restores;
     };
     void push_context(const EnteredContext& context);
     /// Leaves a context that was entered in the trace.

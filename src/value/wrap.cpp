@@ -295,7 +295,15 @@ void Tracer::pop_context(Value* manager) {
         on_undo([this, before = contexts_] { contexts_ = before; });
         contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
         emit_effect(context.leave, Arguments::of(make<NodeValue>(context.token)));
-        set_modes(context.before);
+        torch_room::Modes now = modes();
+        if (context.restores == Restores::Autograd) {
+            now.grad = context.before.grad;
+            now.inference = context.before.inference;
+        } else if (context.restores == Restores::Autocast) {
+            now.autocast = context.before.autocast;
+            now.autocast_cache = context.before.autocast_cache;
+        }
+        set_modes(now);
         return;
     }
     break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");

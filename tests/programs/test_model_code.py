@@ -402,3 +402,9 @@ def f(x):
     return scale(x, 3) - scale(x, by=2)
 """
     same(Built(lambda: Source(text).namespace()["f"]), T(3), compare_dynamo=False)
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_a_new_tensor_of_a_size(backend: str | None) -> None:
+    text = "def f(x):\n    return x.new(x.shape).fill_(2.0) * x, x.new(2, 3).zero_(), x.new(x.shape[1:]).zero_()"
+    same(Source(text), T(3, 4, grad=True), compare_dynamo=False, backend=backend)

@@ -1,0 +1,134 @@
+/// What optimizers do to their parameters, where that asks for another form in a graph.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "torch/dtypes.h"
+#include "torch/known.h"
+#include "torch/names.h"
+#include "value/dict.h"
+#include "value/registry.h"
+#include "value/sequence.h"
+#include "value/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+PyObject* torch_function(const char* name) {
+    Ref<> module = checked(PyImport_ImportModule("torch"));
+    return checked(PyObject_GetAttrString(module.get(), name)).release();
+}
+
+TensorValue* as_tensor(Tracer& tracer, Value* value) {
+    if (value == nullptr || value->kind != Kind::Tensor) return nullptr;
+    tracer.realize(value);
+    return static_cast<TensorValue*>(value);
+}
+
+/// Whether `self + value * over / by` has the same bits in one operation and in three: on the CPU it is rounded after each
+/// step.
+bool is_computed_in_steps(Tracer& tracer, const Arguments& arguments) {
+    const TensorValue* self = as_tensor(tracer, arguments.positional[0]);
+    if (self == nullptr) return false;
+    torch_room::Dtype dtype = self->meta->dtype;
+    if (dtype != torch_room::dtype::kFloat && dtype != torch_room::dtype::kDouble) return false;
+    if (self->meta->device.kind != torch_room::DeviceKind{}) return false;
+    for (Value* operand : arguments.positional) {
+        const TensorValue* tensor = as_tensor(tracer, operand);
+        if (tensor == nullptr || tensor->meta->dtype != dtype) return false;
+    }
+    return true;
+}
+
+/// `addcdiv` with a tensor for its number, whose contents it would look at; null if it has none.
+Value* add_quotient(Tracer& tracer, const Arguments& arguments, const char* add) {
+    const TensorValue* number = as_tensor(tracer, arguments.keyword("value"));
+    bool is_number = number != nullptr && number->meta->sizes.empty() && !number->meta->requires_grad &&
+                     torch_room::is_floating(number->meta->dtype);
+    if (!is_number || arguments.positional.size() != 3 || arguments.count() != 4 ||
+        !is_computed_in_steps(tracer, arguments))
+        return nullptr;
+    Value* scaled =
+        tracer.emit_method(interned("mul"), Arguments::of(arguments.positional[1], arguments.keyword("value")));
+    Value* quotient = tracer.emit_method(interned("div"), Arguments::of(scaled, arguments.positional[2]));
+    return tracer.emit_method(interned(add), Arguments::of(arguments.positional[0], quotient));
+}
+
+Outcome addcdiv_function(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const function = torch_function("addcdiv");
+    Value* result = add_quotient(tracer, arguments, "add");
+    return result != nullptr ? result : tracer.emit_function(function, arguments);
+}
+
+Outcome addcdiv_method(Tracer& tracer, const Arguments& arguments) {
+    Value* result = add_quotient(tracer, arguments, "add");
+    return result != nullptr ? result : tracer.emit_method(interned("addcdiv"), arguments);
+}
+
+Outcome addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
+    Value* result = add_quotient(tracer, arguments, "add_");
+    return result != nullptr ? result : tracer.emit_method(interned("addcdiv_"), arguments);
+}
+
+/// A whole step of an optimizer in one operation: it takes lists to write to that may be empty, which aot_autograd
+/// fails on, and numbers that change with every step.
+Outcome steps_at_once(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "an optimizer makes its step by one fused operation");
+}
+
+/// `torch._C._group_tensors_by_device_and_dtype`, which decides which tensors one operation on lists may take together.
+Outcome group_tensors(Tracer& tracer, const Arguments& arguments) {
+    auto give_up = [&tracer]() {
+        tracer.break_graph(BreakKind::UnknownFunction, "tensors of several kinds are grouped");
+    };
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty()) give_up();
+    Ref<> with_indices = arguments.positional[1]->as_constant(tracer);
+    SequenceValue* given = as_sequence(arguments.positional[0]);
+    if (given == nullptr || !with_indices || !PyBool_Check(with_indices.get())) give_up();
+    tracer.realize(given);
+    std::vector<Value*> lists;
+    const TensorValue* first = nullptr;
+    std::size_t count = 0;
+    for (Value* item : given->all(tracer)) {
+        SequenceValue* list = as_sequence(item);
+        if (list == nullptr) give_up();
+        tracer.realize(list);
+        std::vector<Value*> tensors = list->all(tracer);
+        for (Value* each : tensors) {
+            const TensorValue* tensor = as_tensor(tracer, each);
+            if (first == nullptr) first = tensor;
+            // Several groups come in an order that only the function itself knows.
+            if (tensor == nullptr || tensor->meta->dtype != first->meta->dtype ||
+                tensor->meta->device != first->meta->device)
+                give_up();
+        }
+        if (lists.empty()) count = tensors.size();
+        if (count == 0 || (tensors.size() != count && !tensors.empty())) give_up();
+        lists.push_back(make_list(tracer, std::move(tensors)));
+    }
+    if (first == nullptr) give_up();
+    std::vector<Value*> indices;
+    if (with_indices.get() == Py_True)
+        for (std::size_t i = 0; i < count; ++i) indices.push_back(tracer.fresh(checked(PyLong_FromSize_t(i))));
+    Value* key = stator::make_tuple(tracer, {tracer.fresh(torch_room::device_object(first->meta->device)),
+                                             tracer.constant(torch_room::dtype_object(first->meta->dtype))});
+    Value* group =
+        stator::make_tuple(tracer, {make_list(tracer, std::move(lists)), make_list(tracer, std::move(indices))});
+    auto* groups = tracer.make<DictValue>();
+    groups->insert(tracer, key, group);
+    return groups;
+}
+
+}  // namespace
+
+void register_optimizing(Handlers& handlers) {
+    auto* tensor_class = reinterpret_cast<PyObject*>(torch_room::known().tensor_class);
+    handlers.add(checked(PyObject_GetAttrString(tensor_class, "addcdiv_")).get(), addcdiv_in_place);
+    handlers.add(checked(PyObject_GetAttrString(tensor_class, "addcdiv")).get(), addcdiv_method);
+    handlers.add("torch", "addcdiv", addcdiv_function);
+    handlers.add("torch._C", "_group_tensors_by_device_and_dtype", group_tensors);
+    for (const char* name : {"_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"})
+        handlers.add("torch", name, steps_at_once);
+}
+
+}  // namespace stator
