@@ -705,17 +705,65 @@ CHANGES = {
     "by attribute": ["set_a(5)", "set_a(6)", "holder.a = 7", "delete_a(); Holder.a = 8", "holder.a = 1"],
     "through the dict": ["vars(holder)['a'] = 5", "holder.__dict__['a'] = 6", "holder.__dict__.update(a=7)"],
     "by attribute once the dict was taken": ["kept = vars(holder); set_a(5)", "set_a(6)", "kept['a'] = 7", "set_a(8)"],
-    "in both ways in turn": ["vars(holder)['a'] = 5", "set_a(6)", "vars(holder)['a'] = 7", "holder.a = 8", "holder.__dict__['a'] = 9"],
-    "removed and put back": ["delete_a(); set_a(5)", "del vars(holder)['a']; set_a(6)", "vars(holder).pop('a'); holder.a = 7"],
-    "another dict": ["holder.__dict__ = {'a': 5}", "set_a(6)", "holder.__dict__ = dict(a=7, b=1)", "vars(holder)['a'] = 8"],
-    "the dict outlives its instance": ["old = vars(holder); holder = Holder(); holder.a = 5", "old['a'] = 1; holder.a = 6", "del old; holder.a = 7"],
-    "a dict that was replaced": ["old = holder.__dict__; holder.__dict__ = {'a': 5, 'b': 1}", "old['a'] = 6", "holder.a = 7", "old.clear(); holder.a = 8"],
-    "cleared": ["vars(holder).clear(); holder.a = 5", "holder.a = 6", "holder.b = 1", "holder.__dict__.clear(); holder.__dict__['a'] = 4"],
-    "updated as one": ["vars(holder).update({'a': 5, 'c': 1})", "vars(holder).update(a=6)", "vars(holder).__ior__({'a': 7})", "vars(holder).setdefault('d', 1)"],
-    "by the library's ways": ["setattr(holder, 'a', 5)", "object.__setattr__(holder, 'a', 6)", "operator.setitem(vars(holder), 'a', 7)", "delattr(holder, 'a'); setattr(holder, 'a', 8)"],
+    "in both ways in turn": [
+        "vars(holder)['a'] = 5",
+        "set_a(6)",
+        "vars(holder)['a'] = 7",
+        "holder.a = 8",
+        "holder.__dict__['a'] = 9",
+    ],
+    "removed and put back": [
+        "delete_a(); set_a(5)",
+        "del vars(holder)['a']; set_a(6)",
+        "vars(holder).pop('a'); holder.a = 7",
+    ],
+    "another dict": [
+        "holder.__dict__ = {'a': 5}",
+        "set_a(6)",
+        "holder.__dict__ = dict(a=7, b=1)",
+        "vars(holder)['a'] = 8",
+    ],
+    "the dict outlives its instance": [
+        "old = vars(holder); holder = Holder(); holder.a = 5",
+        "old['a'] = 1; holder.a = 6",
+        "del old; holder.a = 7",
+    ],
+    "a dict that was replaced": [
+        "old = holder.__dict__; holder.__dict__ = {'a': 5, 'b': 1}",
+        "old['a'] = 6",
+        "holder.a = 7",
+        "old.clear(); holder.a = 8",
+    ],
+    "cleared": [
+        "vars(holder).clear(); holder.a = 5",
+        "holder.a = 6",
+        "holder.b = 1",
+        "holder.__dict__.clear(); holder.__dict__['a'] = 4",
+    ],
+    "updated as one": [
+        "vars(holder).update({'a': 5, 'c': 1})",
+        "vars(holder).update(a=6)",
+        "vars(holder).__ior__({'a': 7})",
+        "vars(holder).setdefault('d', 1)",
+    ],
+    "by the library's ways": [
+        "setattr(holder, 'a', 5)",
+        "object.__setattr__(holder, 'a', 6)",
+        "operator.setitem(vars(holder), 'a', 7)",
+        "delattr(holder, 'a'); setattr(holder, 'a', 8)",
+    ],
     "many attributes": ["for i in range(40): setattr(holder, f'n{i}', i)", "set_a(6)", "vars(holder)['a'] = 7"],
-    "the class is another": ["class Other: pass\nholder.__class__ = Other\nholder.a = 5", "holder.a = 6", "vars(holder)['a'] = 7"],
-    "a property appears": ["Holder.a = property(lambda self: 50)", "del Holder.a; set_a(6)", "Holder.a = 9", "set_a(7)"],
+    "the class is another": [
+        "class Other: pass\nholder.__class__ = Other\nholder.a = 5",
+        "holder.a = 6",
+        "vars(holder)['a'] = 7",
+    ],
+    "a property appears": [
+        "Holder.a = property(lambda self: 50)",
+        "del Holder.a; set_a(6)",
+        "Holder.a = 9",
+        "set_a(7)",
+    ],
     "copied": ["holder = copy.copy(holder); holder.a = 5", "set_a(6)", "vars(holder)['a'] = 7"],
     "pickled": ["holder = object.__reduce_ex__(holder, 2)[0](Holder); vars(holder).update(a=5, b=1)", "set_a(6)"],
     "keys in another order": ["vars(holder)['a'] = vars(holder).pop('a'); set_a(5)", "set_a(6)"],
@@ -724,7 +772,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("program", [OBJECT, READ_ONLY], ids=["with its dict", "attribute alone"])
-@pytest.mark.parametrize("prepared", ["", "vars(holder)\n", WARM, "kept = vars(holder)\n" + WARM], ids=["fresh", "asked", "warm", "warm and asked"])
+@pytest.mark.parametrize(
+    "prepared",
+    ["", "vars(holder)\n", WARM, "kept = vars(holder)\n" + WARM],
+    ids=["fresh", "asked", "warm", "warm and asked"],
+)
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_of_instances(name, prepared, program):
     same(Source(program + prepared), T(3), calls=4, mutate=CHANGES[name], compare_dynamo=False)
@@ -740,7 +792,9 @@ def test_changes_between_many_calls(asked):
     same(Source(text), T(3), calls=8, mutate=changes, compare_dynamo=False)
 
 
-@pytest.mark.parametrize("name", ["by attribute", "through the dict", "in both ways in turn", "another dict", "cleared"])
+@pytest.mark.parametrize(
+    "name", ["by attribute", "through the dict", "in both ways in turn", "another dict", "cleared"]
+)
 def test_changes_of_modules(name):
     text = """
 class Holder(nn.Module):
