@@ -297,6 +297,11 @@ Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "backward is called inside the compiled function");
 }
 
+/// Backends that make all writes new tensors (aot_autograd) can't give another size to one that was there before.
+Outcome resizes(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is given another size in place");
+}
+
 Outcome touches_autograd(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "a hook is registered or autograd's state is changed");
 }
@@ -361,6 +366,7 @@ void register_tensor_methods(Handlers& handlers) {
     add("__float__", reads_number<kFloat>);
     add("__bool__", reads_number<kBool>);
     add("__index__", reads_number<kIndex>);
+    for (const char* name : {"resize_", "resize_as_"}) add(name, resizes);
     add("new", method_new);
     add("backward", runs_backward);
     for (const char* name : {"retain_grad", "share_memory_", "set_", "_backward_hooks"})

@@ -408,3 +408,25 @@ def f(x):
 def test_a_new_tensor_of_a_size(backend: str | None) -> None:
     text = "def f(x):\n    return x.new(x.shape).fill_(2.0) * x, x.new(2, 3).zero_(), x.new(x.shape[1:]).zero_()"
     same(Source(text), T(3, 4, grad=True), compare_dynamo=False, backend=backend)
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_a_buffer_that_is_given_its_size_by_the_first_call(backend: str | None) -> None:
+    text = """
+class Observer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("largest", torch.tensor([]))
+
+    def forward(self, x):
+        found = x.detach().amax(1)
+        if self.largest.numel() == 0:
+            self.largest.resize_(found.shape)
+            self.largest.copy_(found)
+        else:
+            self.largest.copy_(torch.maximum(found, self.largest))
+        return x * 2
+
+f = Observer()
+"""
+    same(Source(text), T(3, 4, grad=True), compare_dynamo=False, fullgraph=False, backend=backend, calls=3)
