@@ -18,10 +18,10 @@ class InternalError : public std::logic_error {
 }  // namespace stator
 
 /// Holds in every build.
-#define STATOR_CHECK(condition, message)                                                                              \
-    do {                                                                                                              \
-        if (!(condition)) [[unlikely]]                                                                                \
-            ::stator::fail_check(__FILE__, __LINE__, #condition, message);                                            \
+#define STATOR_CHECK(condition, message)                                   \
+    do {                                                                   \
+        if (!(condition)) [[unlikely]]                                     \
+            ::stator::fail_check(__FILE__, __LINE__, #condition, message); \
     } while (false)
 
 /// Holds in every build, checked in debug and sanitized ones.

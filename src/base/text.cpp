@@ -22,7 +22,8 @@ bool prints_safely(PyObject* object) {
 
 std::string_view utf8(Borrowed<> string) {
     Py_ssize_t size = 0;
-    const char* data = string != nullptr && PyUnicode_Check(string.get()) ? PyUnicode_AsUTF8AndSize(string, &size) : nullptr;
+    const char* data =
+        string != nullptr && PyUnicode_Check(string.get()) ? PyUnicode_AsUTF8AndSize(string, &size) : nullptr;
     if (data == nullptr) {
         PyErr_Clear();
         return "?";

@@ -38,8 +38,8 @@ constexpr Index kNoIndex{};
 
 struct Instruction {
     Op op = Op::Nop;
-    /// CPython may be told to go on at `start` with this instruction. Not so with the second half of an opcode that stands
-    /// for two instructions: such a one is finished first (see run/frame_run.cpp).
+    /// CPython may be told to go on at `start` with this instruction. Not so with the second half of an opcode that
+    /// stands for two instructions: such a one is finished first (see run/frame_run.cpp).
     bool can_resume = true;
     std::int32_t arg = 0;
     std::int32_t extra = 0;

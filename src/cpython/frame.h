@@ -46,9 +46,10 @@ Ref<> pop(Frame* frame);
 /// Takes values off the stack.
 void drop(Frame* frame, int count);
 
-/// The next instruction is the one at `offset`, which has to be the start of an instruction, prefixes included. Inside of
-/// an `except` or `finally` block more belongs to the state than slots and stack: the exception that is being handled,
-/// which is the thread's. Set it with `PyErr_SetHandledException`; the block's own end restores the one on the stack.
+/// The next instruction is the one at `offset`, which has to be the start of an instruction, prefixes included. Inside
+/// of an `except` or `finally` block more belongs to the state than slots and stack: the exception that is being
+/// handled, which is the thread's. Set it with `PyErr_SetHandledException`; the block's own end restores the one on the
+/// stack.
 void resume_at(Frame* frame, Offset offset);
 
 /// Where the frame goes on: the start of its next instruction, prefixes included.

@@ -88,7 +88,7 @@ bool is_function_frame(const Frame* frame) {
 PyObject* hook_callback(Waiting& waiting, PyThreadState* thread, Frame* frame) {
     unlink(waiting);
     PyObject* result = is_being_traced(thread, layout::code(frame)) ? run_untouched(thread, frame)
-                                                                   : waiting.handler(thread, frame, waiting.context);
+                                                                    : waiting.handler(thread, frame, waiting.context);
     link(waiting);
     return result;
 }
@@ -197,8 +197,12 @@ PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed
     auto* frame = reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
     Ref<> code = Ref<>::steal(PyObject_GetAttrString(generator, "gi_code"));
     if (!code) return PYGEN_ERROR;
-    Waiting waiting{PyThreadState_Get(), reinterpret_cast<PyCodeObject*>(code.get()), handler, context,
-                    /*even_if_traced=*/is_primed, frame};
+    Waiting waiting{PyThreadState_Get(),
+                    reinterpret_cast<PyCodeObject*>(code.get()),
+                    handler,
+                    context,
+                    /*even_if_traced=*/is_primed,
+                    frame};
     return while_waiting(waiting, [&] { return PyIter_Send(generator, value, result); });
 }
 

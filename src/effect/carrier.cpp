@@ -50,9 +50,9 @@ PyObject* iterate(PyObject* self) {
 PyObject* carrier_class() {
     static PyObject* const type = [] {
         static PyType_Slot slots[] = {
-            {Py_tp_new, reinterpret_cast<void*>(make)},           {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-            {Py_tp_clear, reinterpret_cast<void*>(clear)},        {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
-            {Py_tp_iter, reinterpret_cast<void*>(iterate)},       {0, nullptr},
+            {Py_tp_new, reinterpret_cast<void*>(make)},     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+            {Py_tp_clear, reinterpret_cast<void*>(clear)},  {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
+            {Py_tp_iter, reinterpret_cast<void*>(iterate)}, {0, nullptr},
         };
         static PyType_Spec spec = {"stator.Carrier", sizeof(Carrier), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                    slots};

@@ -11,18 +11,18 @@ namespace stator {
 enum class StepOp : std::uint8_t {
     // Fetches: register `to` gets what was found. Nothing found is a failure, unless the step says `absent`: then
     // something found is. Where the object in `from` is not of the kind the fetch needs, the check fails.
-    Slot,            // slot `number`
-    Function,        // the function of the frame
+    Slot,              // slot `number`
+    Function,          // the function of the frame
     HandledException,  // the exception that the thread handles, or None
-    Globals,         // of the function `from`
-    Builtins,        // of the function `from`
-    ClosureCell,     // cell `number` of the function `from`
-    CellContents,    // of the cell `from`
-    Default,         // positional default `number` of the function `from`
-    KeywordDefault,  // keyword-only default `object` of the function `from`
-    TupleItem,       // item `number` of the tuple `from`
-    ListItem,        // item `number` of the list `from`
-    DequeItem,       // item `number` of the deque `from`
+    Globals,           // of the function `from`
+    Builtins,          // of the function `from`
+    ClosureCell,       // cell `number` of the function `from`
+    CellContents,      // of the cell `from`
+    Default,           // positional default `number` of the function `from`
+    KeywordDefault,    // keyword-only default `object` of the function `from`
+    TupleItem,         // item `number` of the tuple `from`
+    ListItem,          // item `number` of the list `from`
+    DequeItem,         // item `number` of the deque `from`
     StringItem,    // of the dict `from`, by the exact str `object`; where `from` is empty, of the instance in `number`
     ConstantItem,  // of the dict `from`, by the constant `object`; after SafeKeys
     IdentityItem,  // of the dict `from`, by the key that is `object`

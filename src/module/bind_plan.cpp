@@ -17,15 +17,16 @@ namespace {
 
 // In the order of the enumeration.
 constexpr std::array kOpNames = {
-    std::string_view("Constant"),      std::string_view("Output"),       std::string_view("Fetch"),
-    std::string_view("Tuple"),         std::string_view("List"),         std::string_view("Dict"),
-    std::string_view("Set"),           std::string_view("Frozenset"),    std::string_view("Slice"),
-    std::string_view("NewObject"),     std::string_view("Function"),     std::string_view("Cell"),
-    std::string_view("Method"),        std::string_view("Generator"),    std::string_view("Frame"),
-    std::string_view("EnteredFrame"),  std::string_view("Traceback"),    std::string_view("Call"),
-    std::string_view("CallNamed"),     std::string_view("Arithmetic"),     std::string_view("SetAttribute"), std::string_view("SetItem"),
-    std::string_view("Append"),        std::string_view("Add"),          std::string_view("SetCell"),
-    std::string_view("FillGenerator"), std::string_view("EndGenerator"), std::string_view("Return")};
+    std::string_view("Constant"),     std::string_view("Output"),        std::string_view("Fetch"),
+    std::string_view("Tuple"),        std::string_view("List"),          std::string_view("Dict"),
+    std::string_view("Set"),          std::string_view("Frozenset"),     std::string_view("Slice"),
+    std::string_view("NewObject"),    std::string_view("Function"),      std::string_view("Cell"),
+    std::string_view("Method"),       std::string_view("Generator"),     std::string_view("Frame"),
+    std::string_view("EnteredFrame"), std::string_view("Traceback"),     std::string_view("Call"),
+    std::string_view("CallNamed"),    std::string_view("Arithmetic"),    std::string_view("SetAttribute"),
+    std::string_view("SetItem"),      std::string_view("Append"),        std::string_view("Add"),
+    std::string_view("SetCell"),      std::string_view("FillGenerator"), std::string_view("EndGenerator"),
+    std::string_view("Return")};
 static_assert(kOpNames.size() == static_cast<std::size_t>(PlanOp::Return) + 1);
 
 PlanOp op_named(PyObject* name) {

@@ -9,8 +9,7 @@ namespace stator {
 namespace {
 
 PyObject* role(PyObject*, PyObject* callable) {
-    constexpr const char* kNames[] = {"none",       "in graph",     "tensor method", "disallowed",
-                                      "is compiling", "bookkeeping"};
+    constexpr const char* kNames[] = {"none", "in graph", "tensor method", "disallowed", "is compiling", "bookkeeping"};
     try {
         return PyUnicode_FromString(kNames[static_cast<int>(torch_room::role_of(callable))]);
     } catch (const PythonError&) {

@@ -17,8 +17,8 @@ struct CaptureReport {
     std::size_t nodes = 0;
     std::vector<std::string> guards;
     std::vector<std::pair<const char*, double>> times;  // seconds
-    int line = 0;                         // of the instruction that it starts at
-    std::vector<std::string> recompiled;  // why each of the entries that were there did not fit
+    int line = 0;                                       // of the instruction that it starts at
+    std::vector<std::string> recompiled;                // why each of the entries that were there did not fit
     std::vector<MismatchedCall> mismatched_calls;
     bool is_captured = false;
     const BreakReport* broken = nullptr;

@@ -27,7 +27,7 @@ Stepped step(cpython::Frame* frame, const bytecode::Code& code, bytecode::Index 
 
 /// What an instruction waited for.
 struct Result {
-    Ref<> value;            // empty at the end of an iteration
+    Ref<> value;             // empty at the end of an iteration
     bool has_ended = false;  // of a generator: it has returned the value
 };
 

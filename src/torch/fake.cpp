@@ -38,8 +38,8 @@ PyObject* interned(const char* name) {
 struct Names {
     PyObject* fake_mode = interned("fake_mode");
     // Where `fake_device` is a property, the device is kept under another name; before PyTorch 2.13 it is not.
-    PyObject* fake_device =
-        interned(PyObject_HasAttrString(fake_module().tensor_class, "fake_device") != 0 ? "_fake_device" : "fake_device");
+    PyObject* fake_device = interned(
+        PyObject_HasAttrString(fake_module().tensor_class, "fake_device") != 0 ? "_fake_device" : "fake_device");
     PyObject* is_param = interned("_is_param");
 };
 

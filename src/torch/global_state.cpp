@@ -335,8 +335,7 @@ ResultState read_result_state() {
     }
     // Keys that plain programs never add: functorch, dispatch modes, tracing, functionalization.
     if (dispatch_modes(keys.included) != 0 || (keys.included & c10::functorch_transforms_ks.raw_repr()) != 0 ||
-        (keys.included & c10::functorch_batched_ks.raw_repr()) != 0 ||
-        (keys.included & kUnforeseen) != 0)
+        (keys.included & c10::functorch_batched_ks.raw_repr()) != 0 || (keys.included & kUnforeseen) != 0)
         state.unknown = true;
     if (auto length = at::impl::PythonTorchFunctionTLS::stack_len(); length > 0) {
         for (std::int64_t i = 0; i < length; ++i) {

@@ -1,5 +1,5 @@
-/// Which callables of PyTorch become nodes. torch._dynamo has lists of thousands of names for this; the same answers come
-/// from where a callable lives, and are compared with torch._dynamo's in the tests.
+/// Which callables of PyTorch become nodes. torch._dynamo has lists of thousands of names for this; the same answers
+/// come from where a callable lives, and are compared with torch._dynamo's in the tests.
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -53,8 +53,15 @@ bool holds_operations(std::string_view module) {
 /// Public functions of torch.nn.functional that torch._dynamo traces into: what they call becomes the nodes.
 bool is_traced_into(std::string_view name) {
     static const std::unordered_set<std::string_view> names = {
-        "lp_pool3d", "threshold",  "rms_norm",  "linear_cross_entropy", "pad", "triplet_margin_with_distance_loss",
-        "grouped_mm", "scaled_mm", "scaled_grouped_mm",
+        "lp_pool3d",
+        "threshold",
+        "rms_norm",
+        "linear_cross_entropy",
+        "pad",
+        "triplet_margin_with_distance_loss",
+        "grouped_mm",
+        "scaled_mm",
+        "scaled_grouped_mm",
     };
     return names.contains(name);
 }

@@ -25,8 +25,8 @@ TensorValue* as_tensor(Tracer& tracer, Value* value) {
     return static_cast<TensorValue*>(value);
 }
 
-/// Whether `self + value * over / by` has the same bits in one operation and in three: on the CPU it is rounded after each
-/// step.
+/// Whether `self + value * over / by` has the same bits in one operation and in three: on the CPU it is rounded after
+/// each step.
 bool is_computed_in_steps(Tracer& tracer, const Arguments& arguments) {
     const TensorValue* self = as_tensor(tracer, arguments.positional[0]);
     if (self == nullptr) return false;

@@ -369,8 +369,7 @@ void register_tensor_methods(Handlers& handlers) {
     for (const char* name : {"resize_", "resize_as_"}) add(name, resizes);
     add("new", method_new);
     add("backward", runs_backward);
-    for (const char* name : {"retain_grad", "share_memory_", "set_", "_backward_hooks"})
-        add(name, touches_autograd);
+    for (const char* name : {"retain_grad", "share_memory_", "set_", "_backward_hooks"}) add(name, touches_autograd);
     add("requires_grad_", method_requires_grad);
 }
 

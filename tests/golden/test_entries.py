@@ -19,14 +19,18 @@ def in_words(program, *arguments):
     compiled = stator.compile(program, fullgraph=True)
     compiled(*arguments)
     (entry,) = compiled._entries()
-    return f"{capture.graph.strip()}\n--- guards\n" + "\n".join(capture.guards) + f"\n--- plan\n{entry['plan'].strip()}\n"
+    return (
+        f"{capture.graph.strip()}\n--- guards\n" + "\n".join(capture.guards) + f"\n--- plan\n{entry['plan'].strip()}\n"
+    )
 
 
 def test_operators_functions_and_methods():
     def program(x, w):
         return torch.relu(x @ w + SCALE).sum(dim=-1)
 
-    assert_expected_inline(in_words(program, torch.ones(8, 4), torch.ones(4, 4)), """\
+    assert_expected_inline(
+        in_words(program, torch.ones(8, 4), torch.ones(4, 4)),
+        """\
 %l_x_ = placeholder L_x_ -> f32[8, 4]
 %l_w_ = placeholder L_w_ -> f32[4, 4]
 %matmul = call_function operator.matmul(%l_x_, %l_w_) -> f32[8, 4]
@@ -47,7 +51,8 @@ torch.Tensor.sum is the same method_descriptor
 --- plan
 r0 = output 0
 return r0
-""")
+""",
+    )
 
 
 def test_what_is_read_is_guarded():
@@ -57,7 +62,9 @@ def test_what_is_read_is_guarded():
         y = x * settings["scale"] + offset
         return y if flags[1] else -y
 
-    assert_expected_inline(in_words(program, torch.ones(2), {"scale": 4, "other": 5}, (True, False)), """\
+    assert_expected_inline(
+        in_words(program, torch.ones(2), {"scale": 4, "other": 5}, (True, False)),
+        """\
 %l_x_ = placeholder L_x_ -> f32[2]
 %mul = call_function operator.mul(%l_x_, 4) -> f32[2]
 %y = call_function operator.add(%mul, 3) -> f32[2]
@@ -75,7 +82,8 @@ L['flags'][1] is False
 --- plan
 r0 = output 0
 return r0
-""")
+""",
+    )
 
 
 def test_containers_are_rebuilt_with_their_aliases():
@@ -83,7 +91,9 @@ def test_containers_are_rebuilt_with_their_aliases():
         shared = [x + 1]
         return {"a": shared, "b": (shared, x), "p": Point(x, shared[0]), "s": slice(1, None)}
 
-    assert_expected_inline(in_words(program, torch.ones(2)), """\
+    assert_expected_inline(
+        in_words(program, torch.ones(2)),
+        """\
 %l_x_ = placeholder L_x_ -> f32[2]
 %add = call_function operator.add(%l_x_, 1) -> f32[2]
 output (%add,)
@@ -120,7 +130,8 @@ r11 = constant None
 r12 = slice(r10, r11, r11)
 r0[r9] = r12
 return r0
-""")
+""",
+    )
 
 
 def test_a_closure_leaves_with_its_cells():
@@ -132,7 +143,9 @@ def test_a_closure_leaves_with_its_cells():
 
         return add
 
-    assert_expected_inline(in_words(program, torch.ones(2)), """\
+    assert_expected_inline(
+        in_words(program, torch.ones(2)),
+        """\
 %l_x_ = placeholder L_x_ -> f32[2]
 %total = call_method sum(%l_x_) -> f32[]
 output (%total,)
@@ -150,7 +163,8 @@ r0 = function test_a_closure_leaves_with_its_cells.<locals>.program.<locals>.add
 r7 = output 0
 r5.cell_contents = r7
 return r0
-""")
+""",
+    )
 
 
 def test_modes_are_switched_in_the_graph():
@@ -161,7 +175,9 @@ def test_modes_are_switched_in_the_graph():
             return y @ x
 
     # The guards are about the insides of `no_grad` and `autocast`, which differ from one PyTorch to the next.
-    assert_expected_inline(in_words(program, torch.ones(2, 2)).partition("--- guards")[0], """\
+    assert_expected_inline(
+        in_words(program, torch.ones(2, 2)).partition("--- guards")[0],
+        """\
 %l_x_ = placeholder L_x_ -> f32[2, 2]
 %_set_grad_enabled = call_function torch._C._set_grad_enabled(False)
 %y = call_function operator.mul(%l_x_, 2) -> f32[2, 2]
@@ -170,7 +186,8 @@ def test_modes_are_switched_in_the_graph():
 %matmul = call_function operator.matmul(%y, %l_x_) -> bf16[2, 2]
 %_exit_autocast = call_function torch.amp.autocast_mode._exit_autocast(%_enter_autocast)
 output (%matmul,)
-""")
+""",
+    )
 
 
 def test_several_results_and_an_input_that_is_written_to():
@@ -180,7 +197,9 @@ def test_several_results_and_an_input_that_is_written_to():
         first, *rest = x.split(1)
         return values, indices, first, len(rest)
 
-    assert_expected_inline(in_words(program, torch.ones(3, 2)), """\
+    assert_expected_inline(
+        in_words(program, torch.ones(3, 2)),
+        """\
 %l_x_ = placeholder L_x_ -> f32[3, 2]
 %max_1 = call_method max(%l_x_, dim=0) -> torch.return_types.max(f32[2], i64[2])
 %values = call_function operator.getitem(%max_1, 0) -> f32[2]
@@ -205,4 +224,5 @@ r2 = output 2
 r3 = constant 2
 r4 = tuple(r0, r1, r2, r3)
 return r4
-""")
+""",
+    )

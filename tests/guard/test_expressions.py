@@ -21,7 +21,14 @@ OPERATORS = {
     "|": operator.or_,
     "^": operator.xor,
 }
-COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 LEAST, MOST = -(2**63), 2**63 - 1
 EDGES = [0, 1, -1, 2, -2, 3, -3, 7, -7, 62, 63, 64, 2**31, -(2**31), 2**62, MOST, MOST - 1, LEAST, LEAST + 1]
 
@@ -157,7 +164,25 @@ def test_changed_ints_are_named():
     assert not program.check(5, 6, box)
 
 
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 0.1, 1e308, -1e308, 5e-324, 2.0**53, 2.0**63, 1e16, math.inf, -math.inf, math.nan]
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.5,
+    3.0,
+    0.1,
+    1e308,
+    -1e308,
+    5e-324,
+    2.0**53,
+    2.0**63,
+    1e16,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 OF_FLOATS = {symbol: OPERATORS.get(symbol, operator.truediv) for symbol in ("+", "-", "*", "/", "//", "%", "**")}
 
 
@@ -204,7 +229,9 @@ def test_ints_divided():
 
 def test_a_float_is_told_from_an_int():
     program = of_two((">", A, 0), 1.5)
-    assert program.check(2.5, 1) and not program.check(2, 1) and not program.check(True, 1) and not program.check(-0.0, 1)
+    assert (
+        program.check(2.5, 1) and not program.check(2, 1) and not program.check(True, 1) and not program.check(-0.0, 1)
+    )
     assert of_two(is_same(0.0), 0.0).check(0.0, 1) and not of_two(is_same(0.0), 0.0).check(-0.0, 1)
     assert of_two(is_same(math.nan), 0.0).check(math.nan, 1)
     assert not of_two(("~", A), 1.5).check(1.5, 1) and not of_two(("fits", ("&", A, B)), 1.5).check(1.5, 1)

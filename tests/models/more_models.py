@@ -216,8 +216,10 @@ BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {
         # An associative scan in each layer is an operation on functions.
         "Mamba": (mamba, 2),
         # Whether any token attends to all others is asked of a mask.
-        "Longformer": (text("LongformerModel", "LongformerConfig", **TEXT, max_position_embeddings=64,
-                            attention_window=[4, 4]), 1),
+        "Longformer": (
+            text("LongformerModel", "LongformerConfig", **TEXT, max_position_embeddings=64, attention_window=[4, 4]),
+            1,
+        ),
     },
     "torch_geometric": {
         # Self-loops are removed by a mask: the shape of the result depends on the contents of a tensor.

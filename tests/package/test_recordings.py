@@ -160,4 +160,6 @@ def test_what_can_not_be_pickled_is_left_out(failing, tmp_path):
     (path,) = recorded(tmp_path)
     from stator.recordings import Missing, load
 
-    assert any(isinstance(value, Missing) and "TextIOWrapper" in value.what for slot in load(path).slots for value in slot)
+    assert any(
+        isinstance(value, Missing) and "TextIOWrapper" in value.what for slot in load(path).slots for value in slot
+    )

@@ -85,10 +85,14 @@ CHANGES = [
     (1, "change", "<@tensor>[1:].add_(<int>)"),
     (1, "change", "<@tensor>.view(-1)[0] += <int>"),
     (1, "change", "<@tensor>.detach().mul_(<int>)"),
-    (1, "change", """
+    (
+        1,
+        "change",
+        """
 with torch.no_grad():
     <@tensor>.mul_(<int>)
-"""),
+""",
+    ),
     (1, "change", "torch.add(<tensor>, <tensor>, out=<@tensor>)"),
     (1, "change", "<~int> += 1"),
     (1, "change", "<@module>.seen += 1"),

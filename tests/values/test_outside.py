@@ -100,7 +100,7 @@ ARGUMENTS = {
     "a dict, all of it": (lambda d: {k: v + 1 for k, v in d.items()}, lambda: {"a": T(3)(), "b": T(3)()}),
     "what is returned is what came": (lambda d: (d["t"] + 1, d, d["l"]), lambda: {"t": T(3)(), "l": [1, [2]]}),
     "a mixed tuple": (lambda t: t[0] * t[1] + len(t[2]), lambda: (T(3)(), 2.5, ["a", None])),
-    "made of what came": (lambda l: [l[0] + 1, *l, {"l": l}], lambda: [T(3)(), 5]),
+    "made of what came": (lambda items: [items[0] + 1, *items, {"l": items}], lambda: [T(3)(), 5]),
     "containers made anew": (
         lambda ts: (sorted(ts, key=lambda t: t.shape[0])[0] + 1, ts[::-1], dict(enumerate(ts)), ts + ts, tuple(ts)),
         lambda: [T(3)(), T(2)()],
