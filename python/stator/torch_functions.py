@@ -6,6 +6,7 @@ for `x.shape` the getter of that attribute.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +25,13 @@ class Handed:
         self.keywords = keywords
 
 
-# What came to the stand-ins. (Not all that ask for an answer give it back: an assignment to items has none.)
-_handed: list[Handed] = []
+class _Kept(threading.local):
+    """What came to the stand-ins. (Not all that ask for an answer give it back: an assignment to items has none.)"""
+
+    calls: list[Handed]
+
+
+_kept = _Kept()
 
 
 class StandIn(torch.Tensor):
@@ -33,7 +39,7 @@ class StandIn(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
-        _handed.append(Handed(function, arguments, keywords))
+        _kept.calls.append(Handed(function, arguments, keywords))
         return None
 
 
@@ -48,6 +54,6 @@ def stand_in() -> torch.Tensor:
 
 def handed(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Handed | None:
     """What comes to the stand-ins among the arguments; None if the function asks nobody."""
-    _handed.clear()
+    calls = _kept.calls = []
     function(*arguments, **keywords)
-    return _handed.pop() if _handed else None
+    return calls[0] if calls else None

@@ -147,17 +147,27 @@ class StandIns {
     std::vector<std::pair<Ref<>, Value*>> pairs_;
 };
 
-Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
-    bool asked_before = tracer.asks_torch_functions();
+/// A call with C code between it and the program. `asks`: whether classes are asked in it.
+Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, bool is_inlined = false) {
+    const bool asked_before = tracer.asks_torch_functions();
     tracer.begin_torch_function();
+    tracer.ask_torch_functions(asks);
     Value* result = nullptr;
     try {
-        result = co_await operations::call(tracer, torch_function, arguments);
+        if (is_inlined)
+            result = co_await tracer.push_call(static_cast<FunctionValue*>(callee), arguments);
+        else
+            result = co_await operations::call(tracer, callee, arguments);
     } catch (const Raised&) {
         tracer.end_torch_function(asked_before);
         throw;
     }
     tracer.end_torch_function(asked_before);
+    co_return result;
+}
+
+Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
+    Value* result = co_await tracer.start(call_from_c(tracer, torch_function, std::move(arguments), /*asks=*/true));
     if (result->object() == Py_NotImplemented)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ does not know an operation");
     co_return result;
@@ -234,20 +244,6 @@ std::optional<Outcome> apply_operator(Tracer& tracer, PyObject* function, const 
     return std::nullopt;
 }
 
-Task call_inlined(Tracer& tracer, FunctionValue* function, Arguments arguments) {
-    bool asked_before = tracer.asks_torch_functions();
-    tracer.begin_torch_function();
-    Value* result = nullptr;
-    try {
-        result = co_await tracer.push_call(function, arguments);
-    } catch (const Raised&) {
-        tracer.end_torch_function(asked_before);
-        throw;
-    }
-    tracer.end_torch_function(asked_before);
-    co_return result;
-}
-
 /// The descriptor whose bound `__get__` this is; null for anything else.
 PyGetSetDescrObject* descriptor_of_getter(PyObject* getter) {
     if (Py_TYPE(getter) != cpython::method_wrapper_class()) return nullptr;
@@ -291,7 +287,8 @@ Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments&
 }
 
 Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
-    if (class_to_ask(tracer, arguments) != nullptr) return tracer.start(call_inlined(tracer, function, arguments));
+    if (class_to_ask(tracer, arguments) != nullptr)
+        return tracer.start(call_from_c(tracer, function, arguments, /*asks=*/true, /*is_inlined=*/true));
     Outcome answer = function->call(tracer, without_objects(tracer, arguments));
     return answer.is_pending() ? answer : with_its_object(answer.value(), arguments);
 }
@@ -384,26 +381,13 @@ Outcome is_torch_function_enabled(Tracer& tracer, const Arguments&) {
 
 /// `torch._C._disabled_torch_function_impl(func, types, args, kwargs)`.
 Task call_disabled(Tracer& tracer, Value* function, Value* given, Value* named) {
-    bool asked_before = tracer.asks_torch_functions();
     auto* positional = static_cast<SequenceValue*>(co_await operations::collect(tracer, given));
     Arguments arguments;
     arguments.positional = positional->all(tracer);
-    if (named != nullptr && named->object() != Py_None) {
-        auto* keywords = cast<DictValue>(named);
-        if (keywords == nullptr || keywords->length(tracer) != 0)
-            tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is left to PyTorch with keywords");
-    }
-    tracer.begin_torch_function();
-    tracer.ask_torch_functions(false);
-    Value* result = nullptr;
-    try {
-        result = co_await operations::call(tracer, function, arguments);
-    } catch (const Raised&) {
-        tracer.end_torch_function(asked_before);
-        throw;
-    }
-    tracer.end_torch_function(asked_before);
-    co_return result;
+    auto* keywords = named->object() == Py_None ? nullptr : cast<DictValue>(named);
+    if (named->object() != Py_None && (keywords == nullptr || keywords->length(tracer) != 0))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is left to PyTorch with keywords");
+    co_return co_await tracer.start(call_from_c(tracer, function, std::move(arguments), /*asks=*/false));
 }
 
 Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {
@@ -411,7 +395,7 @@ Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {
     if (given.size() < 3 || given.size() > 4 || !arguments.keywords.empty())
         tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is called in an unusual way");
     for (Value* value : given) tracer.realize(value);
-    return tracer.start(call_disabled(tracer, given[0], given[2], given.size() == 4 ? given[3] : nullptr));
+    return tracer.start(call_disabled(tracer, given[0], given[2], given.size() == 4 ? given[3] : tracer.none()));
 }
 
 /// A tensor as an object of a class, which may be `torch.Tensor` itself.
