@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -42,19 +44,35 @@ bool only_computes(std::string_view name) {
     return names.contains(name);
 }
 
-bool only_computes(const Node& node) {
-    if (node.has_effect || node.is_seen) return false;
-    if (node.kind == NodeKind::Method) return only_computes(utf8(node.target));
-    if (node.kind != NodeKind::Function) return false;
-    // A function of the program may be in graphs too, and be called anything.
-    if (!PyCFunction_Check(node.target)) return false;
+/// The name of a method, or of a function of `torch` or `operator`; empty for any other node. A function of the program
+/// may be in graphs too, and be called anything.
+std::string operation_of(const Node& node) {
+    if (node.kind == NodeKind::Method) return std::string(utf8(node.target));
+    if (node.kind != NodeKind::Function || !PyCFunction_Check(node.target)) return {};
     ErrorAside aside;
     Ref<> module = Ref<>::steal(PyObject_GetAttrString(node.target, "__module__"));
     Ref<> name = Ref<>::steal(PyObject_GetAttrString(node.target, "__name__"));
     PyErr_Clear();
-    if (!name || !module || !PyUnicode_Check(name.get()) || !PyUnicode_Check(module.get())) return false;
+    if (!name || !module || !PyUnicode_Check(name.get()) || !PyUnicode_Check(module.get())) return {};
     std::string_view home = utf8(module.get());
-    return (home == "torch" || home == "_operator") && only_computes(utf8(name.get()));
+    if (home != "torch" && home != "_operator") return {};
+    return std::string(utf8(name.get()));
+}
+
+bool only_computes(const Node& node) {
+    return !node.has_effect && !node.is_seen && only_computes(operation_of(node));
+}
+
+/// Whether anything in the graph may have written to what these nodes gave, or to a view of it.
+bool is_written(const Tracer& tracer, std::unordered_set<const Node*> reached) {
+    for (const Node* node : tracer.graph().nodes()) {
+        bool takes = false;
+        for_each_input(*node, [&](const Node* input) { takes = takes || reached.contains(input); });
+        if (!takes) continue;
+        if (node->has_effect) return true;
+        reached.insert(node);
+    }
+    return false;
 }
 
 /// Runs nodes of the graph for real.
@@ -73,18 +91,7 @@ class Computation {
         return is_known;
     }
 
-    /// Whether anything in the graph may have written to what was collected, or to a view of it.
-    bool is_written() const {
-        std::unordered_set<const Node*> reached(nodes_.begin(), nodes_.end());
-        for (const Node* node : tracer_.graph().nodes()) {
-            bool takes = false;
-            for_each_input(*node, [&](const Node* input) { takes = takes || reached.contains(input); });
-            if (!takes) continue;
-            if (node->has_effect) return true;
-            reached.insert(node);
-        }
-        return false;
-    }
+    bool is_written() const { return stator::is_written(tracer_, {nodes_.begin(), nodes_.end()}); }
 
     /// Empty, with no error set, if PyTorch refuses.
     Ref<> compute(Node* node) {
@@ -150,6 +157,35 @@ class Computation {
     std::unordered_set<Node*> nodes_;
     std::unordered_map<const Node*, Ref<>> results_;
 };
+
+bool is_one_number(const graph::Result& result) {
+    return result.kind == graph::Result::Kind::Tensor &&
+           std::ranges::all_of(result.tensor->sizes, [](torch_room::Dim size) { return size.value() == 1; });
+}
+
+/// `torch.rand` gives no number below 0, so `torch.rand([]) < self.layerdrop` is known where nothing is to be dropped.
+std::optional<bool> truth_of_chance(const Tracer& tracer, const Node& comparison) {
+    if (comparison.arguments.size() != 2 || !comparison.keywords.empty() || !is_one_number(comparison.result))
+        return std::nullopt;
+    const auto& [left, right] = std::tie(comparison.arguments[0], comparison.arguments[1]);
+    if (left.kind != Argument::Kind::Node || right.kind != Argument::Kind::Constant) return std::nullopt;
+    const Node* chance = left.node;
+    if (chance->kind != NodeKind::Function || operation_of(*chance) != "rand" || !is_one_number(chance->result))
+        return std::nullopt;
+    torch_room::Dtype type = chance->result.tensor->dtype;
+    if (type != torch_room::dtype::kFloat && type != torch_room::dtype::kDouble) return std::nullopt;
+    if (!PyFloat_CheckExact(right.constant) && !PyLong_CheckExact(right.constant)) return std::nullopt;
+    double bound = PyFloat_AsDouble(right.constant);
+    if (bound == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return std::nullopt;
+    }
+    std::string question = operation_of(comparison);
+    bool is_below = question == "lt" ? bound <= 0 : question == "le" && bound < 0;
+    bool is_above = question == "ge" ? bound <= 0 : question == "gt" && bound < 0;
+    if ((!is_below && !is_above) || is_written(tracer, {chance, &comparison})) return std::nullopt;
+    return is_above;
+}
 
 enum class Wants : std::uint8_t { None, All, BehindFirst };
 
@@ -218,6 +254,16 @@ Ref<> known_contents(Tracer& tracer, TensorValue* tensor) {
     if (count != 1 || !computation.collect(tensor->node) || computation.is_written()) return {};
     torch_room::WithModes modes(tracer.modes());
     return computation.compute(tensor->node);
+}
+
+std::optional<bool> known_truth(Tracer& tracer, TensorValue* tensor) {
+    if (Ref<> contents = known_contents(tracer, tensor)) {
+        int is_true = PyObject_IsTrue(contents.get());
+        if (is_true >= 0) return is_true == 1;
+        PyErr_Clear();
+    }
+    if (tensor->outside != nullptr || tensor->node == nullptr) return std::nullopt;
+    return truth_of_chance(tracer, *tensor->node);
 }
 
 std::optional<Arguments> with_known_integers(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,

@@ -155,11 +155,7 @@ std::ptrdiff_t TensorValue::length(Tracer& tracer) {
 }
 
 bool TensorValue::truth(Tracer& tracer) {
-    if (Ref<> contents = known_contents(tracer, this)) {
-        int is_true = PyObject_IsTrue(contents.get());
-        if (is_true >= 0) return is_true == 1;
-        PyErr_Clear();
-    }
+    if (auto known = known_truth(tracer, this)) return *known;
     tracer.break_graph(BreakKind::DataDependent, "the truth of a tensor is asked");
 }
 

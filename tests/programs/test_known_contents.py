@@ -16,6 +16,11 @@ WHOLE = {
     "range": "def f(x):\n    for i in range(torch.tensor(3)):\n        x = x + i\n    return x",
     "list_index": "def f(x): return x * [1, 5, 7][torch.tensor(1)]",
     "rounded": "def f(x): return x.view(-1, int(torch.ceil(torch.tensor(x.shape[1] / 2))) + 1, 1)",
+    "nothing_dropped": "DROP = 0.0\ndef f(x):\n    for i in range(3):\n        if torch.rand([]) < DROP: continue\n        x = x * torch.rand(1)\n    return x",
+    "nothing_dropped_later": "DROP = 0\ndef f(x):\n    skip = True and torch.rand([]) < DROP\n    x = x if not skip else x + 1\n    return x + 2 if not skip else x + torch.rand(2)",
+    "chance_from_zero_on": "def f(x):\n    y = x + 1 if torch.rand(1) >= 0 else x - 1\n    y = y * 2 if torch.rand(()) > -0.5 else y\n    return y * 3 if torch.rand((), dtype=torch.float64).le(-1) else y + torch.rand(3)",
+    "chance_behind_a_number": "def f(x): return x + 1 if 0.0 > torch.rand(()) else x * torch.rand(3)",
+    "chance_used": "def f(x):\n    p = torch.rand([])\n    if p < 0.0: return x\n    return x * p, p",
     "used_twice": "def f(x):\n    n = torch.tensor(2)\n    return x.view(n, -1) * n, n",
 }  # fmt: skip
 
@@ -29,6 +34,7 @@ CHANGED = {
     "another_size": ("def f(x): return x.reshape(torch.div(x.size(0), 2, rounding_mode='trunc'), -1)", ["ARGS[0] = torch.ones(6, 3)", "ARGS[0] = torch.ones(8, 2)"]),
     "another_number": ("N = 2\ndef f(x): return x * torch.tensor(N).item(), x.reshape(torch.tensor(N), -1)", ["N = 3", "N = 4", "N = True", "N = 2.0"]),
     "the_default_dtype": ("def f(x): return x.double() * torch.tensor(0.1).item()", ["torch.set_default_dtype(torch.float64)", "torch.set_default_dtype(torch.float32)"]),
+    "what_is_dropped": ("DROP = 0.0\ndef f(x):\n    torch.manual_seed(3)\n    for i in range(4):\n        if torch.rand([]) < DROP: continue\n        x = x * torch.rand(1)\n    return x", ["DROP = 0.9", "DROP = -1", "DROP = 1.5", "DROP = 0.0"]),
     "a_variable": ("def f(x, n): return x * torch.tensor(n).item() if torch.tensor(n) > 3 else x - n", ["ARGS[1] = 5", "ARGS[1] = 6", "ARGS[1] = 1"]),
 }  # fmt: skip
 
@@ -52,6 +58,13 @@ UNKNOWN = {
     "written_through_a_view": "def f(x):\n    n = torch.tensor([2])\n    n.view(1)[0] = 5\n    return x * n.item()",
     "part_of_a_written_one": "def f(x):\n    n = torch.tensor([2, 3])\n    m = n[0]\n    n.add_(10)\n    return x * m.item()",
     "random": "def f(x): return x * torch.rand(()).item(), x + 1 if torch.rand(()) < 0.5 else x - 1",
+    "chance": "DROP = 0.5\ndef f(x):\n    for i in range(3):\n        if torch.rand([]) < DROP: continue\n        x = x * torch.rand(1)\n    return x",
+    "chance_written": "def f(x):\n    p = torch.rand([])\n    p.sub_(5)\n    return x + 1 if p < 0.0 else x - 1",
+    "chance_written_through_a_view": "def f(x):\n    p = torch.rand(1)\n    p.view(1)[0] = -2\n    return x + 1 if p < 0.0 else x - 1",
+    "answer_written": "def f(x):\n    q = torch.rand([]) < 0.0\n    q.fill_(True)\n    return x + 1 if q else x - 1",
+    "chance_of_others": "def f(x): return x + 1 if torch.randn([]) < 0.0 else x - 1, x * 2 if torch.rand([]) * 2 - 1 < 0.0 else x",
+    "several_chances": "def f(x):\n    try:\n        return x + 1 if torch.rand(2) < 0.0 else x - 1\n    except RuntimeError:\n        return x * 2",
+    "chance_and_nan": "def f(x): return x + 1 if torch.rand([]) < float('nan') else x - torch.rand(3), x * 2 if torch.rand([]) >= float('nan') else x",
     "of_the_input": "def f(x): return x * x.sum().item() + 1, x + torch.tensor(2) * x[0, 0].item()",
     "not_set": "def f(x):\n    n = torch.empty(())\n    n.fill_(3.0)\n    return x * n.item()",
     "given": "N = torch.tensor(2)\ndef f(x):\n    y = x * N.item()\n    N.add_(1)\n    return y",
