@@ -100,13 +100,21 @@ struct Node {
     Result result;
     std::uint32_t uses = 0;   // arguments of live nodes that are this node
     bool has_effect = false;  // stays even if nobody uses its result
+    bool is_random = false;   // draws random numbers
+    bool may_fail = false;    // stays too: with some contents the program ends here
     bool is_seen = false;     // the program sees that it has run, even if nothing after it does
     bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;
+    /// The node whose result's memory this result lies in: it is a view, or was written to. Null if it has its own.
+    const Node* memory = nullptr;
     /// A dict of further entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
     PyObject* extra_meta = nullptr;
 };
+
+inline const Node* memory_of(const Node* node) {
+    return node->memory != nullptr ? node->memory : node;
+}
 
 /// `placeholder`, `call_function`, ...: the words of `torch.fx`.
 const char* fx_word(NodeKind kind);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include "base/python_error.h"
@@ -61,6 +62,22 @@ class FakeCall {
         if (question.kind == graph::NodeKind::Method)
             return checked(PyObject_VectorcallMethod(question.target, raw.data(), positional_, names.get()));
         return checked(PyObject_Vectorcall(question.target, raw.data(), positional_, names.get()));
+    }
+
+    /// What the real operation says to such arguments: a `str` if it refuses them, else None.
+    Ref<> refusal(const Question& question) {
+        static PyObject* const function = [] {
+            Ref<> module = checked(PyImport_ImportModule("stator.trial"));
+            return checked(PyObject_GetAttrString(module.get(), "refusal")).release();
+        }();
+        Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(positional_)));
+        for (std::size_t i = 0; i < positional_; ++i)
+            PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments_[i].get()));
+        Ref<> keywords = checked(PyDict_New());
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            checked(PyDict_SetItem(keywords.get(), names_[i], arguments_[positional_ + i].get()));
+        return checked(
+            PyObject_CallFunctionObjArgs(function, question.target.get(), positional.get(), keywords.get(), nullptr));
     }
 
     const std::vector<Ref<>>& fakes() const { return fakes_; }
@@ -260,6 +277,20 @@ std::string message_of(PyObject* exception) {
     return message;
 }
 
+std::string name_of(const Question& question) {
+    if (question.kind == graph::NodeKind::Method) return std::string(utf8(question.target));
+    Ref<> name = Ref<>::steal(PyObject_GetAttrString(question.target, "__name__"));
+    if (name && PyUnicode_Check(name.get())) return std::string(utf8(name.get()));
+    PyErr_Clear();
+    return "";
+}
+
+/// How far a storage reaches is no part of metadata, nor how often something is to be repeated: a refusal may be ours.
+bool depends_on_more(const Question& question) {
+    std::string name = name_of(question);
+    return name.find("as_strided") != std::string::npos || name == "repeat_interleave";
+}
+
 /// Sorts the current exception: rethrows what is PyTorch's rejection, gives up on the rest.
 [[noreturn]] void classify_error(const Question& question) {
     TakenError error = TakenError::take();
@@ -279,9 +310,7 @@ std::string message_of(PyObject* exception) {
             throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
     for (PyObject* type : unsupported)
         if (is_exception(exception, type)) throw GaveUp{Status::Unsupported, message_of(exception)};
-    // How far a storage reaches is not part of metadata, so that an error here may be ours.
-    if (question.kind == graph::NodeKind::Method && utf8(question.target).find("as_strided") != std::string_view::npos)
-        throw GaveUp{Status::Unsupported, message_of(exception)};
+    if (depends_on_more(question)) throw GaveUp{Status::Unsupported, message_of(exception)};
     std::move(error).restore();
     throw PythonError();
 }
@@ -306,14 +335,6 @@ class WithoutLogging {
         if (PyObject_SetAttrString(logger, "disabled", disabled) < 0) PyErr_Clear();
     }
 };
-
-std::string name_of(const Question& question) {
-    if (question.kind == graph::NodeKind::Method) return std::string(utf8(question.target));
-    Ref<> name = Ref<>::steal(PyObject_GetAttrString(question.target, "__name__"));
-    if (name && PyUnicode_Check(name.get())) return std::string(utf8(name.get()));
-    PyErr_Clear();
-    return "";
-}
 
 /// Questions that a FakeTensor answers with a plain value as the real tensor would, because metadata is all they ask
 /// for. Others would tell of the fake: its identity, its memory, what it is a view of.
@@ -365,6 +386,26 @@ bool is_of_the_program(const Question& question) {
     return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator";
 }
 
+/// Whether it is an operation of PyTorch's own that does nothing but compute, so that it may run once more.
+bool may_be_tried(const Question& question, const Answer& answer) {
+    static const std::unordered_set<std::string_view> homes = {
+        "torch",
+        "torch._C._nn",
+        "torch._C._linalg",
+        "torch._C._fft",
+        "torch._C._special",
+        "torch.functional",
+        "torch.nn.functional",
+        "_operator",
+    };
+    if (answer.side_effect || answer.result.kind == Result::Kind::Constant || depends_on_more(question)) return false;
+    if (question.kind == graph::NodeKind::Method) return true;
+    if (!PyCFunction_Check(question.target.get()) && !PyFunction_Check(question.target.get())) return false;
+    Ref<> module = Ref<>::steal(PyObject_GetAttrString(question.target, "__module__"));
+    PyErr_Clear();
+    return module && PyUnicode_Check(module.get()) && homes.contains(utf8(module.get()));
+}
+
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     Answer answer;
     Ref<> returned;
@@ -403,6 +444,11 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});
+    }
+    if (may_be_tried(question, answer)) {
+        torch_room::KeepRandomState keep_random_state;
+        Ref<> refusal = FakeCall(mode, question).refusal(question);  // others: the operation may have changed the first
+        if (refusal.get() != Py_None) throw GaveUp{Status::Unsupported, std::string(utf8(refusal.get()))};
     }
     return answer;
 }

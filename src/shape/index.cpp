@@ -42,6 +42,11 @@ std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& c
     return Dims(part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1, part.sizes.end());
 }
 
+/// Whether there is a place for each of these numbers, counted from the end where they are negative.
+static bool are_within(const std::vector<Dim>& numbers, Dim size) {
+    return std::ranges::all_of(numbers, [&](Dim number) { return number < size && number + size >= 0; });
+}
+
 std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& index_operand, Choosers& choosers) {
     const TensorMeta* self = &tensor;
     bool is_tuple = index_operand.is_sequence() && !index_operand.is_list();
@@ -85,6 +90,7 @@ std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& 
                     copy_dimension();
                 }
             if (given[i]->is_mask && self->sizes[next] != given[i]->sizes.back()) return std::nullopt;
+            if (index.is_list() && !are_within(*index.integers(), self->sizes[next])) return std::nullopt;
             copy_dimension();
             choosers.back() = given[i];
         } else if (auto position = index.integer()) {

@@ -1,5 +1,6 @@
 #include "shape/infer.h"
 
+#include "shape/failing.h"
 #include "shape/fallback.h"
 #include "shape/key.h"
 #include "shape/rules.h"
@@ -49,6 +50,7 @@ const Answer& infer(Arena& arena, const Question& question) {
         ++counters.fallbacks;
         answer = ask_fake_tensors(*store, question, kept);
     }
+    answer.may_fail = may_fail(question);
     if (!key.is_cacheable()) {
         ++counters.uncached;
         return for_arena_alone(arena, std::move(answer), std::move(kept));

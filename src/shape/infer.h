@@ -52,6 +52,8 @@ struct Answer {
     bool random = false;
     /// Does something besides computing its result and writing to its arguments.
     bool side_effect = false;
+    /// Whether PyTorch refuses for some contents of the arguments.
+    bool may_fail = false;
     std::string reason;  // where the status is not Ok
 
     bool is_view() const { return view_of >= 0 || !views_of.empty(); }

@@ -227,6 +227,7 @@ bool Interpreter::may_give_back_inputs() const {
 void Interpreter::note_view(Value* view, TensorValue* base) {
     if (auto* tensor = cast<TensorValue>(view)) {
         tensor->view_of = base;
+        tensor->node->memory = memory_of(base->node);
         if (!modes_.grad) tensor->refuses_writes = true;
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
@@ -360,6 +361,8 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     node->result = answer->result;
     node->has_effect = answer->has_effect();
+    node->is_random = answer->random;
+    node->may_fail = answer->may_fail;
     auto is_outside = [&](int argument) {
         return base_of(tensors.at(static_cast<std::size_t>(argument)))->source != nullptr;
     };
@@ -383,6 +386,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
             tensor->node = node;
             tensor->meta = meta;
         });
+        node->memory = memory_of(tensor->node);
         tensor->node = node;
         tensor->meta = answer->result.tensor;
         return tensor;

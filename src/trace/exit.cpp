@@ -91,6 +91,7 @@ void Interpreter::finish_plan(PlanBuilder plan, bool is_return) {
     graph_->add(graph::NodeKind::Output, interned("output"),
                 {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();
+    save_what_reads_overwritten();
     fetched_ = plan.fetched();
     plan_ = std::move(plan).finish();
 }

@@ -252,6 +252,8 @@ class Interpreter final : public Tracer {
     void add_distinct(std::vector<Source*>& sources) const;
     void note_write(const TensorValue* tensor);
     bool may_give_back_inputs() const;
+    /// Marks what a backward pass must not compute again from inputs that the graph writes to.
+    void save_what_reads_overwritten();
     /// Breaks if a generator that the plan does not rebuild was left inside a `try` or `with`: CPython runs the rest of
     /// those when it goes.
     void check_given_up_generators(const PlanBuilder& plan);

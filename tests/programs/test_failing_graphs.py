@@ -157,3 +157,24 @@ def test_another_backend_fails_before_anything_is_seen():
     same(Source(PREPARED + PROGRAMS["nothing written"]), T(3, 3), lambda: torch.tensor([0, 1, 2]),
          mutate=["ARGS[1] = torch.tensor([9, 9, 9])"], fullgraph=False, compare_dynamo=False, backend="aot_eager",
          tolerance=1e-5)  # fmt: skip
+
+
+# Nobody uses what these compute. `k` holds zeros and small numbers in one call, and 9 or 0 in another.
+UNUSED = {
+    "gather": "x.gather(0, k.expand(3, 3))", "take": "torch.take(x, k * 3)", "index": "x[k]", "index behind": "x[:, k]",
+    "index_select": "x.index_select(0, k)", "embedding": "F.embedding(k, TABLE)", "one_hot": "F.one_hot(k, 4)",
+    "cross_entropy": "F.cross_entropy(x, k)", "nll_loss": "F.nll_loss(x, k)", "scatter": "x.scatter(0, k[None], 1.0)",
+    "index_fill": "x.index_fill(1, k, 2.0)", "index_put": "x.index_put((k,), x)", "take_along_dim": "torch.take_along_dim(x, k[None], 0)",
+    "floor": "10 // (9 - k)", "remainder": "torch.tensor([7]) % (9 - k)", "divided": "torch.div(k, 9 - k, rounding_mode='floor')",
+    "behind another": "x[k].sum().sin()", "probabilities": "F.binary_cross_entropy(x[0].sigmoid() * k, x[1].sigmoid())",
+}  # fmt: skip
+
+
+@pytest.mark.later_effects
+@pytest.mark.parametrize("after", ["x + 1", "1"])
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_nobody_uses_fails_too(name, after):
+    program = f"{PREPARED}\ndef f(x, k):\n    SEEN.append(len(SEEN))\n    {UNUSED[name]}\n    return {after}"
+    bad, good = "ARGS[1] = torch.tensor([9, 9, 9])", "ARGS[1] = torch.tensor([1, 0, 1])"
+    same(Source(program), T(3, 3), lambda: torch.tensor([0, 1, 2]), mutate=[bad, good, bad], fullgraph=False,
+         compare_dynamo=False, calls=2)  # fmt: skip

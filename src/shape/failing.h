@@ -1,0 +1,11 @@
+/// Operations that PyTorch refuses for some contents of their arguments: an index that is out of range, a division of
+/// integers by zero. They run even if nobody uses their result, as in the uncompiled program.
+#pragma once
+
+#include "shape/infer.h"
+
+namespace stator::shape {
+
+bool may_fail(const Question& question);
+
+}  // namespace stator::shape
