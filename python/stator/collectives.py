@@ -86,7 +86,7 @@ def all_gather_object(mine: Captured) -> list[Captured]:
     store = PrefixStore("stator.collectives", distributed.distributed_c10d._get_default_store())
     rank, count = distributed.get_rank(), distributed.get_world_size()
     _rounds += 1
-    store.set(f"{_rounds}/{rank}", pickle.dumps(mine))
+    store.set(f"{_rounds}/{rank}", pickle.dumps(mine))  # type: ignore[arg-type]  # bytes are what it keeps
     answers = {rank: mine}
     limit = timedelta(seconds=config.collective_seconds)
     for other in range(count):

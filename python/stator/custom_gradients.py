@@ -59,7 +59,7 @@ class AttachBackward:
             "forward": staticmethod(forward),
             "backward": staticmethod(once_differentiable(run_backward) if once else run_backward),
         }
-        self._function = type(name, (torch.autograd.Function,), body)
+        self._function: Any = type(name, (torch.autograd.Function,), body)
 
     def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
         return self._function.apply(*arguments)

@@ -8,7 +8,7 @@ it, changes to the graph take effect with `recompile()`.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch.fx import _lazy_graph_module
@@ -24,7 +24,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # torch.fx makes a class for each instance, to put the generated forward on it. Here an instance gets its own
         # class when it gets generated code, and a copy never shares the class of its original.
-        shared = cls
+        shared: Any = cls
         while shared.__dict__.get("_is_of_one_instance", False):
             shared = shared.__base__
         return torch.nn.Module.__new__(shared)
@@ -96,7 +96,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         self._graph  # noqa: B018
         hidden = self._take_captured_state()
         try:
-            return super().__deepcopy__(memo)
+            return cast("GraphModule", super().__deepcopy__(memo))
         finally:
             self.__dict__.update(hidden)
 

@@ -1,5 +1,6 @@
 #include "value/lazy_modules.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/names.h"
@@ -59,6 +60,10 @@ Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() < 3) refuse(tracer);
     PyObject* module = arguments.positional[1]->object();
     if (module == nullptr || tracer.has_recorded()) refuse(tracer);
+    // The parameters are drawn at random too, now, while what was captured runs later.
+    if (std::ranges::any_of(tracer.graph().nodes(), &graph::Node::is_random))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a lazy module is initialised behind an operation that draws random numbers");
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
     Ref<> mode = checked(PyObject_CallMethodNoArgs(cell.get(), interned("get")));
     Ref<> args = stand_in(tracer, arguments.positional[2], mode.get());

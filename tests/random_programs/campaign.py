@@ -18,6 +18,9 @@ PATIENCE = 60  # seconds for one program
 MEMORY = 6 << 30
 # Every so many programs, one runs through aot_autograd as well.
 AOT_EVERY = 40
+# It leaves out random numbers that nobody uses, so those after them differ; it registers hooks of its own, and the
+# program's have other numbers; it holds weak references to parameters, which then can't be swapped.
+NOT_FOR_AOT = r"(?i)rand|dropout|seed|HANDLES\.append|handle = |swap_tensors"
 
 
 @dataclass
@@ -35,8 +38,7 @@ class Totals:
 
 
 def backends(seed: int) -> list[str]:
-    """aot_autograd leaves out random numbers that nobody uses, so those after them differ."""
-    takes_part = seed % AOT_EVERY == 7 and not re.search("rand|dropout|seed", generate(seed))
+    takes_part = seed // 2 % AOT_EVERY == 7 and not re.search(NOT_FOR_AOT, generate(seed))
     return ["eager", "aot_eager"] if takes_part else ["eager"]
 
 

@@ -1,9 +1,10 @@
-"""A whole random program: definitions, outside state, the function `f`, and the steps that call it."""
+"""A whole random program: definitions, outside state, the function or model `f`, and the steps that call it."""
 
 import re
 
 from .definitions import FIXED, FUNCTIONS, NEEDS, WRITTEN
 from .expressions import EXPRESSIONS, LEAVES
+from .models import generate_model
 from .statements import STATEMENTS
 from .writer import PREFIXES, Grammar, Unavailable, Variable, Writer
 
@@ -66,7 +67,11 @@ BELOW = {
 
 
 def generate(seed: int) -> str:
-    """The text of the program of this seed."""
+    """The text of the program of this seed: every other one is a model."""
+    return generate_model(seed) if seed % 2 else generate_function(seed)
+
+
+def generate_function(seed: int) -> str:
     writer = Writer(GRAMMAR, seed)
     chance, choose = writer.chance, writer.random.choice
     body: list[str] = []
