@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/stopwatch.h"
@@ -40,11 +41,6 @@ class CollectorPaused {
     int was_enabled_;
 };
 
-PyObject* python_function(const char* module, const char* name) {
-    Ref<> found = checked(PyImport_ImportModule(module));
-    return checked(PyObject_GetAttrString(found.get(), name)).release();
-}
-
 /// A fake tensor in the mode that a cell of stator.fake holds, made when it is first asked for.
 Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
     Ref<> mode = checked(PyObject_CallMethodNoArgs(cell, interned("get")));
@@ -64,8 +60,8 @@ Ref<> dict_of(const std::vector<Attribute>& attributes) {
 }
 
 GraphModule make_graph_module(std::unique_ptr<graph::Graph> graph, const std::vector<Attribute>& attributes) {
-    static PyObject* graph_module_class = python_function("stator.graph_module", "GraphModule");
-    static PyObject* mode_cell = python_function("stator.fake", "ModeCell");
+    static PyObject* graph_module_class = imported("stator.graph_module", "GraphModule");
+    static PyObject* mode_cell = imported("stator.fake", "ModeCell");
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
     std::size_t nodes = graph->size();
     Ref<> captured = graph::make_captured(std::move(graph), {make_example, cell});
@@ -124,7 +120,7 @@ bool has_work(const graph::Graph& graph) {
 }
 
 bool has_lstm(const graph::Graph& graph) {
-    static PyObject* const lstm = python_function("torch", "lstm");
+    static PyObject* const lstm = imported("torch", "lstm");
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->target == lstm; });
 }
 

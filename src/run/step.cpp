@@ -1,5 +1,6 @@
 #include "run/step.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/binary_operations.h"
@@ -19,7 +20,7 @@ using bytecode::Op;
 namespace {
 
 PyObject* builtin_next() {
-    static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("builtins"), "next");
+    static PyObject* function = imported("builtins", "next");
     return function;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/tensors.h"
@@ -66,10 +67,7 @@ class FakeCall {
 
     /// What the real operation says to such arguments: a `str` if it refuses them, else None.
     Ref<> refusal(const Question& question) {
-        static PyObject* const function = [] {
-            Ref<> module = checked(PyImport_ImportModule("stator.trial"));
-            return checked(PyObject_GetAttrString(module.get(), "refusal")).release();
-        }();
+        static PyObject* const function = imported("stator.trial", "refusal");
         Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(positional_)));
         for (std::size_t i = 0; i < positional_; ++i)
             PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments_[i].get()));
@@ -258,8 +256,7 @@ class Reader {
 
 /// Exceptions of FakeTensor that say "can't know" and not "is wrong".
 Borrowed<> fake_exception(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
-    return checked(PyObject_GetAttrString(module.get(), name)).release();
+    return imported("torch._subclasses.fake_tensor", name);
 }
 
 bool is_exception(PyObject* exception, Borrowed<> type) {
@@ -328,10 +325,7 @@ class WithoutLogging {
 
   private:
     static void set(PyObject* disabled) {
-        static PyObject* logger = [] {
-            Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
-            return checked(PyObject_GetAttrString(module.get(), "log")).release();
-        }();
+        static PyObject* const logger = imported("torch._subclasses.fake_tensor", "log");
         if (PyObject_SetAttrString(logger, "disabled", disabled) < 0) PyErr_Clear();
     }
 };

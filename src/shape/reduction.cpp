@@ -1,5 +1,6 @@
 #include "shape/reduction.h"
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "shape/strides.h"
 
@@ -39,8 +40,7 @@ std::optional<Dims> reduced_sizes(const TensorMeta& self, const Operand& dimensi
 }
 
 PyTypeObject* return_type(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("torch.return_types"));
-    return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), name)).release());
+    return imported_class("torch.return_types", name);
 }
 
 }  // namespace stator::shape

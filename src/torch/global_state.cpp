@@ -10,6 +10,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "torch/names.h"
@@ -43,10 +44,7 @@ Borrowed<> function_mode_at(std::int64_t index) {
 }
 
 Borrowed<> device_context_class() {
-    static PyObject* found = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch.utils._device"));
-        return checked(PyObject_GetAttrString(module.get(), "DeviceContext")).release();
-    }();
+    static PyObject* found = imported("torch.utils._device", "DeviceContext");
     return found;
 }
 

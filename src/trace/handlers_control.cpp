@@ -1,4 +1,5 @@
 /// Jumps, loops, calls, functions, imports.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -263,7 +264,7 @@ void guard_imported(Interpreter& t, Borrowed<> name) {
 
 /// Programs may put their own function in the place of the import statement.
 void expect_plain_import(Interpreter& t, BytecodeFrame& frame) {
-    static PyObject* const plain = PyObject_GetAttrString(PyImport_ImportModule("builtins"), "__import__");
+    static PyObject* const plain = imported("builtins", "__import__");
     PyObject* builtins = frame.function->builtins;
     PyObject* now = PyDict_GetItemWithError(builtins, interned("__import__"));
     if (now != plain) cannot(t, "the program has an __import__ of its own");

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/numbers.h"
@@ -48,8 +49,7 @@ PyObject* function_of(Op op) {
         case Op::Invert:
             return operator_function(UnaryOperator::Invert);
         case Op::Absolute: {
-            static PyObject* absolute =
-                checked(PyObject_GetAttrString(checked(PyImport_ImportModule("_operator")).get(), "abs")).release();
+            static PyObject* absolute = imported("_operator", "abs");
             return absolute;
         }
         default:
@@ -129,8 +129,7 @@ graph::Argument Interpreter::number_argument(ConstantValue* value) {
 }
 
 TensorValue* Interpreter::emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) {
-    static PyObject* function =
-        checked(PyObject_GetAttrString(checked(PyImport_ImportModule("torch")).get(), "select")).release();
+    static PyObject* function = imported("torch", "select");
     Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), index);
     Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
     STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
@@ -138,8 +137,7 @@ TensorValue* Interpreter::emit_select(TensorValue* tensor, std::int64_t dimensio
 }
 
 TensorValue* Interpreter::emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) {
-    static PyObject* function =
-        checked(PyObject_GetAttrString(checked(PyImport_ImportModule("torch")).get(), "narrow")).release();
+    static PyObject* function = imported("torch", "narrow");
     Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), start, integer(length));
     Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
     STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");

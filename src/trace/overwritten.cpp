@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "trace/interpreter.h"
@@ -16,8 +17,7 @@ namespace {
 /// An entry of `Node.meta` that PyTorch's partitioners read.
 PyObject* meta_of_saved() {
     static PyObject* const meta = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch.utils.checkpoint"));
-        Ref<> policies = checked(PyObject_GetAttrString(module.get(), "CheckpointPolicy"));
+        Ref<> policies = Ref<>::steal(imported("torch.utils.checkpoint", "CheckpointPolicy"));
         Ref<> policy = checked(PyObject_GetAttrString(policies.get(), "MUST_SAVE"));
         return checked(Py_BuildValue("{sO}", "recompute", policy.get())).release();
     }();

@@ -1,5 +1,6 @@
 #include "value/attributes.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -236,7 +237,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     }
     PyTypeObject* kind = Py_TYPE(raw);
     if (!is_descriptor(tracer, raw)) return attribute;
-    static PyObject* const cached = PyObject_GetAttrString(PyImport_ImportModule("functools"), "_lru_cache_wrapper");
+    static PyObject* const cached = imported("functools", "_lru_cache_wrapper");
     if (reinterpret_cast<PyObject*>(kind) == cached) {
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(attribute, self);
@@ -400,7 +401,7 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
     if (owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr))
         return nullptr;
-    static PyObject* const union_class = PyObject_GetAttrString(PyImport_ImportModule("types"), "UnionType");
+    static PyObject* const union_class = imported("types", "UnionType");
     if (reinterpret_cast<PyObject*>(type) == union_class && self->object() != nullptr)
         return attribute_of_union(tracer, self, name);
     // A module's attributes are read by what PyTorch does with them too: those reads are not followed one by one.

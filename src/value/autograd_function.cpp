@@ -5,6 +5,7 @@
 /// `backward` runs later: it may change nothing, and what it reads is what was there when `forward` was called.
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -88,8 +89,7 @@ struct FunctionContext final : ObjectValue {
 };
 
 PyTypeObject* function_class() {
-    static auto* const type =
-        reinterpret_cast<PyTypeObject*>(function_of_module("torch.autograd.function", "Function"));
+    static auto* const type = imported_class("torch.autograd.function", "Function");
     return type;
 }
 
@@ -178,8 +178,8 @@ void settle_results(Tracer& tracer, Application& call) {
 
 /// What `backward` gets for each result. A stand-in for each gradient that will come, zeros where none can.
 std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::vector<TensorValue*>& stand_ins) {
-    static PyObject* const like = function_of_module("torch", "empty_like");
-    static PyObject* const zeros = function_of_module("torch", "zeros");
+    static PyObject* const like = imported("torch", "empty_like");
+    static PyObject* const zeros = imported("torch", "zeros");
     std::vector<Value*> gradients;
     for (Value* result : call.results) {
         auto* tensor = cast<TensorValue>(result);
@@ -228,7 +228,7 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
 
 /// The node that gives the results their history.
 void attach(Tracer& tracer, const Application& call, const Tracer::Later& backward, bool once) {
-    static PyObject* const maker = function_of_module("stator.custom_gradients", "AttachBackward");
+    static PyObject* const maker = imported("stator.custom_gradients", "AttachBackward");
     std::vector<TensorValue*> tensors;
     for (Value* argument : call.arguments)
         if (auto* tensor = cast<TensorValue>(argument); tensor != nullptr && tensor->meta->requires_grad)
@@ -275,7 +275,7 @@ std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Applicatio
 /// Traces `backward` and gives the results their history.
 Task differentiate(Tracer& tracer, Application call) {
     static PyObject* const inherited_vjp = inherited("vjp");
-    static PyObject* const is_once = function_of_module("stator.custom_gradients", "is_once_differentiable");
+    static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
     if (!call.context->materializes_gradients) refuse(tracer, "wants gradients that may be None");
     if (tracer.modes().autocast_anywhere()) refuse(tracer, "is called under autocast");
     Value* vjp = co_await call.function->get_attribute(tracer, interned("vjp"));
@@ -378,7 +378,7 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(function);
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor of a class of the program's own");
     // Its node in autograd is what hooks of modules on gradients are registered on: those count the node's inputs.
-    static PyObject* const of_hooks = function_of_module("torch.nn.modules._functions", "BackwardHookFunction");
+    static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
     Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}};
     return tracer.start(apply(tracer, std::move(call)));

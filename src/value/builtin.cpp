@@ -1,5 +1,6 @@
 #include "value/builtin.h"
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
@@ -204,8 +205,7 @@ bool is_tensor_method(PyObject* callable) {
 /// Whether PyTorch asks the classes of tensors what becomes of a call.
 bool is_operation(PyObject* callable) {
     if (is_tensor_method(callable) || torch_room::role_of(callable) == torch_room::Role::InGraph) return true;
-    static PyObject* const functions =
-        PyObject_GetAttrString(checked(PyImport_ImportModule("torch._C")).get(), "_VariableFunctions");
+    static PyObject* const functions = imported("torch._C", "_VariableFunctions");
     return PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) != nullptr &&
            PyCFunction_GET_SELF(callable) == functions;
 }

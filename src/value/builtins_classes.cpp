@@ -1,5 +1,6 @@
 /// isinstance and issubclass, in the order in which Python asks: the class itself, what its metaclass says, the MRO,
 /// and for an instance also what it says its class is.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -68,7 +69,7 @@ Task check_by_mro(Tracer& tracer, Value* subject, PyTypeObject* of, const Questi
 
 /// A method of `abc.ABCMeta` itself.
 PyObject* of_abc_meta(const char* name) {
-    static PyObject* const meta = PyObject_GetAttrString(PyImport_ImportModule("abc"), "ABCMeta");
+    static PyObject* const meta = imported("abc", "ABCMeta");
     return meta == nullptr ? nullptr
                            : PyDict_GetItemString(cpython::class_dict(reinterpret_cast<PyTypeObject*>(meta)), name);
 }
@@ -139,7 +140,7 @@ Task check_each(Tracer& tracer, Value* subject, TupleValue* classes, const Quest
 
 /// Something that is no class: a union, or an object whose class knows how to check.
 Task check_other(Tracer& tracer, Value* subject, Value* classes, const Question& question) {
-    static PyObject* const union_class = PyObject_GetAttrString(PyImport_ImportModule("types"), "UnionType");
+    static PyObject* const union_class = imported("types", "UnionType");
     PyObject* real = classes->object();
     if (real != nullptr && as_object(Py_TYPE(real)) == union_class) {
         Value* alternatives = co_await operations::get_attribute(tracer, classes, interned("__args__"));

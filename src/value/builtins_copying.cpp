@@ -2,6 +2,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
@@ -59,14 +60,14 @@ bool is_copied_plainly(Tracer& tracer, PyTypeObject* type, const char* copier) {
         class_attribute(tracer, type, interned(name), &found);
         if (found != plain) return false;
     }
-    static PyObject* const reducers = PyObject_GetAttrString(PyImport_ImportModule("copyreg"), "dispatch_table");
+    static PyObject* const reducers = imported("copyreg", "dispatch_table");
     return PyDict_Contains(reducers, reinterpret_cast<PyObject*>(type)) == 0 && type->tp_dictoffset != 0;
 }
 
 /// Copying leaves a note in the class, that it has no slots. It is left now: nothing depends on it, and as an effect it
 /// would be one more change in every call.
 void note_slots(PyTypeObject* type) {
-    static PyObject* const note = PyObject_GetAttrString(PyImport_ImportModule("copyreg"), "_slotnames");
+    static PyObject* const note = imported("copyreg", "_slotnames");
     if (PyDict_Contains(cpython::class_dict(type), interned("__slotnames__")) == 0)
         checked(PyObject_CallOneArg(note, reinterpret_cast<PyObject*>(type)));
 }

@@ -1,6 +1,7 @@
 /// `collections.deque`: constructor and methods.
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -109,11 +110,7 @@ Outcome deque_reverse(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome deque_reversed(Tracer& tracer, const Arguments& arguments) {
-    static PyTypeObject* const type = [] {
-        Ref<> module = checked(PyImport_ImportModule("_collections"));
-        return reinterpret_cast<PyTypeObject*>(
-            checked(PyObject_GetAttrString(module.get(), "_deque_reverse_iterator")).release());
-    }();
+    static PyTypeObject* const type = imported_class("_collections", "_deque_reverse_iterator");
     return tracer.make<DequeIterator>(type, deque_receiver(tracer, arguments, "__reversed__", 0, 0), true);
 }
 

@@ -1,6 +1,7 @@
 /// `operator.itemgetter`, `operator.attrgetter` and `operator.methodcaller`: made in the trace or from outside.
 #include <string_view>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -17,8 +18,7 @@ namespace stator {
 namespace {
 
 PyTypeObject* operator_class(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("operator"));
-    return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), name)).release());
+    return imported_class("operator", name);
 }
 
 PyTypeObject* item_getter_class() {

@@ -2,6 +2,7 @@
 /// `batched`).
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "effect/plan.h"
@@ -178,7 +179,7 @@ struct TeeIterator final : IteratorValue {
                 int over = rest;
                 if (!items.empty())
                     over = plan.add(PlanOp::Call, {plan.add(PlanOp::Tuple, std::move(items)), rest},
-                                    function_of_module("itertools", "chain"));
+                                    imported("itertools", "chain"));
                 plan.add_to(plan.reserve(shared), PlanOp::Call, {over}, reinterpret_cast<PyObject*>(class_));
             }
         }

@@ -1,4 +1,5 @@
 /// `inspect.signature`: done for real, because what it reads of a function is guarded as a whole.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "value/attributes.h"
@@ -43,7 +44,7 @@ void guard_defaults(Tracer& tracer, FunctionValue* function) {
 }
 
 Outcome signature(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const real = PyObject_GetAttrString(PyImport_ImportModule("inspect"), "signature");
+    static PyObject* const real = imported("inspect", "signature");
     Value* callable = arguments.count() == 1 && !arguments.positional.empty() ? arguments.positional[0] : nullptr;
     if (callable != nullptr) tracer.realize(callable);
     auto* method = cast<MethodValue>(callable);

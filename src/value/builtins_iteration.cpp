@@ -1,5 +1,6 @@
 /// `iter`, `next`, `len`, `range`, `enumerate`, `zip`, `map`, `filter`, `reversed`, `any`, `all`, `sum`, and what
 /// iterators themselves can be asked.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
@@ -150,10 +151,7 @@ Outcome make_filter(Tracer& tracer, const Arguments& arguments) {
 
 Outcome make_filterfalse(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "itertools", "filterfalse", arguments, 2, 2);
-    static PyTypeObject* const type = [] {
-        Ref<> module = checked(PyImport_ImportModule("itertools"));
-        return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), "filterfalse")).release());
-    }();
+    static PyTypeObject* const type = imported_class("itertools", "filterfalse");
     return tracer.start(start_filter(tracer, type, arguments.positional[0], arguments.positional[1], false));
 }
 

@@ -1,6 +1,7 @@
 /// `itertools`: iterators that pass items on, one at a time.
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "effect/plan.h"
@@ -46,7 +47,7 @@ int empty_iterator(PlanBuilder& plan) {
 
 /// An iterator that gives `items` and then what `rest` gives (-1: nothing).
 int rebuild_ahead_of(PlanBuilder& plan, std::vector<std::int32_t> items, int rest) {
-    static PyObject* const chain = function_of_module("itertools", "chain");
+    static PyObject* const chain = imported("itertools", "chain");
     std::vector<std::int32_t> parts{plan.add(PlanOp::Tuple, std::move(items))};
     if (rest >= 0) parts.push_back(rest);
     return plan.add(PlanOp::Call, std::move(parts), chain);
@@ -322,8 +323,8 @@ struct WhileIterator final : TaskIterator<WhileIterator> {
         // It said no: by a predicate that does, of an item that takewhile drops, or of the next one.
         static PyObject* const says_no = [] {
             Ref<> nobody = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
-            return checked(PyObject_CallFunctionObjArgs(function_of_module("functools", "partial"),
-                                                        function_of_module("operator", "is_"), nobody.get(), nullptr))
+            return checked(PyObject_CallFunctionObjArgs(imported("functools", "partial"), imported("operator", "is_"),
+                                                        nobody.get(), nullptr))
                 .release();
         }();
         int never = plan.constant(says_no);

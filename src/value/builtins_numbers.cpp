@@ -1,4 +1,5 @@
 /// Numbers: constructors, `abs`, `round`, `divmod`, `pow`, `hash`, and the pure functions of `math` and `cmath`.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
@@ -43,7 +44,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
     if (operand->kind != Kind::Constant && !has_special_method(tracer, operand->type(), "__abs__"))
         raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
     if (operand->kind == Kind::Tensor) {
-        static PyObject* function = PyObject_GetAttrString(PyImport_ImportModule("_operator"), "abs");
+        static PyObject* function = imported("_operator", "abs");
         return tracer.emit_function(function, arguments);
     }
     return fold_or_ask(tracer, builtin("abs"), "__abs__", arguments);

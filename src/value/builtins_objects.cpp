@@ -1,4 +1,5 @@
 /// Builtins about objects: getattr, type, super, object's own methods, partial, generators.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -306,7 +307,7 @@ Outcome object_init_subclass(Tracer& tracer, const Arguments&) {
 // ---------------------------------------------------------------------------------------------------------
 
 Outcome partial_class_call(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const type = PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial");
+    static PyObject* const type = imported("functools", "partial");
     return make_partial(tracer, reinterpret_cast<PyTypeObject*>(type), arguments);
 }
 

@@ -1,4 +1,5 @@
 /// What optimizers do to their parameters, where that asks for another form in a graph.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "torch/dtypes.h"
@@ -13,11 +14,6 @@
 namespace stator {
 
 namespace {
-
-PyObject* torch_function(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("torch"));
-    return checked(PyObject_GetAttrString(module.get(), name)).release();
-}
 
 TensorValue* as_tensor(Tracer& tracer, Value* value) {
     if (value == nullptr || value->kind != Kind::Tensor) return nullptr;
@@ -55,7 +51,7 @@ Value* add_quotient(Tracer& tracer, const Arguments& arguments, const char* add)
 }
 
 Outcome addcdiv_function(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const function = torch_function("addcdiv");
+    static PyObject* const function = imported("torch", "addcdiv");
     Value* result = add_quotient(tracer, arguments, "add");
     return result != nullptr ? result : tracer.emit_function(function, arguments);
 }

@@ -1,4 +1,5 @@
 /// `torch.profiler.record_function`: a name for what runs inside of it, which the graph enters and leaves.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -17,11 +18,7 @@ PyObject* operation(const char* name, const char* overload) {
 }
 
 PyTypeObject* record_function_class() {
-    static auto* const held = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch.autograd.profiler"));
-        return reinterpret_cast<PyTypeObject*>(
-            checked(PyObject_GetAttrString(module.get(), "record_function")).release());
-    }();
+    static auto* const held = imported_class("torch.autograd.profiler", "record_function");
     return held;
 }
 

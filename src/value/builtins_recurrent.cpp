@@ -2,6 +2,7 @@
 /// decomposition, which backends compile, leaves that dropout out.
 #include <array>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "value/rebuilding.h"
 #include "value/registry.h"
@@ -37,7 +38,7 @@ bool may_drop_between_layers(Tracer& tracer, const Arguments& arguments) {
 
 template <std::size_t index>
 Outcome recurrent(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const function = function_of_module("torch._VF", kNames[index]);
+    static PyObject* const function = imported("torch._VF", kNames[index]);
     if (may_drop_between_layers(tracer, arguments))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            std::string("torch.") + kNames[index] + " trains with dropout between its layers");

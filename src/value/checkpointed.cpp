@@ -5,6 +5,7 @@
 /// What is computed again runs twice: the function may change nothing.
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -43,7 +44,7 @@ bool as_bool(Tracer& tracer, const Keyword& keyword) {
 }
 
 Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
-    static PyObject* const no_contexts = function_of_module("torch.utils.checkpoint", "noop_context_fn");
+    static PyObject* const no_contexts = imported("torch.utils.checkpoint", "noop_context_fn");
     Checkpoint call;
     if (given.positional.empty()) refuse(tracer, "is given by a keyword");
     call.function = given.positional[0];
@@ -115,7 +116,7 @@ void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
 }
 
 Task run_checkpointed(Tracer& tracer, Checkpoint call) {
-    static PyObject* const maker = function_of_module("stator.checkpoints", "Checkpointed");
+    static PyObject* const maker = imported("stator.checkpoints", "Checkpointed");
     std::vector<const Value*> before = within_reach(tracer, call);
     const std::size_t effects = tracer.recorded();
     const torch_room::Modes modes = tracer.modes();

@@ -1,5 +1,6 @@
 #include "value/deque.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -20,8 +21,7 @@ namespace stator {
 namespace {
 
 PyTypeObject* collections_class(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("_collections"));
-    return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), name)).release());
+    return imported_class("_collections", name);
 }
 
 Task extend_from(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result) {

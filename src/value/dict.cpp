@@ -1,5 +1,6 @@
 #include "value/dict.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -109,10 +110,7 @@ Task update_then_self(Tracer& tracer, DictValue* dict, Value* other) {
 }  // namespace
 
 PyTypeObject* default_dict_class() {
-    static PyTypeObject* const type = [] {
-        Ref<> module = checked(PyImport_ImportModule("collections"));
-        return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), "defaultdict")).release());
-    }();
+    static PyTypeObject* const type = imported_class("collections", "defaultdict");
     return type;
 }
 

@@ -1,5 +1,6 @@
 #include "value/lazy.h"
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "effect/plan.h"
 #include "value/calling.h"
@@ -107,7 +108,7 @@ Outcome ZipIterator::next(Tracer& tracer) {
 int ZipIterator::rebuild(PlanBuilder& plan) {
     if (!strict) return rebuild_call(plan, this, nullptr, iterators);
     static PyObject* const strict_zip = [] {
-        PyObject* partial = function_of_module("functools", "partial");
+        PyObject* partial = imported("functools", "partial");
         Ref<> arguments = checked(PyTuple_Pack(1, &PyZip_Type)), named = checked(PyDict_New());
         checked(PyDict_SetItemString(named.get(), "strict", Py_True));
         return checked(PyObject_Call(partial, arguments.get(), named.get())).release();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "torch/fake.h"
@@ -55,8 +56,8 @@ Ref<> stand_in(Tracer& tracer, Value* value, Borrowed<> mode) {
 /// The pre-hook of a lazy module: it runs for real, on the real module. It does so once, whatever becomes of the trace,
 /// as in the uncompiled program.
 Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const initialise = function_of_module("stator.lazy_modules", "initialise");
-    static PyObject* const mode_cell = function_of_module("stator.fake", "ModeCell");
+    static PyObject* const initialise = imported("stator.lazy_modules", "initialise");
+    static PyObject* const mode_cell = imported("stator.fake", "ModeCell");
     if (arguments.positional.size() < 3) refuse(tracer);
     PyObject* module = arguments.positional[1]->object();
     if (module == nullptr || tracer.has_recorded()) refuse(tracer);
@@ -88,7 +89,7 @@ bool took_initialised_module() {
 }
 
 void register_lazy_modules(Handlers& handlers) {
-    Ref<> mixin = Ref<>::steal(function_of_module("torch.nn.modules.lazy", "LazyModuleMixin"));
+    Ref<> mixin = Ref<>::steal(imported("torch.nn.modules.lazy", "LazyModuleMixin"));
     Ref<> method = Ref<>::steal(PyObject_GetAttrString(mixin.get(), "_infer_parameters"));
     handlers.add(method.get(), infer_parameters);
 }

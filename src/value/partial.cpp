@@ -1,6 +1,7 @@
 #include "value/partial.h"
 #include "value/attributes.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "effect/plan.h"
@@ -15,10 +16,7 @@ namespace stator {
 namespace {
 
 PyTypeObject* partial_class() {
-    static auto* const type = [] {
-        Ref<> module = checked(PyImport_ImportModule("functools"));
-        return reinterpret_cast<PyTypeObject*>(checked(PyObject_GetAttrString(module.get(), "partial")).release());
-    }();
+    static auto* const type = imported_class("functools", "partial");
     return type;
 }
 

@@ -105,11 +105,6 @@ int rebuild_inner_iterator(PlanBuilder& plan, Value* iterator) {
     return gives_itself ? made : plan.add(PlanOp::Call, {made}, carrier_class());
 }
 
-PyObject* function_of_module(const char* module, const char* name) {
-    Ref<> found = checked(PyImport_ImportModule(module));
-    return checked(PyObject_GetAttrString(found.get(), name)).release();
-}
-
 PyObject* method_of_class(PyTypeObject* type, const char* name) {
     return checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name)).release();
 }

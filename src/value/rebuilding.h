@@ -45,8 +45,7 @@ class Filling {
     const void* value_;
 };
 
-/// A function of a module, or a method of a class; borrowed, never freed.
-PyObject* function_of_module(const char* module, const char* name);
+/// A method of a class; borrowed, never freed.
 PyObject* method_of_class(PyTypeObject* type, const char* name);
 /// A function of `builtins`; borrowed, never freed.
 PyObject* builtin_function(const char* name);

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -77,7 +78,7 @@ Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
 
 /// Whether a `torch.autograd.Function` that was captured gave the tensor its history (autograd_function.cpp).
 bool has_custom_history(const TensorValue* tensor) {
-    static PyObject* const target = function_of_module("stator.custom_gradients", "AttachBackward");
+    static PyObject* const target = imported("stator.custom_gradients", "AttachBackward");
     const graph::Node* node = tensor->node;
     if (node->target != getitem_function() || node->arguments[0].kind != graph::Argument::Kind::Node) return false;
     PyObject* from = node->arguments[0].node->target;

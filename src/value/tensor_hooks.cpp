@@ -4,6 +4,7 @@
 /// it does and for guards on what it reads. Where the graph can't hold the hook, it holds what was traced.
 #include "value/tensor_hooks.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "effect/plan.h"
@@ -25,8 +26,7 @@ namespace stator {
 namespace {
 
 PyTypeObject* handle_class() {
-    static auto* const type =
-        reinterpret_cast<PyTypeObject*>(function_of_module("torch.utils.hooks", "RemovableHandle"));
+    static auto* const type = imported_class("torch.utils.hooks", "RemovableHandle");
     return type;
 }
 
@@ -157,9 +157,9 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
 
 /// Traces the hook with a stand-in for the gradient, into a graph of its own.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
-    static PyObject* const stand_in = function_of_module("torch", "empty_like");
-    static PyObject* const registration = function_of_module("stator.hooks", "RegisterHook");
-    static PyObject* const traced_registration = function_of_module("stator.hooks", "RegisterTracedHook");
+    static PyObject* const stand_in = imported("torch", "empty_like");
+    static PyObject* const registration = imported("stator.hooks", "RegisterHook");
+    static PyObject* const traced_registration = imported("stator.hooks", "RegisterTracedHook");
     const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
     const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
     const torch_room::Modes modes = tracer.modes();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -29,15 +30,9 @@ namespace stator {
 
 namespace {
 
-PyObject* python_function(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("stator.torch_functions"));
-    return checked(PyObject_GetAttrString(module.get(), name)).release();
-}
-
 /// What a class says to `__torch_function__`; null if it leaves its tensors to PyTorch.
 Value* torch_function_of(Tracer& tracer, PyTypeObject* type) {
-    static PyObject* const disabled =
-        PyObject_GetAttrString(checked(PyImport_ImportModule("torch._C")).get(), "_disabled_torch_function_impl");
+    static PyObject* const disabled = imported("torch._C", "_disabled_torch_function_impl");
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, interned("__torch_function__"), &raw);
     if (raw == nullptr || raw == disabled) return nullptr;
@@ -126,8 +121,8 @@ class StandIns {
 
   private:
     Ref<> make(Value* value) {
-        static PyObject* const stand_in = python_function("stand_in");
-        static PyObject* const plain_stand_in = python_function("plain_stand_in");
+        static PyObject* const stand_in = imported("stator.torch_functions", "stand_in");
+        static PyObject* const plain_stand_in = imported("stator.torch_functions", "plain_stand_in");
         tracer_.realize(value);
         if (value->kind == Kind::TensorObject || value->kind == Kind::Tensor)
             return checked(PyObject_CallNoArgs(has_a_say(tracer_, value) ? stand_in : plain_stand_in));
@@ -175,7 +170,7 @@ Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
 
 /// Asks the class what becomes of a call; nothing if PyTorch does not.
 std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* function, const Arguments& arguments) {
-    static PyObject* const handed = python_function("handed");
+    static PyObject* const handed = imported("stator.torch_functions", "handed");
     StandIns stand_ins(tracer);
     Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
     for (std::size_t i = 0; i < arguments.positional.size(); ++i)
@@ -294,8 +289,7 @@ Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, c
 }
 
 Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name) {
-    static PyObject* const get_attribute =
-        PyObject_GetAttrString(checked(PyImport_ImportModule("builtins")).get(), "getattr");
+    static PyObject* const get_attribute = imported("builtins", "getattr");
     if (has_a_say(tracer, tensor))
         if (auto answer = ask_class(tracer, tensor->class_, get_attribute,
                                     Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
@@ -341,8 +335,7 @@ struct DisableValue final : Value {
     std::string print() const override { return "no __torch_function__"; }
 
     static PyTypeObject* class_of() {
-        static auto* const held = reinterpret_cast<PyTypeObject*>(
-            PyObject_GetAttrString(checked(PyImport_ImportModule("torch._C")).get(), "DisableTorchFunctionSubclass"));
+        static auto* const held = imported_class("torch._C", "DisableTorchFunctionSubclass");
         return held;
     }
 };

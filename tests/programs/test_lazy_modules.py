@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn as nn
 from engine import CAPTURES, Recorder, compile, reset
-from harness import Built, T, same
+from harness import Built, Source, T, same
 from torch.nn.modules.lazy import LazyModuleMixin
 
 pytestmark = pytest.mark.core
@@ -114,3 +114,18 @@ def test_runs_after_breaks():
             return self.inner(x) * 2
 
     same(Built(Breaks), T(2, 5), fullgraph=False, compare_dynamo=False)
+
+
+def test_drawn_in_the_order_of_the_program() -> None:
+    """The parameters are drawn at random, behind what the program draws before."""
+    program = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+first, second = nn.LazyLinear(3), nn.LazyLinear(2)
+def f(x):
+    x = torch.nn.functional.dropout(x)
+    x = first(x) * torch.rand(3)
+    return second(x)
+"""
+    same(Source(program), T(4, 3), fullgraph=False, compare_dynamo=False, stateful=True)
