@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, captures, depth, models, systems, tables, tracker
+from bench import breaks, captures, depth, models, parts, systems, tables, tracker
 from bench.measure import measure
 from bench.programs import PROGRAMS
 
@@ -32,6 +32,7 @@ def main() -> None:
 
     growths = [growth for growth in depth.GROWTHS if options.only in growth.name]
     growing = {growth.name: depth.measure(growth, compared) for growth in growths}
+    of_parts = parts.measure() if not options.dynamo_alone and options.only in "parts" else {}
 
     if results:
         print_programs(results)
@@ -46,11 +47,15 @@ def main() -> None:
     if tracking:
         print()
         print(tracker.table(tracking))
+    if of_parts:
+        print()
+        print(parts.table(of_parts))
     more = {
         "steps": captures.as_record(captured),
         "breaks": breaks.as_record(costs),
         "growth": depth.as_record(growing),
         "tracker": tracker.as_record(tracking),
+        "parts": of_parts,
     }
     print(f"\nWritten to {tables.write_json(results, more, Path(__file__).parent / 'results')}")
 

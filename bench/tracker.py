@@ -16,9 +16,6 @@ from bench.tables import aligned, seconds
 DEPTH, SIZE, BATCH = 60, 16, 4
 GOAL = 1.3  # at most so many times the plain step
 
-wall_time = time.perf_counter
-processor_time = time.process_time
-
 
 class Nested(nn.Module):
     """A layer, and the rest of the chain inside of this module."""
@@ -52,7 +49,7 @@ class TrackerFigures:
         return self.stator / self.plain
 
 
-def measure(shape: str, rounds: int = 40, clock: Callable[[], float] = wall_time) -> TrackerFigures:
+def measure(shape: str, rounds: int = 40) -> TrackerFigures:
     """They take turns, so that what happens to the machine happens to all."""
     from torch.utils.module_tracker import ModuleTracker
 
@@ -74,15 +71,15 @@ def measure(shape: str, rounds: int = 40, clock: Callable[[], float] = wall_time
     figures = TrackerFigures()
     for _ in range(rounds):
         for name, step in steps.items():
-            setattr(figures, name, min(getattr(figures, name), _of_each(step, clock)))
+            setattr(figures, name, min(getattr(figures, name), _of_each(step)))
     return figures
 
 
-def _of_each(step: Callable[[], None], clock: Callable[[], float], calls: int = 5) -> float:
-    start = clock()
+def _of_each(step: Callable[[], None], calls: int = 5) -> float:
+    start = time.perf_counter()
     for _ in range(calls):
         step()
-    return (clock() - start) / calls
+    return (time.perf_counter() - start) / calls
 
 
 def as_record(figures: dict[str, TrackerFigures]) -> dict[str, Any]:

@@ -112,20 +112,6 @@ def test_extended_arguments_and_long_jumps() -> None:
     assert len(starts) > 600, "no instruction starts at its prefix"
 
 
-def test_decoding_is_fast(capsys) -> None:
-    """A few tens of nanoseconds for an instruction; the bound is for a busy machine and a sanitized build."""
-    import time
-
-    code = compiled(FOLDER / "argparse.py")
-    function = max(nested(code), key=lambda each: len(each.co_code))
-    started = time.perf_counter()
-    instructions = extension._frames_decode_again(function, 200)
-    nanoseconds = (time.perf_counter() - started) / instructions * 1e9
-    with capsys.disabled():
-        print(f"\n  decoding: {nanoseconds:.0f} ns an instruction")
-    assert nanoseconds < 5000
-
-
 def test_the_decoded_form_goes_with_the_code_object() -> None:
     import gc
     import sys

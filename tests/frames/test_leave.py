@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import time
 
 import pytest
 from frames_extension import decode, extension
@@ -93,28 +92,3 @@ def test_references_are_flat(function) -> None:
     gc.collect()
     assert (sys.getrefcount(value), sys.getrefcount(argument)) == counts
     assert sys.getallocatedblocks() - blocks < 50
-
-
-def test_time(capsys) -> None:
-    """The bound is for a busy machine and a sanitized build; the aim is 150 ns more than a plain call."""
-
-    def plain():
-        return None if plain is None else plain
-
-    def raising():
-        raise ValueError
-
-    def best(action) -> float:
-        times = []
-        for _ in range(7):
-            started = time.perf_counter()
-            action(100_000)
-            times.append((time.perf_counter() - started) / 100_000 * 1e9)
-        return min(times)
-
-    call = best(lambda n: extension._frames_call_repeatedly(plain, n))
-    left = best(lambda n: extension._frames_return_repeatedly(plain, None, n))
-    elsewhere = best(lambda n: extension._frames_return_repeatedly(raising, None, n))
-    with capsys.disabled():
-        print(f"\n  plain call {call:.0f} ns, left at once {left:.0f} ns, without RETURN_VALUE {elsewhere:.0f} ns")
-    assert left - call < 5000

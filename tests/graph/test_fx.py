@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import operator
-import os
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from graph_programs import PROGRAMS
-from graph_writing import chain, thaw, write_copy
+from graph_writing import thaw, write_copy
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.utils._pytree import tree_leaves
@@ -204,26 +203,6 @@ def test_graph_module_submodules_of_fx() -> None:
     assert holder.get_submodule("0") is module
     other = torch.fx.GraphModule(holder, torch.fx.Graph())
     assert len(other.graph.nodes) == 0
-
-
-@pytest.mark.skipif("STATOR_SANITIZED" in os.environ, reason="times mean nothing under sanitizers")
-def test_a_direct_node_takes_at_most_two_microseconds(record_property: Any) -> None:
-    from time import perf_counter
-
-    captured = chain(1000)
-    best = {}
-    for name, ordinary in (("direct", False), ("ordinary", True)):
-        times = []
-        for _ in range(10):
-            start = perf_counter()
-            graph = _C.fx_graph(captured, None, ordinary)
-            times.append(perf_counter() - start)
-            assert len(graph.nodes) == 1003
-            del graph
-        best[name] = min(times) / 1003 * 1e6
-    print(f"torch.fx nodes: {best['direct']:.2f} us each, {best['ordinary']:.2f} us through create_node")
-    record_property("fx_node_us", best["direct"])
-    assert best["direct"] < 2 and best["direct"] * 3 < best["ordinary"]
 
 
 def test_thawed_arguments_are_frozen_again() -> None:

@@ -6,7 +6,6 @@ import collections
 import gc
 import inspect
 import operator
-import os
 import weakref
 from typing import Any
 
@@ -194,32 +193,6 @@ def test_long_graphs_need_no_deep_stack() -> None:
     x, y = torch.zeros(2), torch.ones(2)
     (result,) = _C.make_runner(chain(20_000))(x, y)
     assert result.tolist() == [20_000.0, 20_000.0]
-
-
-@pytest.mark.skipif("STATOR_SANITIZED" in os.environ, reason="times mean nothing under sanitizers")
-def test_a_step_costs_less_than_generated_python(capsys: Any) -> None:
-    from time import perf_counter
-
-    b = _C.GraphBuilder()
-    x, y = b.add("placeholder", "x"), b.add("placeholder", "y")
-    for _ in range(1000):
-        x = b.add("call_function", max, (x, y))
-    b.add("output", "output", ((x,),))
-    module = GraphModule.from_captured(b.finish())
-
-    def best() -> float:
-        forward, times = module.forward, []
-        for _ in range(30):
-            start = perf_counter()
-            forward(1, 2)
-            times.append(perf_counter() - start)
-        return min(times) / 1000 * 1e9
-
-    native = best()
-    module.recompile()
-    generated = best()
-    print(f"a call of a C function: {native:.0f} ns natively, {generated:.0f} ns in generated Python")
-    assert native < generated
 
 
 def test_an_unreachable_runner_is_collected() -> None:

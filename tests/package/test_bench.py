@@ -2,7 +2,7 @@
 
 import torch
 
-from bench import captures, depth, tables
+from bench import captures, depth, parts, tables
 from bench.measure import measure
 from bench.programs import Program
 from bench.systems import both, stator
@@ -36,3 +36,10 @@ def test_growth(monkeypatch):
         assert figures["stator"].times > 0
         monkeypatch.setattr(depth, "GROWTHS", (growth,))
         assert "met" in depth.table({"growth": figures})
+
+
+def test_parts(monkeypatch):
+    monkeypatch.setattr(parts, "ROUNDS", 1)
+    figures = parts.measure()
+    assert all(each > 0 for each in figures.values())
+    assert "a graph module" in parts.table(figures)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import collections
 import os
 import warnings
+from typing import Any
 
 import against_fake
+import pytest
 import rule_coverage
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -20,13 +22,22 @@ LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 LISTED = [op for op in op_db if op.name in rule_coverage.LISTED]
 
 
-def test_rules_answer_for_what_is_listed() -> None:
+GROUPS = 1 if LONG else 12
+
+
+def group(number: int) -> list[Any]:
+    """Every so many of the operations, so that a test takes seconds; all at once where all samples are taken."""
+    return LISTED[number::GROUPS]
+
+
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_rules_answer_for_what_is_listed(number: int) -> None:
     answered = total = 0
     poor = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for op in LISTED:
-            found = rule_coverage.coverage(op, None if LONG else 40)
+        for op in group(number):
+            found = rule_coverage.coverage(op, None if LONG else 20)
             answered += found.answered
             total += found.answered + found.unanswered.total()
             if found.share < 0.5:
@@ -44,14 +55,15 @@ LEFT_BEHIND = {
 }
 
 
-def test_rules_answer_for_what_is_called_behind() -> None:
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_rules_answer_for_what_is_called_behind(number: int) -> None:
     """`F.mse_loss` calls `torch._C._nn.mse_loss`, and a program may do so, too."""
     answered: collections.Counter[str] = collections.Counter()
     missing: collections.Counter[str] = collections.Counter()
     examples: dict[str, str] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for op in LISTED:
+        for op in group(number):
             if not op.supports_dtype(torch.float32, "cpu"):
                 continue
             for form, args, kwargs in list(rule_coverage.calls(op, torch.float32, False))[: 400 if LONG else 6]:

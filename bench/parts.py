@@ -1,0 +1,88 @@
+"""What single parts of the engine cost: times that belong to no program, each the best of several runs."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bench.tables import aligned, seconds
+from stator import _C
+from stator.graph_module import GraphModule
+
+ROUNDS = 10
+
+
+def best_of(action: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Seconds that one run of `action` takes."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def chain(length: int, function: Callable[..., Any]) -> _C.Graph:
+    """A graph of `length` calls, one after the other."""
+    builder = _C.GraphBuilder()
+    x, y = builder.add("placeholder", "x"), builder.add("placeholder", "y")
+    for _ in range(length):
+        x = builder.add("call_function", function, (x, y))
+    builder.add("output", "output", ((x,),))
+    return builder.finish()
+
+
+def graph_modules() -> dict[str, float]:
+    """Making a graph module, a node of `torch.fx`, and calling a C function from a graph."""
+    captured = chain(1000, max)
+    module = GraphModule.from_captured(captured)
+    native = best_of(lambda: module.forward(1, 2)) / 1000
+    module.recompile()
+    generated = best_of(lambda: module.forward(1, 2)) / 1000
+    added = chain(1000, torch.add)
+    return {
+        "a graph module": best_of(lambda: GraphModule.from_captured(captured), rounds=200),
+        "a node of torch.fx": best_of(lambda: _C.fx_graph(added, None, False)) / 1003,
+        "a node of torch.fx, by create_node": best_of(lambda: _C.fx_graph(added, None, True)) / 1003,
+        "a call in a graph": native,
+        "a call in a graph, by generated Python": generated,
+    }
+
+
+def decoding() -> dict[str, float]:
+    """An instruction of a long function of the standard library."""
+    code = argparse.ArgumentParser._parse_known_args.__code__
+    runs = 200
+    counted = _C._frames_decode_again(code, 1)
+    return {"decoding an instruction": best_of(lambda: _C._frames_decode_again(code, runs)) / (runs * counted)}
+
+
+def leaving_frames() -> dict[str, float]:
+    """A frame that is left at once, beside a plain call."""
+
+    def plain() -> object:
+        return None if plain is None else plain
+
+    def raising() -> None:
+        raise ValueError
+
+    count = 100_000
+    calls = {
+        "a plain call": lambda: _C._frames_call_repeatedly(plain, count),
+        "a call whose frame is left at once": lambda: _C._frames_return_repeatedly(plain, None, count),
+        "the same without a RETURN_VALUE in it": lambda: _C._frames_return_repeatedly(raising, None, count),
+    }
+    return {name: best_of(call, rounds=7) / count for name, call in calls.items()}
+
+
+def measure() -> dict[str, float]:
+    return {**graph_modules(), **decoding(), **leaving_frames()}
+
+
+def table(figures: dict[str, float]) -> str:
+    rows = [["part", "time"], *([name, seconds(value)] for name, value in figures.items())]
+    return f"Parts of the engine\n{aligned(rows)}"
