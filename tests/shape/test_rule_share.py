@@ -37,7 +37,7 @@ def test_rules_answer_for_what_is_listed(number: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in group(number):
-            found = rule_coverage.coverage(op, None if LONG else 20)
+            found = rule_coverage.coverage(op, None if LONG else 40)
             answered += found.answered
             total += found.answered + found.unanswered.total()
             if found.share < 0.5:
