@@ -84,7 +84,11 @@ PyObject* instance_of(cpython::Frame* frame) {
 }
 
 int line_of(PyCodeObject* code, bytecode::Index at) {
-    return at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line;
+    if (at.value == 0) return code->co_firstlineno;
+    // Instructions that clean up have no line: the one before them has.
+    const bytecode::Code& decoded = bytecode::decode(code);
+    while (at.value > 0 && decoded[at].line <= 0) --at.value;
+    return decoded[at].line > 0 ? decoded[at].line : code->co_firstlineno;
 }
 
 CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend) {

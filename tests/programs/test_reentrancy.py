@@ -111,10 +111,9 @@ def switch_threads(run):
 
 
 def replace_code(run):
+    """The code that is being traced goes."""
     stator.reset()
-    original = scaled.__code__
     scaled.__code__ = (lambda x: x * 2).__code__.replace(co_name="scaled")
-    del original
     gc.collect()
 
 
@@ -481,6 +480,8 @@ def lazy_module():
 
 
 def tensor_hook():
+    # Hooks run without gradients being recorded.
+    @torch.enable_grad()
     def program(x, n):
         leaf = x.clone().requires_grad_()
         y = scaled(leaf) * n
@@ -495,6 +496,7 @@ def backward_hook_behind_a_graph():
     def program(x, n):
         return scaled(x) * n
 
+    @torch.enable_grad()
     def train(x, n):
         leaf = x.clone().requires_grad_()
         leaf.register_hook(lambda gradient: poke())
@@ -592,6 +594,15 @@ WITH_STATE = [subclass_hook_in_guards, replaced_value, removed_items, weak_refer
 
 
 # --- and that nothing of it shows
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_heap():
+    """Collections look at what the tests make, and not at all of PyTorch each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
