@@ -4,9 +4,10 @@ The engine is Stator. STATOR_TEST_IDENTITY=1 puts the identity in its place, whi
 are sound; STATOR_TEST_ENGINE=dynamo puts torch._dynamo there, which proves that what the tests ask for is possible.
 """
 
+import contextlib
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,16 @@ def reset() -> None:
         stator.reset()
     elif ENGINE == "dynamo":
         torch._dynamo.reset()
+
+
+@contextlib.contextmanager
+def unbounded() -> Iterator[None]:
+    """Programs may be captured as often as they like: with fullgraph=True the bound on captures is an error."""
+    if ENGINE == "stator":
+        with stator.config.patch(entry_bound=1000):
+            yield
+    else:
+        yield
 
 
 def unsupported() -> type[Exception]:

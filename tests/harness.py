@@ -24,6 +24,7 @@ from engine import (
     describe,
     graph_difference,
     reset,
+    unbounded,
 )
 from worlds import Built, Source, T, World, is_plain
 
@@ -181,6 +182,7 @@ def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool,
     return expected
 
 
+@unbounded()
 def same(
     program: Any,
     *make_args: Any,

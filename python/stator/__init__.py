@@ -24,7 +24,7 @@ _requirements.check()
 if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
-    from stator.errors import BackendCompilerFailed, Unsupported
+    from stator.errors import BackendCompilerFailed, EntryBoundHit, Unsupported
     from stator.module_tracker import ModuleTracker
     from stator.recordings import replay
     from stator.report import Report, explain, watch
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Public name -> the file that defines it.
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
+    "EntryBoundHit": "errors",
     "ModuleTracker": "module_tracker",
     "Report": "report",
     "Unsupported": "errors",
@@ -47,6 +48,7 @@ _PUBLIC = {
 
 __all__ = [
     "BackendCompilerFailed",
+    "EntryBoundHit",
     "ModuleTracker",
     "Report",
     "Unsupported",

@@ -41,6 +41,7 @@ class Backend:
         if self.compiler is eager:
             return graph_module
         from stator import errors, fake
+        from stator.compile_lock import compiling_alone
 
         if self.floats_are_constants and (constants := fake.becoming_floats(graph_module)):
             graph_module.__dict__["_stator_burned_in"] = constants
@@ -48,6 +49,7 @@ class Backend:
         compiled: Any = graph_module
         try:
             with (
+                compiling_alone(),
                 fake.tracing_context(graph_module),
                 _as_if_compiling(),
                 _undisturbed(),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from torch._dynamo.exc import BackendCompilerFailed as _DynamoBackendCompilerFailed
+    from torch._dynamo.exc import FailOnRecompileLimitHit as _DynamoFailOnRecompileLimitHit
     from torch._dynamo.exc import Unsupported as _DynamoUnsupported
     from torch.fx import GraphModule
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
         backend_name: str
         graph_module: GraphModule
         needs_data: bool
+
+    class EntryBoundHit(_DynamoFailOnRecompileLimitHit):
+        """With `fullgraph=True`: a function would have to be captured more often than `stator.config.entry_bound`."""
 
 
 @cache
@@ -62,6 +66,16 @@ def _backend_compiler_failed() -> type[Exception]:
     return _at_home(BackendCompilerFailed)
 
 
+@cache
+def _entry_bound_hit() -> type[Exception]:
+    from torch._dynamo import exc
+
+    class EntryBoundHit(exc.FailOnRecompileLimitHit):
+        """With `fullgraph=True`: a function would have to be captured more often than `stator.config.entry_bound`."""
+
+    return _at_home(EntryBoundHit)
+
+
 def _needs_data(error: BaseException | None) -> bool:
     """Whether a backend failed because only the contents of tensors would tell it how to go on."""
     from torch._subclasses import fake_tensor
@@ -84,7 +98,11 @@ def _at_home(exception: type[Exception]) -> type[Exception]:
     return exception
 
 
-_LAZY = {"Unsupported": _unsupported, "BackendCompilerFailed": _backend_compiler_failed}
+_LAZY = {
+    "Unsupported": _unsupported,
+    "BackendCompilerFailed": _backend_compiler_failed,
+    "EntryBoundHit": _entry_bound_hit,
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -103,3 +121,11 @@ def raise_unsupported(report: dict[str, Any]) -> NoReturn:
 def raise_backend_failed(backend_name: str, graph_module: GraphModule, cause: Exception) -> NoReturn:
     """Called where a backend raised `cause`."""
     raise _backend_compiler_failed()(backend_name, graph_module, cause) from cause  # type: ignore[call-arg]
+
+
+def raise_bound_hit(function: str, file: str, line: int, captures: int, reason: str) -> NoReturn:
+    """Called by the engine where `fullgraph=True` forbids to run uncompiled what there is no room for."""
+    raise _entry_bound_hit()(
+        f"Stator has captured {function} ({file}:{line}) {captures} times, which is the bound, and fullgraph=True "
+        f"leaves nothing uncompiled: {reason}. Make that the same on every call, or raise stator.config.entry_bound."
+    )

@@ -1,6 +1,7 @@
 // From CPython's code units to instructions: prefixes and caches go, and every version's way of saying a thing becomes
 // the one of opcodes.def.
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -351,8 +352,11 @@ const Code& decode(PyCodeObject* code) {
     cpython::CodeExtra& extra = cpython::extra_of(code);
     if (extra.decoded.object == nullptr) [[unlikely]] {
         Stopwatch watch;
-        extra.decoded = {new Code(code), [](void* decoded) { delete static_cast<Code*>(decoded); }};
+        auto decoded = std::make_unique<Code>(code);
         decoding_seconds += watch.lap();
+        // An allocation may have started a collection, and a finalizer may have come here.
+        if (extra.decoded.object == nullptr)
+            extra.decoded = {decoded.release(), [](void* decoded) { delete static_cast<Code*>(decoded); }};
     }
     return *static_cast<const Code*>(extra.decoded.object);
 }

@@ -200,6 +200,7 @@ std::string GuardProgram::State::print_step(std::size_t index) const {
 }
 
 std::string GuardProgram::State::explain_failure() const {
+    if (failed == kInterrupted) return "its guards were checked again in the middle of a check";
     const Step& step = steps[failed];
     PyObject* object = step.from < 0 ? nullptr : registers[step.from];
     if (is_fetch(step.op)) {

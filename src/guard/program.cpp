@@ -1,5 +1,7 @@
 #include "guard/program.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "cpython/abstract_classes.h"
 #include "cpython/iterators.h"
@@ -96,17 +98,6 @@ bool has_ordered_keys(PyObject* dict, PyObject* expected) {
     return true;
 }
 
-/// Abstract base classes give the answer they gave before until something is registered in one of them.
-bool is_subclass_still(Step& step, PyObject* type) {
-    std::uint64_t token = cpython::abstract_class_token();
-    if (step.version == token) return true;
-    int answer = PyObject_IsSubclass(type, step.object);
-    if (answer < 0) PyErr_Clear();
-    if (answer != step.number) return false;
-    step.version = token;
-    return true;
-}
-
 bool has_elements(PyObject* set, PyObject* expected) {
     if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
     Py_ssize_t i = 0;
@@ -141,6 +132,16 @@ GuardProgram::~GuardProgram() = default;
 GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
 GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
 
+bool GuardProgram::State::ask_subclass(Step& step, PyObject* type) {
+    std::uint64_t token = cpython::abstract_class_token();
+    Ref<> held = Ref<>::share(type);
+    int answer = PyObject_IsSubclass(type, step.object);
+    if (answer < 0) PyErr_Clear();
+    if (answer != step.number) return false;
+    step.version = token;
+    return true;
+}
+
 inline void GuardProgram::State::drop_computed() {
     if (!computed.empty()) [[unlikely]] {
         std::vector<Ref<>> dropped(computed.size());
@@ -161,6 +162,7 @@ bool GuardProgram::State::holds(std::span<const Term> expression) const {
 template <bool kCounting>
 bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyObject* function, std::size_t* count) {
     PyObject** const values = registers.data();
+    const std::uint64_t check_number = started;
     for (Step* step = first;; ++step) {
         if constexpr (kCounting) ++*count;
         PyObject* const from = step->from < 0 ? nullptr : values[step->from];
@@ -241,10 +243,14 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(from) + step->number);
                 if (found == nullptr) found = step->extra;
                 break;
-            case StepOp::Computed:
-                computed[step->number] = compute(from, step->object);
-                found = computed[step->number].get();
+            case StepOp::Computed: {
+                Ref<> made = compute(from, step->object);
+                if (started != check_number) [[unlikely]]
+                    goto interrupted;
+                found = made.get();
+                computed[step->number] = std::move(made);
                 break;
+            }
             case StepOp::WalkedOver:
                 found = cpython::walked_over(from, step->number);
                 break;
@@ -352,9 +358,13 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (from != nullptr ? look_up(from, step->object) != nullptr
                                     : cpython::instance_attribute(values[step->number], step->object) != nullptr)
                     goto failed;
+                if (started != check_number) [[unlikely]]
+                    goto interrupted;
                 continue;
             case StepOp::NoConstantKey:
                 if (look_up(from, step->object) != nullptr) goto failed;
+                if (started != check_number) [[unlikely]]
+                    goto interrupted;
                 continue;
             case StepOp::NoIdentityKey:
                 if (!has_no_identical_key(from, step->object)) goto failed;
@@ -370,6 +380,8 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::Tensor:
                 if (!torch_room::matches(from, tensors[step->number])) goto failed;
+                if (started != check_number) [[unlikely]]
+                    goto interrupted;
                 continue;
             case StepOp::Autograd:
                 if (pack(torch_room::read_autograd_state(from)) != step->number) goto failed;
@@ -378,8 +390,13 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (static_cast<std::uint64_t>(torch_room::storage_offset(from)) != step->version) goto failed;
                 continue;
             case StepOp::Subclass:
-                if (!is_subclass_still(*step, from)) goto failed;
-                continue;
+                // Abstract base classes give the answer they gave before until something is registered in one of them.
+                if (step->version == cpython::abstract_class_token()) [[likely]]
+                    continue;
+                has_run_code = ask_subclass(*step, from);
+                failed = has_run_code || started != check_number ? kInterrupted
+                                                                 : static_cast<std::int32_t>(step - first);
+                return false;
             case StepOp::Same:
                 if (from != values[step->number]) goto failed;
                 continue;
@@ -395,12 +412,17 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Done:
                 return true;
         }
+        if (started != check_number) [[unlikely]]
+            goto interrupted;
         if ((found == nullptr) == step->absent) [[likely]] {
             values[step->to] = found;
             continue;
         }
     failed:
-        failed = static_cast<std::int32_t>(step - first);
+        failed = started == check_number ? static_cast<std::int32_t>(step - first) : kInterrupted;
+        return false;
+    interrupted:
+        failed = kInterrupted;
         return false;
     }
 }
@@ -411,10 +433,16 @@ bool GuardProgram::State::execute_steps(Step* first, PyObject* const* slots, PyO
 
 template <bool kCounting>
 bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, std::size_t* count) {
-    walked.clear();
-    if (!execute<kCounting>(steps.data(), slots, function, count)) return false;
+    // Code that a check runs may change the answer of what it was asked about again, but not for ever.
+    for (int repeated = 0;; ++repeated) {
+        ++started;
+        walked.clear();
+        if (execute<kCounting>(steps.data(), slots, function, count)) break;
+        if (!std::exchange(has_run_code, false) || repeated == 8) return false;
+        drop_computed();
+    }
     for (std::size_t i = 0; i < fetched_from.size(); ++i) fetched[i] = registers[fetched_from[i]];
-    failed = -1;
+    failed = kNone;
     recording.succeeded(*this);
     return true;
 }
@@ -423,10 +451,12 @@ bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
     // Dropping an object can run anything, so it is done before the first register is filled.
     drop_computed();
     InUse in_use(running);
+    ++started;
     if (quick.is_there() && quick.check(*this, slots, function)) {
-        failed = -1;
+        failed = kNone;
         return true;
     }
+    has_run_code = false;
     return check_all<false>(slots, function, nullptr);
 }
 
@@ -456,10 +486,13 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     drop_computed();
     if (running > 0) return places;
     InUse in_use(running);
+    ++started;
     // What changed is put up with, for the time of this walk, to find what else did.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
     std::vector<Ref<>> held;
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
+        has_run_code = false;
+        if (failed == kInterrupted) break;
         Step& step = steps[failed];
         PyObject* object = step.from < 0 ? nullptr : registers[step.from];
         if (step.op != StepOp::Constant || !Py_IS_TYPE(object, Py_TYPE(step.object))) break;

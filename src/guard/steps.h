@@ -48,8 +48,14 @@ struct GuardProgram::State {
     std::vector<std::int32_t> walked;  // the Enters whose blocks the last run did not skip
     QuickCheck quick;
     Recording recording;
-    std::int32_t failed = -1;  // the step that failed in the last check
-    /// How many checks are under way: comparing keys may run code (see `check`), and that may ask this program again.
+    static constexpr std::int32_t kNone = -1, kInterrupted = -2;
+    std::int32_t failed = kNone;  // the step that failed in the last check
+    /// Counts checks. Some steps may run code (see `GuardProgram::check`), and that code may check this program again:
+    /// the registers are then those of another frame.
+    std::uint64_t started = 0;
+    /// The check ended early because it ran code that may have freed what the registers hold. It is to be repeated.
+    bool has_run_code = false;
+    /// How many checks are under way.
     int running = 0;
     struct InUse {
         explicit InUse(int& running) : running(running) { ++running; }
@@ -74,6 +80,10 @@ struct GuardProgram::State {
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
     template <bool kCounting>
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);
+    /// False where the answer is another one by now. Runs code, after which no register can be relied on.
+    static bool ask_subclass(Step& step, PyObject* type);
+    PyObject* read(std::int32_t place, PyObject* const* slots, PyObject* function) const;
+    bool is_readable(std::int32_t place) const;
     void drop_computed();
     void enter_changed(Step* first, Step* enter);
     void build(std::span<const Guard> guards, std::span<Source* const> fetched, std::span<Source* const> all_distinct);

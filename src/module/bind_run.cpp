@@ -40,6 +40,8 @@ PyObject* handle_frame(PyThreadState* thread, cpython::Frame* frame, void* conte
 }
 
 PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
+    // Not every caller has a reference of its own, and what runs may drop the last other one.
+    Ref<> held = Ref<>::share(self);
     auto* compiled = reinterpret_cast<CompiledObject*>(self);
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(reinterpret_cast<PyObject*>(compiled->function)));
     return cpython::call_with_hook(code, handle_frame, compiled->cache, compiled->callable, arguments, count_and_flags,

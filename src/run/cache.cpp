@@ -12,6 +12,8 @@
 #include "run/report.h"
 #include "run/settings.h"
 #include "run/stance.h"
+#include "run/warning.h"
+#include "value/compiling.h"
 
 namespace stator {
 
@@ -24,7 +26,7 @@ std::unordered_set<EntryCache*>& all_caches() {
 
 }  // namespace
 
-EntryCache::EntryCache(CompileOptions options) : options_(std::move(options)) {
+EntryCache::EntryCache(CompileOptions options) : options_(std::move(options)), start_(Shared<EntryPoint>::make()) {
     all_caches().insert(this);
 }
 
@@ -45,24 +47,27 @@ PyObject* EntryCache::run(PyThreadState* thread, cpython::Frame* frame, bool is_
     return FrameRun(*this, thread, frame, *code, {0}, is_main).go_on();
 }
 
-EntryCache::EntryPoint& EntryCache::point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
-    return is_main ? start_ : inner_[{cpython::code_of(frame), at}];
+Shared<EntryPoint> EntryCache::inner_point(cpython::Frame* frame, bytecode::Index at) {
+    Shared<EntryPoint>& point = inner_[{cpython::code_of(frame), at}];
+    if (!point) point = Shared<EntryPoint>::make();
+    return point;
 }
 
-std::shared_ptr<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main) {
-    EntryPoint& point = point_at(frame, at, is_main);
+Shared<Entry> EntryCache::find_or_capture(cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    Shared<EntryPoint> point = point_at(frame, at, is_main);
     const Stance& stance = current_stance();
     if (stance.kind == Stance::Kind::ForceEager) return nullptr;
-    bool is_first_with_aot = stance.kind == Stance::Kind::AotEagerThenCompile && !point.has_run;
+    bool is_first_with_aot = stance.kind == Stance::Kind::AotEagerThenCompile && !point->has_run;
     Ref<> forced_backend = is_first_with_aot ? Ref<>::share(interned("aot_eager")) : stance.backend;
-    std::vector<std::shared_ptr<Entry>>& entries = point.entries;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        if (entries[i]->forced_backend != forced_backend || !entries[i]->matches(frame)) continue;
-        auto place = entries.begin() + static_cast<std::ptrdiff_t>(i);
-        if (i > 0) std::rotate(entries.begin(), place, place + 1);
-        return entries[0];
+    Shared<Entry> entry = point->find(frame, forced_backend);
+    if (!entry && may_capture(*point, frame, at)) entry = miss(*point, frame, at, is_main, forced_backend);
+    if (point.is_only_owner() && entry) [[unlikely]] {
+        // A reset took the point away meanwhile. Releasing it may run code, and what the guards have fetched is only
+        // good until code runs.
+        point = nullptr;
+        if (entry->is_captured && !entry->matches(frame)) return nullptr;
     }
-    return may_capture(point, frame, at) ? miss(frame, at, is_main, forced_backend) : nullptr;
+    return entry;
 }
 
 namespace {
@@ -79,7 +84,11 @@ PyObject* instance_of(cpython::Frame* frame) {
 }
 
 int line_of(PyCodeObject* code, bytecode::Index at) {
-    return at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line;
+    if (at.value == 0) return code->co_firstlineno;
+    // Instructions that clean up have no line: the one before them has.
+    const bytecode::Code& decoded = bytecode::decode(code);
+    while (at.value > 0 && decoded[at].line <= 0) --at.value;
+    return decoded[at].line > 0 ? decoded[at].line : code->co_firstlineno;
 }
 
 CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend) {
@@ -89,8 +98,7 @@ CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend)
     return other;
 }
 
-[[noreturn]] void raise_recompile(const std::vector<std::shared_ptr<Entry>>& entries, cpython::Frame* frame,
-                                  bytecode::Index at) {
+[[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
     PyCodeObject* code = cpython::code_of(frame);
     std::string reasons;
     for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
@@ -114,68 +122,69 @@ bool EntryCache::may_capture(EntryPoint& point, cpython::Frame* frame, bytecode:
         case Stance::Kind::EagerOnRecompile:
             return false;
         case Stance::Kind::FailOnRecompile:
-            raise_recompile(point.entries, frame, at);
+            raise_recompile(point.entries(), frame, at);
         default:
             return true;
     }
 }
 
 bool EntryCache::has_room(EntryPoint& point, cpython::Frame* frame) {
-    // However many instances there are, look-up is a walk over all of them.
-    constexpr std::size_t kMostInstances = 32;
-    auto bound = static_cast<std::size_t>(setting("entry_bound", 8));
+    // Each instance may have as many as the bound allows; this many together are taken for a mistake.
+    constexpr std::size_t kMostInstances = 1024;
+    auto bound = static_cast<std::size_t>(std::max(0L, setting("entry_bound", 8)));
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
-        for (const auto& entry : point.entries)
+        for (const auto& entry : point.entries())
             competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
-        return competing < bound && point.entries.size() < bound * kMostInstances;
+        return competing < bound && point.entries().size() < bound * kMostInstances;
     };
-    if (is_there()) return true;
-    std::vector<std::shared_ptr<Entry>> forgotten;  // to go when the list is whole again
-    std::erase_if(point.entries, [&](const std::shared_ptr<Entry>& entry) {
-        bool is_gone = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) == Py_None;
-        if (is_gone) forgotten.push_back(entry);
-        return is_gone;
-    });
+    std::vector<Shared<Entry>> forgotten = point.take_forgotten(/*has_to_be=*/!is_there());
     return is_there();
 }
 
 void EntryCache::learn_changes(const EntryPoint& point, cpython::Frame* frame) {
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
-    for (const auto& entry : point.entries) {
+    for (const Shared<Entry>& entry : std::vector(point.entries())) {
         if (cpython::code_of(frame) != entry->code.get()) continue;
         for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function))
             dynamic_[cpython::code_of(frame)].changing.insert(std::move(place));
     }
 }
 
+Learnt EntryCache::learnt_of(PyCodeObject* code) const {
+    auto numbers = dynamic_.find(code);
+    return {numbers == dynamic_.end() ? DynamicSources() : numbers->second, called_whole_};
+}
+
 bool EntryCache::compiles_like(const EntryCache& other) const {
     if (options_.fullgraph != other.options_.fullgraph ||
         options_.registers_attributes != other.options_.registers_attributes)
         return false;
-    if (!options_.backend || !other.options_.backend) return false;
-    int is_same = PyObject_RichCompareBool(options_.backend.get(), other.options_.backend.get(), Py_EQ);
+    // Comparing may be the end of the other cache.
+    Ref<> own = options_.backend, others = other.options_.backend;
+    if (!own || !others) return false;
+    int is_same = PyObject_RichCompareBool(own.get(), others.get(), Py_EQ);
     if (is_same < 0) PyErr_Clear();
     return is_same == 1;
 }
 
-std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main,
+Shared<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main,
                                                         const Ref<>& forced_backend) const {
     PyObject* instance = instance_of(frame);
     if (instance == nullptr) return nullptr;
     PyCodeObject* code = cpython::code_of(frame);
-    std::vector<std::shared_ptr<Entry>> candidates;
+    std::vector<Shared<Entry>> candidates;
     for (const EntryCache* other : std::vector<EntryCache*>(all_caches().begin(), all_caches().end())) {
         // Comparing backends may run anything, and be the end of a cache.
         if (other == this || !all_caches().contains(const_cast<EntryCache*>(other))) continue;
         auto inner = other->inner_.find({code, at});
-        const EntryPoint* point = is_main ? &other->start_ : inner == other->inner_.end() ? nullptr : &inner->second;
-        if (point == nullptr || point->entries.empty() || point->entries[0]->code.get() != code) continue;
-        std::vector<std::shared_ptr<Entry>> entries = point->entries;
+        Shared<EntryPoint> point = is_main ? other->start_ : inner == other->inner_.end() ? nullptr : inner->second;
+        if (!point || point->is_empty() || point->entries()[0]->code.get() != code) continue;
+        std::vector<Shared<Entry>> entries = point->entries();
         if (compiles_like(*other)) candidates.insert(candidates.end(), entries.begin(), entries.end());
     }
-    for (const std::shared_ptr<Entry>& entry : candidates) {
+    for (const Shared<Entry>& entry : candidates) {
         bool is_of_another = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) != instance;
         if (entry->is_captured && is_of_another && entry->at == at && entry->forced_backend == forced_backend &&
             entry->matches(frame))
@@ -184,39 +193,61 @@ std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, b
     return nullptr;
 }
 
-std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main,
-                                        const Ref<>& forced_backend) {
-    if (EntryPoint& point = point_at(frame, at, is_main); !options_.fullgraph && !has_room(point, frame)) {
+Shared<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at, bool is_main,
+                               const Ref<>& forced_backend) {
+    // The collector has taken the callable apart, and something that it finalizes calls it all the same.
+    if (!options_.backend) return nullptr;
+    if (!has_room(point, frame)) {
+        if (options_.fullgraph) raise_bound(point, frame, at);
         warn_of_bound(point, frame, at);
-        if (PyErr_Occurred() != nullptr) throw PythonError();
         return nullptr;
     }
-    if (std::shared_ptr<Entry> entry = captured_for_another(frame, at, is_main, forced_backend)) {
-        EntryPoint& point = point_at(frame, at, is_main);
-        point.entries.insert(point.entries.begin(), entry);
-        return entry;
+    if (Shared<Entry> entry = captured_for_another(frame, at, is_main, forced_backend)) {
+        point.add(entry);
+        return entry->matches(frame) ? entry : nullptr;
     }
-    EntryPoint& point = point_at(frame, at, is_main);
-    std::shared_ptr<Entry> entry;
+    Shared<Entry> entry;
     CaptureReport report;
     report.line = line_of(cpython::code_of(frame), at);
     if (report_listener != nullptr)
-        for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
+        for (const Shared<Entry>& other : std::vector(point.entries()))
+            report.recompiled.push_back(other->explain(frame));
     learn_changes(point, frame);
+    Learnt learnt = learnt_of(cpython::code_of(frame));
     try {
-        entry = capture(frame, at, forced_backend ? with_backend(options_, forced_backend) : options_, report);
+        OuterTraceAside aside;
+        entry = capture(frame, at, forced_backend ? with_backend(options_, forced_backend) : options_, learnt, report);
     } catch (const std::exception& error) {
         // An error of Stator's own never reaches the program.
         report_internal_error(cpython::code_of(frame), error.what());
     }
-    if (entry == nullptr) return nullptr;
+    if (!entry) return nullptr;
     entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
-    // Capturing runs the backend, which may run anything, this callable included.
-    EntryPoint& now = point_at(frame, at, is_main);
-    now.entries.insert(now.entries.begin(), entry);
+    point.add(entry);
     // The first run takes the way of every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
+}
+
+namespace {
+
+std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame) {
+    if (point.is_empty()) return "nothing may be captured";
+    Shared<Entry> last = point.entries().front();
+    return "the last capture does not fit because " + last->explain(frame);
+}
+
+}  // namespace
+
+void EntryCache::raise_bound(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    PyCodeObject* code = cpython::code_of(frame);
+    std::size_t captures = point.entries().size();
+    std::string reason = why_last_does_not_fit(point, frame);
+    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+    checked(PyObject_CallMethod(errors.get(), "raise_bound_hit", "OOins", code->co_qualname, code->co_filename,
+                                line_of(code, at), static_cast<Py_ssize_t>(captures), reason.c_str()));
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_bound_hit did not raise");
+    throw PythonError();
 }
 
 void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
@@ -224,42 +255,40 @@ void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecod
     point.warned = true;
     PyCodeObject* code = cpython::code_of(frame);
     const int line = line_of(code, at);
-    Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
+    std::size_t captures = point.entries().size();
+    std::string reason = why_last_does_not_fit(point, frame);
+    Ref<> message = checked(PyUnicode_FromFormat(
         "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
-        "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
-        "stator.config.entry_bound.",
-        code->co_qualname, code->co_filename, line, point.entries.size(),
-        point.entries.front()->explain(frame).c_str()));
-    // At the program's line, but without a trace of it in the program's globals.
-    if (message)
-        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
+        "uncompiled: %s. Make that the same on every call, or raise stator.config.entry_bound.",
+        code->co_qualname, code->co_filename, line, captures, reason.c_str()));
+    warn(message.get(), code->co_filename, line);
 }
 
 void EntryCache::clear() {
     // Releasing an entry may run anything; it must find the cache empty by then.
-    EntryPoint start;
-    std::unordered_map<Place, EntryPoint, HashPlace> inner;
-    std::swap(start, start_);
-    std::swap(inner, inner_);
+    Shared<EntryPoint> start = std::exchange(start_, Shared<EntryPoint>::make());
+    auto inner = std::exchange(inner_, {});
+    auto whole = std::exchange(called_whole_, {});
     dynamic_.clear();
-    called_whole_.clear();
 }
 
-std::vector<std::shared_ptr<Entry>> EntryCache::entries() const {
-    std::vector<std::shared_ptr<Entry>> all = start_.entries;
-    for (const auto& [place, point] : inner_) all.insert(all.end(), point.entries.begin(), point.entries.end());
+std::vector<Shared<Entry>> EntryCache::entries() const {
+    std::vector<Shared<Entry>> all = start_->entries();
+    for (const auto& [place, point] : inner_)
+        all.insert(all.end(), point->entries().begin(), point->entries().end());
     return all;
 }
 
 void EntryCache::visit(const std::function<void(PyObject*)>& visitor) const {
     if (options_.backend) visitor(options_.backend.get());
-    // What two caches share is nobody's alone: to the collector it is held from elsewhere.
-    auto visit_own = [&](const std::shared_ptr<Entry>& entry) {
-        if (entry.use_count() == 1) entry->visit(visitor);
+    // What two caches share, or what runs, is nobody's alone: to the collector it is held from elsewhere.
+    auto visit_own = [&](const Shared<EntryPoint>& point) {
+        if (!point.is_only_owner()) return;
+        for (const Shared<Entry>& entry : point->entries())
+            if (entry.is_only_owner()) entry->visit(visitor);
     };
-    for (const auto& entry : start_.entries) visit_own(entry);
-    for (const auto& [place, point] : inner_)
-        for (const auto& entry : point.entries) visit_own(entry);
+    visit_own(start_);
+    for (const auto& [place, point] : inner_) visit_own(point);
 }
 
 }  // namespace stator

@@ -140,8 +140,8 @@ std::size_t capture_count() {
     return captures;
 }
 
-std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, const CompileOptions& options,
-                                           CaptureReport& report) {
+Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, const CompileOptions& options,
+                                  Learnt& learnt, CaptureReport& report) {
     Stopwatch watch;
     // The frame's own code was decoded before.
     report.times.emplace_back("decode", bytecode::take_decoding_seconds());
@@ -151,9 +151,9 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     CollectorPaused paused;
     std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
     Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
-                            cpython::is_generator_frame(frame), &dynamic_[code]);
+                            cpython::is_generator_frame(frame), &learnt.numbers);
     if (options.registers_attributes || (!interpreter.modes().grad && is_freezing())) interpreter.register_attributes();
-    interpreter.call_whole(&called_whole_);
+    interpreter.call_whole(&learnt.called_whole);
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
     state.reads_autocast = interpreter.reads_autocast();
@@ -164,12 +164,14 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     report.times.emplace_back("trace", traced - decoding - shapes);
     report.times.emplace_back("shapes", shapes);
     // Each module is lazy once, so this ends.
-    if (took_initialised_module()) return capture(frame, at, options, report);
+    if (took_initialised_module()) return capture(frame, at, options, learnt, report);
     if (end == Interpreter::End::Broke && !options.fullgraph) {
         // Each is added once, so this ends.
         PyCodeObject* whole = interpreter.function_without_tensors();
-        if (whole != nullptr && called_whole_.emplace(whole, Ref<PyCodeObject>::share(whole)).second)
-            return capture(frame, at, options, report);
+        if (whole != nullptr && learnt.called_whole.emplace(whole, Ref<PyCodeObject>::share(whole)).second) {
+            called_whole_.emplace(whole, Ref<PyCodeObject>::share(whole));
+            return capture(frame, at, options, learnt, report);
+        }
     }
     // Uncompiled it may go another way, and not raise.
     if (took_compiling_answer() && end == Interpreter::End::Broke && interpreter.report().kind == BreakKind::Raise &&
@@ -191,17 +193,17 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
     }
     if (end == Interpreter::End::Failed) {
         Trace nothing = interpreter.take_trace();
-        auto entry = std::make_shared<Entry>(code, at, std::move(state), GuardProgram(nothing.guards, {}));
+        auto entry = Shared<Entry>::make(code, at, std::move(state), GuardProgram(nothing.guards, {}));
         publish(report);
         return entry;
     }
     Trace trace = interpreter.take_trace();
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
-    std::shared_ptr<Entry> entry;
+    Shared<Entry> entry;
     try {
         entry =
-            std::make_shared<Entry>(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+            Shared<Entry>::make(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     } catch (const PythonError&) {
         // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
         PyErr_Clear();
@@ -243,8 +245,11 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
             !changing.empty()) {
             // Each time more numbers are variables; those that can't be are no longer asked about.
             bool is_new = false;
-            for (const std::string& place : changing) is_new |= dynamic_[code].changing.insert(place).second;
-            if (is_new) return capture(frame, at, options, report);
+            for (const std::string& place : changing) {
+                is_new |= learnt.numbers.changing.insert(place).second;
+                dynamic_[code].changing.insert(place);
+            }
+            if (is_new) return capture(frame, at, options, learnt, report);
         }
         Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
         entry->compiled = compile_if_possible(options, module.module.get(), inputs);
@@ -254,8 +259,11 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
         }
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.
-            for (Source* source : constants) dynamic_[code].fixed.insert(path(*source));
-            return capture(frame, at, options, report);
+            for (Source* source : constants) {
+                learnt.numbers.fixed.insert(path(*source));
+                dynamic_[code].fixed.insert(path(*source));
+            }
+            return capture(frame, at, options, learnt, report);
         }
         report.times.emplace_back("backend", watch.lap());
     }

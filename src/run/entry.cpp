@@ -39,13 +39,14 @@ class Held {
     std::size_t count_;
 };
 
-/// The graph's results. A backend may answer with a tuple or a list.
-std::span<PyObject* const> results_of(PyObject* answer) {
-    if (PyTuple_Check(answer))
-        return {&PyTuple_GET_ITEM(answer, 0), static_cast<std::size_t>(PyTuple_GET_SIZE(answer))};
-    if (PyList_Check(answer)) return {&PyList_GET_ITEM(answer, 0), static_cast<std::size_t>(PyList_GET_SIZE(answer))};
+/// The graph's results. A backend may answer with a tuple or a list; of a list, which others may change while the plan
+/// runs, `answer` becomes a copy.
+std::span<PyObject* const> results_of(Ref<>& answer) {
+    if (PyList_Check(answer.get())) answer = checked(PyList_AsTuple(answer.get()));
+    if (PyTuple_Check(answer.get()))
+        return {&PyTuple_GET_ITEM(answer.get(), 0), static_cast<std::size_t>(PyTuple_GET_SIZE(answer.get()))};
     PyErr_Format(PyExc_TypeError, "the compiled graph returned a %.200s, not a tuple of its results",
-                 Py_TYPE(answer)->tp_name);
+                 Py_TYPE(answer.get())->tp_name);
     throw PythonError();
 }
 
@@ -103,6 +104,9 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
 
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     if (entry.of_classes.empty()) return run_graph_on(entry, inputs, failure);
+    // Making a view may run code, the first one may change what is behind the second.
+    Held held(inputs);
+    inputs = held.objects();
     std::vector<Ref<>> views;
     std::vector<PyObject*> plain(inputs.begin(), inputs.end());
     for (std::uint32_t place : entry.of_classes) {
@@ -130,7 +134,7 @@ Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std:
     std::span<PyObject* const> results;
     if (entry.compiled) {
         answer = run_graph(entry, fetched.first(entry.input_count), failure);
-        results = results_of(answer.get());
+        results = results_of(answer);
     }
     return run_plan(entry, thread, frame, results, for_plan.objects(), registers);
 }

@@ -8,6 +8,7 @@
 
 #include "base/python_error.h"
 #include "base/ref.h"
+#include "base/shared.h"
 #include "bytecode/instruction.h"
 #include "cpython/frame.h"
 #include "effect/plan.h"
@@ -18,7 +19,7 @@
 
 namespace stator {
 
-struct Entry {
+struct Entry : Counted {
     Entry(PyCodeObject* code, bytecode::Index at, torch_room::GlobalState state, GuardProgram guards)
         : code(Ref<PyCodeObject>::share(code)), at(at), state(std::move(state)), guards(std::move(guards)) {}
 

@@ -9,6 +9,7 @@
 #include "run/report.h"
 #include "torch/tensor.h"
 #include "trace/interpreter.h"
+#include "value/compiling.h"
 
 namespace stator {
 
@@ -141,12 +142,14 @@ class Values {
 bool EntryCache::exit_before_failure(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at,
                                      const graph::Failure& failure, Exit* exit) {
     ErrorAside aside;
+    OuterTraceAside outer_trace;
     PyCodeObject* code = cpython::code_of(frame);
     try {
+        const Learnt learnt = learnt_of(code);
         std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
         Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
-                                cpython::is_generator_frame(frame), &dynamic_[code]);
-        interpreter.call_whole(&called_whole_);
+                                cpython::is_generator_frame(frame), &learnt.numbers);
+        interpreter.call_whole(&learnt.called_whole);
         interpreter.stop_before(failure.serial, failure.target.get());
         if (interpreter.run() != Interpreter::End::Broke || !interpreter.has_stopped()) return false;
         Trace trace = interpreter.take_trace();
@@ -154,7 +157,7 @@ bool EntryCache::exit_before_failure(PyThreadState* thread, cpython::Frame* fram
         auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(results.get()));
         std::vector<PyObject*> fetched;
         for (const Source* source : trace.fetched) fetched.push_back(source->object);
-        exit->entry = std::make_shared<Entry>(code, at, torch_room::snapshot_global_state(), GuardProgram({}, {}));
+        exit->entry = Shared<Entry>::make(code, at, torch_room::snapshot_global_state(), GuardProgram({}, {}));
         exit->entry->plan = std::move(trace.plan);
         run_plan(*exit->entry, thread, frame, {&PyTuple_GET_ITEM(results.get(), 0), count}, fetched, &exit->registers);
         return true;

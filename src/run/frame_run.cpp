@@ -26,7 +26,7 @@ FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* fra
 
 PyObject* FrameRun::go_on() {
     while (true) {
-        std::shared_ptr<Entry> entry;
+        Shared<Entry> entry;
         try {
             entry = cache_.find_or_capture(frame_, at_, is_main_ && at_.value == 0);
         } catch (const PythonError&) {
@@ -35,20 +35,21 @@ PyObject* FrameRun::go_on() {
             // An error of Stator's own never reaches the program.
             report_internal_error(cpython::code_of(frame_), error.what());
         }
-        if (entry == nullptr || !entry->is_captured || is_idle(entry)) return leave();
+        if (!entry || !entry->is_captured || is_idle(*entry)) return leave();
+        Shared<Entry> first_idle = idle_ == 1 ? entry : nullptr;
         PyObject* answer = nullptr;
         if (run_entry(std::move(entry), &answer)) return answer;
+        if (first_idle) first_idle_ = std::move(first_idle);
     }
 }
 
-bool FrameRun::is_idle(const std::shared_ptr<Entry>& entry) {
+bool FrameRun::is_idle(const Entry& entry) {
     constexpr std::size_t kPatience = 100;
-    if (entry->has_graph()) {
+    if (entry.has_graph()) {
         idle_ = 0;
         return false;
     }
-    if (idle_++ == 0) first_idle_ = entry;
-    if (idle_ <= kPatience) return false;
+    if (++idle_ <= kPatience) return false;
     first_idle_->is_captured = false;
     return true;
 }
@@ -79,7 +80,7 @@ PyObject* FrameRun::leave() {
     return cpython::run(thread_, frame_);
 }
 
-bool FrameRun::run_entry(std::shared_ptr<Entry> entry, PyObject** answer) {
+bool FrameRun::run_entry(Shared<Entry> entry, PyObject** answer) {
     Exit exit{entry, {}};
     Ref<> value;
     GraphFailure failure;

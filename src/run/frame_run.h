@@ -11,7 +11,7 @@ namespace stator {
 
 /// The open frames of an exit, as they are being filled one inside of the other.
 struct Exit {
-    std::shared_ptr<Entry> entry;  // owns the plan
+    Shared<Entry> entry;  // owns the plan
     std::vector<Ref<>> registers;
 
     const std::vector<PlanFrame>& frames() const { return entry->plan.frames; }
@@ -34,7 +34,7 @@ class FrameRun {
 
   private:
     /// Does one entry. True if the frame was left, with `answer`.
-    bool run_entry(std::shared_ptr<Entry> entry, PyObject** answer);
+    bool run_entry(Shared<Entry> entry, PyObject** answer);
     /// Fills the frame with its state at the exit, and does the instruction that ends there.
     Stepped finish_exit(Exit& exit, std::size_t depth);
     void fill(Exit& exit, const PlanFrame& state);
@@ -47,7 +47,7 @@ class FrameRun {
     /// Raises at the instruction that the frame is about to execute.
     PyObject* raise_here();
     /// Whether the frame goes from one real step to the next for too long to be worth it; then that is remembered.
-    bool is_idle(const std::shared_ptr<Entry>& entry);
+    bool is_idle(const Entry& entry);
 
     static PyObject* handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context);
@@ -64,7 +64,7 @@ class FrameRun {
     bool is_untouched_;
     /// Entries in a row that had no graph to run, and the first of them.
     std::size_t idle_ = 0;
-    std::shared_ptr<Entry> first_idle_;
+    Shared<Entry> first_idle_;
 };
 
 }  // namespace stator

@@ -403,7 +403,7 @@ bool may_be_tried(const Question& question, const Answer& answer) {
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     Answer answer;
     Ref<> returned;
-    Borrowed<> mode = torch_room::shared_fake_mode();
+    Borrowed<> mode = torch_room::fake_mode_of_thread();
     std::unique_ptr<FakeCall> call;
     try {
         call = std::make_unique<FakeCall>(mode, question);

@@ -105,9 +105,15 @@ Ref<> new_fake_mode() {
     return checked(PyObject_CallNoArgs(fake_module().mode_class));
 }
 
-Borrowed<> shared_fake_mode() {
-    static PyObject* made = new_fake_mode().release();
-    return made;
+Borrowed<> fake_mode_of_thread() {
+    // A mode notes in itself that one of its kernels runs, so that two threads can't share one.
+    static PyObject* const name = PyUnicode_InternFromString("stator fake mode");
+    PyObject* of_thread = PyThreadState_GetDict();
+    STATOR_CHECK(of_thread != nullptr, "a thread without a dict");
+    if (PyObject* made = PyDict_GetItemWithError(of_thread, name)) return made;
+    Ref<> mode = new_fake_mode();
+    checked(PyDict_SetItem(of_thread, name, mode.get()));
+    return mode.get();
 }
 
 bool is_fake(Borrowed<> object) {

@@ -16,9 +16,9 @@ namespace stator::torch_room {
 /// A new `FakeTensorMode` without symbolic shapes, as backends expect one in their tracing context.
 Ref<> new_fake_mode();
 
-/// The mode that shape inference uses, made when first asked for. Making the first mode of a process imports
+/// The mode that shape inference uses in this thread, made when first asked for. Making the first mode of a process imports
 /// torch._dynamo's configuration, which takes most of a second.
-Borrowed<> shared_fake_mode();
+Borrowed<> fake_mode_of_thread();
 
 /// A FakeTensor with exactly this metadata, in some microseconds. A parameter stays a parameter (`_is_param`); a tensor
 /// that requires grad without being a leaf gets a `grad_fn` that raises when it is run. Throws `PythonError` where

@@ -21,4 +21,10 @@ bool took_compiling_answer() {
     return std::exchange(was_told, false);
 }
 
+OuterTraceAside::OuterTraceAside() : was_told_(took_compiling_answer()) {}
+
+OuterTraceAside::~OuterTraceAside() {
+    was_told = was_told_;
+}
+
 }  // namespace stator

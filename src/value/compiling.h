@@ -12,4 +12,16 @@ Value* answer_compiling(Tracer& tracer);
 /// Whether a program was told so since this was asked last, in this thread.
 bool took_compiling_answer();
 
+/// While it lives, another trace of this thread is under way: one that runs code, which is traced now.
+class OuterTraceAside {
+  public:
+    OuterTraceAside();
+    ~OuterTraceAside();
+    OuterTraceAside(const OuterTraceAside&) = delete;
+    OuterTraceAside& operator=(const OuterTraceAside&) = delete;
+
+  private:
+    bool was_told_;
+};
+
 }  // namespace stator

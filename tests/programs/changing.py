@@ -1,9 +1,10 @@
 """Programs called with one number after the other, both ways."""
 
 import torch
-from engine import CAPTURES, Recorder, compile, reset
+from engine import CAPTURES, Recorder, compile, reset, unbounded
 
 
+@unbounded()
 def same_both(source, numbers, captures=2, backend=None, grads=False, extra=(), fullgraph=True, check=True):
     """Runs the program `f` of the text both ways with each number, compares results, types and gradients; the recorder."""
     reset()
