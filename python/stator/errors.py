@@ -123,9 +123,9 @@ def raise_backend_failed(backend_name: str, graph_module: GraphModule, cause: Ex
     raise _backend_compiler_failed()(backend_name, graph_module, cause) from cause  # type: ignore[call-arg]
 
 
-def raise_bound_hit(function: str, file: str, line: int, captures: int, reason: str) -> NoReturn:
+def raise_bound_hit(callee: str, captures: int, reason: str) -> NoReturn:
     """Called by the engine where `fullgraph=True` forbids to run uncompiled what there is no room for."""
     raise _entry_bound_hit()(
-        f"Stator has captured {function} ({file}:{line}) {captures} times, which is the bound, and fullgraph=True "
+        f"Stator has captured {callee} {captures} times, which is the bound, and fullgraph=True "
         f"leaves nothing uncompiled: {reason}. Make that the same on every call, or raise stator.config.entry_bound."
     )

@@ -83,14 +83,6 @@ PyObject* instance_of(cpython::Frame* frame) {
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
 }
 
-int line_of(PyCodeObject* code, bytecode::Index at) {
-    if (at.value == 0) return code->co_firstlineno;
-    // Instructions that clean up have no line: the one before them has.
-    const bytecode::Code& decoded = bytecode::decode(code);
-    while (at.value > 0 && decoded[at].line <= 0) --at.value;
-    return decoded[at].line > 0 ? decoded[at].line : code->co_firstlineno;
-}
-
 CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend) {
     Ref<> backends = checked(PyImport_ImportModule("stator.backends"));
     CompileOptions other = options;
@@ -99,14 +91,13 @@ CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend)
 }
 
 [[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
-    PyCodeObject* code = cpython::code_of(frame);
     std::string reasons;
     for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
     if (reasons.empty()) reasons = " nothing was captured yet";
     PyErr_Format(PyExc_RuntimeError,
-                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %U (%U:%d) would have to be "
+                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
                  "captured, because:%s\nMake that the same on every call, or call it once under the default stance.",
-                 code->co_qualname, code->co_filename, line_of(code, at), reasons.c_str());
+                 callee_of(frame, at).print().c_str(), reasons.c_str());
     throw PythonError();
 }
 
@@ -195,6 +186,7 @@ Shared<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::
 
 Shared<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecode::Index at, bool is_main,
                                const Ref<>& forced_backend) {
+    was_entered_ = true;
     // The collector has taken the callable apart, and something that it finalizes calls it all the same.
     if (!options_.backend) return nullptr;
     if (!has_room(point, frame)) {
@@ -208,7 +200,10 @@ Shared<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecod
     }
     Shared<Entry> entry;
     CaptureReport report;
-    report.line = line_of(cpython::code_of(frame), at);
+    if (report_listener != nullptr || setting("compiler_collectives", 0) != 0) {
+        report.callee = callee_of(frame, {0});
+        report.start = callee_of(frame, at);
+    }
     if (report_listener != nullptr)
         for (const Shared<Entry>& other : std::vector(point.entries()))
             report.recompiled.push_back(other->explain(frame));
@@ -240,12 +235,12 @@ std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame
 }  // namespace
 
 void EntryCache::raise_bound(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
-    PyCodeObject* code = cpython::code_of(frame);
+    std::string callee = callee_of(frame, at).print();
     std::size_t captures = point.entries().size();
     std::string reason = why_last_does_not_fit(point, frame);
     Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-    checked(PyObject_CallMethod(errors.get(), "raise_bound_hit", "OOins", code->co_qualname, code->co_filename,
-                                line_of(code, at), static_cast<Py_ssize_t>(captures), reason.c_str()));
+    checked(PyObject_CallMethod(errors.get(), "raise_bound_hit", "sns", callee.c_str(),
+                                static_cast<Py_ssize_t>(captures), reason.c_str()));
     PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_bound_hit did not raise");
     throw PythonError();
 }
@@ -253,15 +248,15 @@ void EntryCache::raise_bound(const EntryPoint& point, cpython::Frame* frame, byt
 void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (point.warned) return;
     point.warned = true;
-    PyCodeObject* code = cpython::code_of(frame);
-    const int line = line_of(code, at);
+    const Callee callee = callee_of(frame, at);
     std::size_t captures = point.entries().size();
     std::string reason = why_last_does_not_fit(point, frame);
     Ref<> message = checked(PyUnicode_FromFormat(
-        "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
-        "uncompiled: %s. Make that the same on every call, or raise stator.config.entry_bound.",
-        code->co_qualname, code->co_filename, line, captures, reason.c_str()));
-    warn(message.get(), code->co_filename, line);
+        "Stator has captured %s %zu times, which is the bound: these are kept, and further variants run uncompiled: %s. "
+        "Make that the same on every call, or raise stator.config.entry_bound.",
+        callee.print().c_str(), captures, reason.c_str()));
+    Ref<> file = checked(PyUnicode_FromString(callee.file.c_str()));
+    warn(message.get(), file.get(), callee.line);
 }
 
 void EntryCache::clear() {

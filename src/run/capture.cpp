@@ -154,6 +154,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
                             cpython::is_generator_frame(frame), &learnt.numbers);
     if (options.registers_attributes || (!interpreter.modes().grad && is_freezing())) interpreter.register_attributes();
     interpreter.call_whole(&learnt.called_whole);
+    if (options.fullgraph) interpreter.follow_compiled_by_torch();
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
     state.reads_autocast = interpreter.reads_autocast();
