@@ -30,8 +30,11 @@ class Backend:
         arguments: dict[str, Any] | None = None,
         *,
         floats_are_constants: bool = False,
+        writes_at_end: bool = False,
     ) -> None:
         self.floats_are_constants = floats_are_constants
+        # What it makes of a graph computes everything before it writes to an input: the engine asks.
+        self.writes_at_end = writes_at_end
         self.name = name
         self.compiler = compiler
         self.arguments = arguments or {}
@@ -129,7 +132,13 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
         known = ", ".join(list_backends(exclude_tags=None))
         raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
     # Those that PyTorch brings go through aot_autograd, which burns floats in or fails on them.
-    return Backend(name, compiler, _arguments(options, mode), floats_are_constants=True)
+    return Backend(
+        name,
+        compiler,
+        _arguments(options, mode),
+        floats_are_constants=True,
+        writes_at_end=name.startswith("aot_eager"),
+    )
 
 
 def _arguments(options: dict[str, Any] | None, mode: str | None) -> dict[str, Any]:

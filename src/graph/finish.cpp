@@ -60,7 +60,11 @@ void Graph::ensure_names() const {
 
 void Graph::remove_unused() {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-        if ((*node)->uses > 0 || (*node)->has_effect || (*node)->may_fail) continue;
+        if ((*node)->uses > 0 || (*node)->has_effect || (*node)->may_fail) {
+            if ((*node)->held != nullptr)
+                for (Node* held : *(*node)->held) ++held->uses;
+            continue;
+        }
         for_each_input(**node, [](Node* input) { --input->uses; });
         *node = nullptr;
     }

@@ -103,11 +103,15 @@ struct Node {
     bool is_random = false;   // draws random numbers
     bool may_fail = false;    // stays too: with some contents the program ends here
     bool is_seen = false;     // the program sees that it has run, even if nothing after it does
+    bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (run/undo.h)
     bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;
     /// The node whose result's memory this result lies in: it is a view, or was written to. Null if it has its own.
     const Node* memory = nullptr;
+    /// Of an operation that may fail behind something lasting: the nodes whose results the program still holds there.
+    /// They stay until it has run. Null if nothing has to stay.
+    const std::vector<Node*>* held = nullptr;
     /// A dict of further entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
     PyObject* extra_meta = nullptr;
 };

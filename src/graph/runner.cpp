@@ -114,6 +114,9 @@ void Runner::add_step(const Node& node) {
     reads_attributes_ |= node.kind == NodeKind::Attribute;
     step.result = registers_++;
     step.serial = node.serial;
+    step.has_effect = node.has_effect;
+    step.is_seen = node.is_seen;
+    step.is_lasting = node.is_lasting;
     place_of_node_[node.index] = step.result;
     steps_.push_back(step);
 }
@@ -129,6 +132,10 @@ void Runner::release_after_last_use(const Graph& graph) {
         for_each_input(*node, [&](const Node* input) {
             if (input->kind != NodeKind::Placeholder) last_use[place_of_node_[input->index]] = user;
         });
+        if (node->held == nullptr) continue;
+        for (const Node* held : *node->held)
+            if (held->kind != NodeKind::Placeholder && held->index < graph.size() && graph.at(held->index) == held)
+                last_use[place_of_node_[held->index]] = user;
     }
     std::vector<std::vector<std::uint32_t>> released_by(steps_.size());
     for (std::uint32_t i = 0; i < registers_; ++i)
@@ -210,8 +217,10 @@ Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::opt
 }
 
 Failure Runner::failure_at(const Step& failed, const Registers& registers) const {
-    Failure failure{failed.serial, Ref<>::share(failed.target), {}};
+    Failure failure{.serial = failed.serial, .target = Ref<>::share(failed.target), .has_effect = failed.has_effect};
     for (const Step& step : steps_) {
+        failure.is_seen |= step.is_seen;
+        failure.is_lasting |= step.is_lasting;
         if (&step == &failed) break;
         if (PyObject* value = registers[step.result]) failure.values.emplace(step.serial, Ref<>::share(value));
     }

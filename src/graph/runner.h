@@ -18,6 +18,10 @@ namespace stator::graph {
 struct Failure {
     std::uint32_t serial = 0;  // of its node
     Ref<> target;
+    // What the operations up to this one may have done, as of nodes; it may have done a part of what it does.
+    bool is_seen = false;
+    bool is_lasting = false;
+    bool has_effect = false;                          // of this one
     std::unordered_map<std::uint32_t, Ref<>> values;  // those computed and still in use, by the serials of their nodes
 };
 
@@ -62,6 +66,7 @@ class Runner {
         std::uint32_t first_release, releases;  // registers that nobody reads after this step
         PyObject* target;                       // in kept_
         PyObject* keyword_names;                // in kept_, or null
+        bool has_effect, is_seen, is_lasting;   // as of its node
     };
     class Registers;
     struct Placeholder {

@@ -16,6 +16,7 @@
 #include "run/recording.h"
 #include "run/report.h"
 #include "run/settings.h"
+#include "shape/failing.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "trace/interpreter.h"
@@ -124,6 +125,20 @@ bool has_lstm(const graph::Graph& graph) {
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->target == lstm; });
 }
 
+/// What the backend made of the graph, as far as that is known.
+Undo::By run_by(Borrowed<> compiled, Borrowed<> backend) {
+    if (graph::runner_of(compiled) != nullptr) return Undo::By::Runner;
+    Ref<> writes_at_end = Ref<>::steal(PyObject_GetAttrString(backend, "writes_at_end"));
+    if (!writes_at_end) PyErr_Clear();
+    return writes_at_end.get() == Py_True ? Undo::By::WritesAtEnd : Undo::By::Backend;
+}
+
+bool has_custom_operations(const graph::Graph& graph) {
+    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) {
+        return node->may_fail && shape::is_custom({node->kind, node->target, node->arguments, node->keywords});
+    });
+}
+
 bool is_seen(const graph::Graph& graph) {
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->is_seen; });
 }
@@ -216,6 +231,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
     entry->input_count = trace.inputs.size();
     entry->plan = std::move(trace.plan);
     entry->is_seen = is_seen(*trace.graph);
+    entry->has_custom_operations = has_custom_operations(*trace.graph);
     std::vector<PyObject*> inputs;
     std::vector<Ref<>> views;
     for (Source* source : trace.inputs) {
@@ -236,6 +252,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         // aot_autograd fails on the gradients of oneDNN's LSTM, which saves nothing in one of its places.
         std::optional<torch_room::WithoutOneDnn> without_onednn;
         if (interpreter.modes().grad && has_lstm(*trace.graph)) without_onednn.emplace();
+        entry->undo = Undo(*trace.graph, inputs, trace.written);
         GraphModule module = make_graph_module(std::move(trace.graph), trace.attributes);
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
@@ -254,6 +271,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         }
         Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
         entry->compiled = compile_if_possible(options, module.module.get(), inputs);
+        entry->undo.settle(run_by(entry->compiled.get(), options.backend.get()));
         if (!trace.written.empty() && inputs.size() > 1 && graph::runner_of(entry->compiled.get()) == nullptr) {
             entry->as_captured = std::move(as_captured);
             entry->shared_memory = SharedMemory(inputs.size(), trace.written);

@@ -85,6 +85,7 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
 Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     PyObject* compiled =
         entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
+    failure->before = entry.undo.keep(inputs);
     Ref<> answer;
     if (cpython::holds_arguments(compiled)) {
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
@@ -95,10 +96,13 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         answer = runner != nullptr ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
                                    : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     }
-    if (answer) return answer;
+    if (answer) {
+        failure->before = nullptr;
+        return answer;
+    }
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;
-    failure->was_seen = entry.is_seen;
+    failure->was_seen = failure->at ? failure->at->is_seen : entry.is_seen;
     throw PythonError();
 }
 

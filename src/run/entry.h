@@ -15,6 +15,7 @@
 #include "graph/runner.h"
 #include "guard/program.h"
 #include "run/shared_memory.h"
+#include "run/undo.h"
 #include "torch/global_state.h"
 
 namespace stator {
@@ -40,6 +41,9 @@ struct Entry : Counted {
     SharedMemory shared_memory;
     /// The program sees something of a run of the graph that does not come to its end.
     bool is_seen = false;
+    /// The graph calls operations that the program, or a library, has registered: these may raise anything.
+    bool has_custom_operations = false;
+    Undo undo;
     Plan plan;
 
     /// The backend that `torch.compiler.set_stance` put in the place of the callable's own; empty if it did not.
@@ -72,6 +76,14 @@ struct GraphFailure {
     bool has_happened = false;
     bool was_seen = false;  // the program may see something of what the graph did
     std::optional<graph::Failure> at;
+    std::unique_ptr<torch_room::KeptState> before;  // what it may have changed; null if that was not kept
+
+    /// Whether the graph's run left nothing behind that the program could see, or nothing any more.
+    /// The exception that is set stays.
+    bool undo() {
+        ErrorAside aside;
+        return !was_seen || (before && !(at && at->is_lasting) && before->restore());
+    }
 };
 
 /// The plan alone, with what the graph gave and what the plan fetches.

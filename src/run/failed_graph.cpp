@@ -1,6 +1,7 @@
 /// A graph that failed in its middle, when the program could already see something of what it did. The frame is traced
 /// once more, up to the operation that failed, and left there with the values that the graph had computed: then that
-/// operation is executed for real, and raises where it should.
+/// operation is executed for real, and raises where it should; or its exception is raised there, if it has written to
+/// something.
 #include <algorithm>
 #include <unordered_map>
 
@@ -153,6 +154,8 @@ bool EntryCache::exit_before_failure(PyThreadState* thread, cpython::Frame* fram
         interpreter.stop_before(failure.serial, failure.target.get());
         if (interpreter.run() != Interpreter::End::Broke || !interpreter.has_stopped()) return false;
         Trace trace = interpreter.take_trace();
+        // What has done a part of its work can't be executed once more.
+        if (failure.has_effect && trace.plan.frames.back().runs_callbacks) return false;
         Ref<> results = Values(trace, failure).results();
         auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(results.get()));
         std::vector<PyObject*> fetched;

@@ -1,6 +1,7 @@
 #include "run/frame_run.h"
 
 #include <optional>
+#include <utility>
 
 #include "base/python_error.h"
 #include "base/text.h"
@@ -56,8 +57,9 @@ bool FrameRun::is_idle(const Entry& entry) {
 
 namespace {
 
-/// Whether the exception that is set is one that PyTorch's operations raise; others are the backend's own.
-bool is_of_an_operation() {
+/// Whether the exception that is set is an operation's own. A backend has other ones, unless they `may_be_any`.
+bool is_of_an_operation(bool may_be_any) {
+    if (may_be_any) return PyErr_ExceptionMatches(PyExc_Exception) != 0;
     for (PyObject* type : {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError})
         if (PyErr_ExceptionMatches(type) != 0) return true;
     return false;
@@ -81,22 +83,26 @@ PyObject* FrameRun::leave() {
 }
 
 bool FrameRun::run_entry(Shared<Entry> entry, PyObject** answer) {
-    Exit exit{entry, {}};
+    Exit exit{entry, {}, {}};
     Ref<> value;
     GraphFailure failure;
     try {
         value = stator::run_entry(*entry, thread_, frame_, &exit.registers, &failure);
     } catch (const PythonError&) {
-        if (failure.has_happened && is_of_an_operation()) {
-            // If nothing has happened yet that the program could have seen: uncompiled, it raises by itself, where it
-            // should. Else it does so from the operation on.
-            if (!failure.was_seen) {
+        if (failure.has_happened && is_of_an_operation(failure.at.has_value() || entry->has_custom_operations)) {
+            // If nothing has happened that the program can see: uncompiled, it raises by itself, where it should. Else
+            // it does so from the operation on.
+            if (failure.undo()) {
                 PyErr_Clear();
+                failure = {};
                 *answer = leave();
                 return true;
             }
             if (failure.at && cache_.exit_before_failure(thread_, frame_, at_, *failure.at, &exit)) {
-                PyErr_Clear();
+                if (failure.at->has_effect)
+                    exit.raised = RaisedBefore::of(TakenError::take().exception());
+                else
+                    PyErr_Clear();
                 failure = {};
                 return take(finish_exit(exit, 0), answer);
             }
@@ -133,6 +139,22 @@ void FrameRun::fill(Exit& exit, const PlanFrame& state) {
         PyErr_SetHandledException(handled < 0 ? Py_None : exit.at(handled).get());
 }
 
+RaisedBefore RaisedBefore::of(Borrowed<> exception) {
+    return {Ref<>::share(exception), Ref<>::steal(PyErr_GetHandledException())};
+}
+
+void RaisedBefore::raise() const {
+    Ref<> context = Ref<>::steal(PyException_GetContext(exception.get()));
+    // A context that comes from inside of the operation stays.
+    if (context && context.get() != around.get()) {
+        PyErr_Restore(Py_NewRef(Py_TYPE(exception.get())), Py_NewRef(exception.get()),
+                      PyException_GetTraceback(exception.get()));
+        return;
+    }
+    PyException_SetContext(exception.get(), nullptr);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
+}
+
 Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     fill(exit, exit.frames()[depth]);
     if (depth + 1 < exit.frames().size()) {
@@ -146,6 +168,10 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     bool runs_callbacks = exit.frames()[depth].runs_callbacks;
     exit.registers.clear();
     exit.entry = nullptr;
+    if (exit.raised) {
+        std::exchange(exit.raised, std::nullopt)->raise();
+        return {Stepped::Kind::Raised, at_};
+    }
     return step_for_real(runs_callbacks);
 }
 

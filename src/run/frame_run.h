@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "bytecode/code.h"
 #include "run/cache.h"
@@ -9,10 +10,22 @@
 
 namespace stator {
 
+/// The exception of an operation that the graph has executed, a part of its effects included: the program gets it where
+/// it would have executed that operation.
+struct RaisedBefore {
+    Ref<> exception;
+    Ref<> around;  // what was being handled then, or None
+
+    static RaisedBefore of(Borrowed<> exception);
+    /// Raises it, with what is being handled now as its context.
+    void raise() const;
+};
+
 /// The open frames of an exit, as they are being filled one inside of the other.
 struct Exit {
     Shared<Entry> entry;  // owns the plan
     std::vector<Ref<>> registers;
+    std::optional<RaisedBefore> raised;  // by the innermost frame, instead of executing its instruction
 
     const std::vector<PlanFrame>& frames() const { return entry->plan.frames; }
     Ref<> at(std::int32_t number) const {

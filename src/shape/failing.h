@@ -7,5 +7,7 @@
 namespace stator::shape {
 
 bool may_fail(const Question& question);
+/// Whether the program, or a library, has registered the operation: it may raise anything.
+bool is_custom(const Question& question);
 
 }  // namespace stator::shape

@@ -1,6 +1,7 @@
 #include "torch/recorder.h"
 
 #include "base/python_error.h"
+#include "base/text.h"
 #include "torch/tensor.h"
 
 namespace stator::torch_room {
@@ -53,6 +54,13 @@ PyObject* seeded_tag() {
     return tag;
 }
 
+/// Whether an operation without results is there to fail for some data.
+bool only_checks(PyObject* schema) {
+    Ref<> name = attribute(schema, "name");
+    std::string_view text = utf8(name.get());
+    return text == "aten::_linalg_check_errors" || text.starts_with("aten::_assert");
+}
+
 void note(PyObject* function, PyObject* args, PyObject* kwargs) {
     Ref<> schema = attribute(function, "_schema");
     Ref<> is_mutable = attribute(schema.get(), "is_mutable");
@@ -61,7 +69,7 @@ void note(PyObject* function, PyObject* args, PyObject* kwargs) {
     if (checked(PySequence_Contains(tags.get(), seeded_tag()))) recording_now->random = true;
     Ref<> returns = attribute(schema.get(), "returns");
     if (is_mutable.get() != Py_True && checked(static_cast<int>(PyObject_Length(returns.get()))) == 0)
-        recording_now->side_effect = true;
+        recording_now->side_effect |= !only_checks(schema.get());
 }
 
 PyObject* torch_dispatch(PyObject*, PyObject* arguments) {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "shape/infer.h"
 #include "shape/numbers.h"
+#include "torch/kept_state.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "trace/failing.h"
@@ -211,11 +212,20 @@ bool Interpreter::is_protected(TensorValue* tensor, bool is_recorded) {
     return false;
 }
 
-void Interpreter::note_write(const TensorValue* tensor) {
+void Interpreter::note_write(const TensorValue* tensor, bool is_recorded) {
     const TensorValue* base = base_of(tensor);
-    if (base->source == nullptr || std::ranges::find(written_, base) != written_.end()) return;
-    written_.push_back(base);
-    on_undo([this] { written_.pop_back(); });
+    if (base->source == nullptr) return;
+    bool is_known = std::ranges::find(written_, base) != written_.end();
+    std::optional<std::size_t> bytes = is_known ? 0 : torch_room::bytes_to_keep(base->outside);
+    on_undo([this, known = written_.size(), bytes = bytes_written_, lasts = has_lasting_] {
+        written_.resize(known);
+        bytes_written_ = bytes;
+        has_lasting_ = lasts;
+    });
+    if (!is_known) written_.push_back(base);
+    bytes_written_ += bytes.value_or(0);
+    if (!bytes || bytes_written_ > torch_room::kMostKept || (is_recorded && torch_room::shares_history(base->outside)))
+        has_lasting_ = true;
 }
 
 /// Where a graph writes to an input that requires a gradient, or does so from then on, and gives back another one that
@@ -366,9 +376,11 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     auto is_outside = [&](int argument) {
         return base_of(tensors.at(static_cast<std::size_t>(argument)))->source != nullptr;
     };
-    node->is_seen = answer->random || answer->side_effect || std::ranges::any_of(answer->written, is_outside) ||
-                    std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
-    for (int argument : answer->written) note_write(tensors.at(static_cast<std::size_t>(argument)));
+    bool is_lasting = answer->side_effect ||
+                      std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
+    node->is_seen = answer->random || is_lasting || std::ranges::any_of(answer->written, is_outside);
+    for (int argument : answer->written) note_write(tensors.at(static_cast<std::size_t>(argument)), is_recorded);
+    note_lasting(node, is_lasting);
     node->location = current_location();
     node->modules = current_modules();
     note_offset(node, answer->is_view() || answer->result.same_as_argument >= 0);

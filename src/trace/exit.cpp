@@ -1,5 +1,8 @@
 /// The end of a trace: the plan of what is left to do after the graph, for a program that returned and for one that
 /// goes on in real frames.
+#include <algorithm>
+#include <vector>
+
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -83,11 +86,63 @@ graph::Node* Interpreter::as_output(graph::Node* node, bool is_return) {
     return part;
 }
 
+namespace {
+
+/// The operations that may fail and of which nothing depends that the program sees, first ones last.
+std::vector<graph::Node*> failing_for_nobody(const graph::Graph& graph, const graph::Argument::Items& outputs) {
+    std::vector<graph::Node*> found;
+    if (std::ranges::none_of(graph.nodes(), [](const graph::Node* node) { return node->may_fail; })) return found;
+    std::vector<bool> is_live(graph.size());
+    auto use = [&](const graph::Node* node) { is_live[node->index] = is_live[memory_of(node)->index] = true; };
+    for (const graph::Argument& output : outputs.values) use(output.node);
+    for (std::size_t i = graph.size(); i-- > 0;) {
+        graph::Node* node = graph.at(i);
+        bool is_used = is_live[i] || node->is_seen || (node->has_effect && is_live[memory_of(node)->index]);
+        if (!is_used && !node->may_fail) continue;
+        if (!is_used) found.push_back(node);
+        for_each_input(*node, use);
+    }
+    return found;
+}
+
+/// A tensor that a node gives, as one without a history; null if it gives none.
+graph::Node* detached(graph::Graph& graph, graph::Node* node) {
+    using graph::Result;
+    auto add = [&](graph::NodeKind kind, PyObject* target, std::vector<graph::Argument> arguments, Result result) {
+        graph::Node* added = graph.add(kind, target, std::move(arguments));
+        added->result = std::move(result);
+        added->location = node->location;
+        added->modules = node->modules;
+        return added;
+    };
+    const Result* result = &node->result;
+    graph::Node* tensor = node;
+    if (!result->items.empty()) {
+        result = &result->items.front();
+        PyObject* first = graph.arena().keep(checked(PyLong_FromLong(0)));
+        tensor = add(graph::NodeKind::Function, getitem_function(),
+                     {graph::Argument::of(node), graph::Argument::of_constant(first)}, *result);
+    }
+    if (result->kind != Result::Kind::Tensor) return nullptr;
+    auto* meta = graph.arena().make<torch_room::TensorMeta>(*result->tensor);
+    meta->requires_grad = false;
+    meta->is_leaf = true;
+    Result plain;
+    plain.kind = Result::Kind::Tensor;
+    plain.tensor = meta;
+    return add(graph::NodeKind::Method, interned("detach"), {graph::Argument::of(tensor)}, plain);
+}
+
+}  // namespace
+
 void Interpreter::finish_plan(PlanBuilder plan, bool is_return) {
     auto* outputs = graph_->arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
         outputs->values.push_back(
             graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
+    // Backends drop what nobody uses, and with it the exception that the program is to get: so the graph gives it back.
+    for (graph::Node* node : failing_for_nobody(*graph_, *outputs))
+        if (graph::Node* result = detached(*graph_, node)) outputs->values.push_back(graph::Argument::of(result));
     graph_->add(graph::NodeKind::Output, interned("output"),
                 {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph_->finish();

@@ -253,7 +253,10 @@ class Interpreter final : public Tracer {
     void replay_effects(PlanBuilder& plan);
     /// Sources of objects that the trace took for different ones, where one of them was changed.
     void add_distinct(std::vector<Source*>& sources) const;
-    void note_write(const TensorValue* tensor);
+    void note_write(const TensorValue* tensor, bool is_recorded);
+    /// An operation whose effects are known by now. `is_lasting` says that it does more than to write and to draw.
+    void note_lasting(graph::Node* node, bool is_lasting);
+    const std::vector<graph::Node*>* held_by_program();
     bool may_give_back_inputs() const;
     /// Marks what a backward pass must not compute again from inputs that the graph writes to.
     void save_what_reads_overwritten();
@@ -320,6 +323,9 @@ class Interpreter final : public Tracer {
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Source*> told_apart_;
     std::vector<const TensorValue*> written_;
+    std::size_t bytes_written_ = 0;  // of inputs
+    /// Something was captured that can't be undone if the graph fails behind it.
+    bool has_lasting_ = false;
     Value* null_ = nullptr;
     /// The exception or None; null before anybody asked what was handled around the entered frame.
     Value* handled_exception_ = nullptr;

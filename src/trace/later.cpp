@@ -41,6 +41,7 @@ class Copier {
             keywords.push_back({keyword.name, copy(keyword.value)});
         Node* node = to_.add(original.kind, original.target, std::move(arguments), std::move(keywords));
         node->has_effect = original.has_effect;
+        node->may_fail = original.may_fail;
         copies_[&original] = node;
     }
 
@@ -125,7 +126,10 @@ Tracer::Later Interpreter::end_later(std::span<TensorValue* const> inputs, std::
     }
     for (const Node* node : graph_->take(later_->start)) {
         later.has_effect |= node->has_effect;
+        later.is_random |= node->is_random;
+        later.may_fail |= node->may_fail;
         later.is_seen |= node->is_seen;
+        later.is_lasting |= node->is_lasting;
         if (!copier.has(node)) copier.add(*node);
     }
     for (Value* output : outputs) {
@@ -183,7 +187,10 @@ void Interpreter::emit_part(Borrowed<> function, const Arguments& arguments, std
         break_graph(BreakKind::OperationFails, "a part of the graph fails for the values it gets");
     Node* node = emit_effect(function, arguments);
     node->has_effect = part.has_effect;
+    node->is_random = part.is_random;
+    node->may_fail = part.may_fail;
     node->is_seen = part.is_seen;
+    note_lasting(node, part.is_lasting);
     std::vector<const torch_room::TensorMeta*> metas;
     for (const TensorValue* result : results) {
         metas.push_back(result->meta);

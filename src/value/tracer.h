@@ -161,8 +161,12 @@ class Tracer {
     struct Later {
         PyObject* runner;                 // runs that graph
         std::vector<TensorValue*> reads;  // what it takes behind its inputs: tensors that were there before
-        bool has_effect = false;          // as of a node
+        // As of a node.
+        bool has_effect = false;
+        bool is_random = false;
+        bool may_fail = false;
         bool is_seen = false;
+        bool is_lasting = false;
     };
     /// Whether a tensor was made since.
     virtual bool is_made_later(const TensorValue* tensor) const = 0;
