@@ -1,13 +1,13 @@
-"""Whether an operation takes what FakeTensors take: it runs once on tensors made for that.
+"""What an operation does with real tensors like given FakeTensors: it runs once on tensors made for that.
 
 A FakeTensor knows sizes and devices, and of dtypes what the result has. That a kernel does not exist for a dtype, or
 wants its arguments to have the same one, it often does not know; a graph would fail in the middle, or not at all where
-nobody uses the result.
+nobody uses the result. And where kernels choose how a result lies in memory, FakeTensors sometimes say otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,31 +17,52 @@ from torch._subclasses.fake_tensor import FakeTensor
 # Larger arguments are not made: what FakeTensors say of them has to do.
 MOST_ELEMENTS = 1 << 22
 
+# What came out, the tensors that stood for the fakes, and which of those were written to.
+Outcome = tuple[Any, list[torch.Tensor], list[int]]
 
-def refusal(target: Callable | str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
-    """The words in which the operation refuses such arguments; None if it takes them. Arguments are fakes; an operation
-    that is a method is given by its name."""
-    if sum(fake.numel() for fake in _fakes((arguments, keywords))) > MOST_ELEMENTS:
+
+def attempt(
+    target: Callable | str, arguments: tuple[Any, ...], keywords: dict[str, Any], fakes: Sequence[FakeTensor]
+) -> Outcome | str | None:
+    """What comes out; the words in which the operation refuses such arguments; None if it was not tried, or failed for
+    the numbers it was given. An operation that is a method is given by its name. `fakes` are those among the arguments.
+    """
+    if sum(_memory(fake) for fake in fakes) > MOST_ELEMENTS:
         return None
     # The index 0 is in most tensors, but nothing is divided by it.
-    first = _said(target, arguments, keywords, 0)
-    return first and _said(target, arguments, keywords, 1) and first
+    first = _try(target, arguments, keywords, fakes, 0)
+    if not isinstance(first, str):
+        return first
+    second = _try(target, arguments, keywords, fakes, 1)
+    return first if isinstance(second, str) else second
 
 
-def _said(target: Callable | str, arguments: tuple[Any, ...], keywords: dict[str, Any], integer: int) -> str | None:
-    made: dict[int, torch.Tensor] = {}
-    with torch.no_grad():
-        try:
-            taken, named = _real(arguments, made, integer), _real(keywords, made, integer)
-            if isinstance(target, str):
-                getattr(taken[0], target)(*taken[1:], **named)
-            else:
-                target(*taken, **named)
-        except torch.linalg.LinAlgError:
-            return None  # that is about the numbers
-        except Exception as error:
-            return str(error) or type(error).__name__
-    return None
+def _try(
+    target: Callable | str,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    fakes: Sequence[FakeTensor],
+    integer: int,
+) -> Outcome | str | None:
+    try:
+        reals = [_filled(fake, integer) for fake in fakes]
+        versions = _versions(reals)
+        made = {id(fake): real for fake, real in zip(fakes, reals, strict=True)}
+        taken, named = _real(arguments, made), _real(keywords, made)
+        if isinstance(target, str):
+            result = getattr(taken[0], target)(*taken[1:], **named)
+        else:
+            result = target(*taken, **named)
+    except torch.linalg.LinAlgError:
+        return None  # that is about the numbers
+    except Exception as error:
+        return str(error) or type(error).__name__
+    written = [number for number, version in enumerate(_versions(reals)) if version != versions[number]]
+    return result, reals, written
+
+
+def _versions(tensors: list[torch.Tensor]) -> list[int]:
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def _fakes(value: Any) -> Iterator[FakeTensor]:
@@ -56,12 +77,12 @@ def _fakes(value: Any) -> Iterator[FakeTensor]:
         yield from _fakes([value.start, value.stop, value.step])
 
 
-def _real(value: Any, made: dict[int, torch.Tensor], integer: int) -> Any:
+def _real(value: Any, made: dict[int, torch.Tensor]) -> Any:
     if isinstance(value, FakeTensor):
-        if id(value) not in made:
-            made[id(value)] = _filled(value, integer)
+        if id(value) not in made:  # it stands for a constant
+            made[id(value)] = _filled(value, 0)
         return made[id(value)]
-    real = partial(_real, made=made, integer=integer)
+    real = partial(_real, made=made)
     if isinstance(value, list):
         return [real(item) for item in value]
     if isinstance(value, tuple) and any(True for _ in _fakes(value)):
@@ -74,14 +95,37 @@ def _real(value: Any, made: dict[int, torch.Tensor], integer: int) -> Any:
     return value
 
 
+def _memory(fake: FakeTensor) -> int:
+    """How many elements its memory must have."""
+    if not fake.numel():
+        return fake.storage_offset()
+    return (
+        fake.storage_offset()
+        + 1
+        + sum((size - 1) * stride for size, stride in zip(fake.size(), fake.stride(), strict=True))
+    )
+
+
 def _filled(fake: FakeTensor, integer: int) -> torch.Tensor:
-    """Numbers between 0 and 1, which most functions are defined for; integers are all the same."""
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(fake.size(), fake.stride(), strict=True))
-    memory = torch.empty(reach if fake.numel() else 0, dtype=fake.dtype, device=fake.device)
-    if fake.dtype.is_floating_point and fake.dtype.itemsize > 1:
-        memory.uniform_()
-    elif integer == 0 or fake.dtype.is_floating_point:
-        memory.zero_()
-    else:
-        memory.fill_(integer)
-    return memory.as_strided(fake.size(), fake.stride())
+    """Numbers between 0 and 1, which most functions are defined for; integers are all the same. What else the kernels
+    look at is as with the fake: how it lies in memory, whether autograd records it."""
+    with torch.inference_mode(fake.is_inference()), torch.no_grad():
+        memory = torch.empty(_memory(fake), dtype=fake.dtype, device=fake.device)
+        if fake.dtype.is_floating_point and fake.dtype.itemsize > 1:
+            memory.uniform_()
+        elif integer == 0 or fake.dtype.is_floating_point:
+            memory.zero_()
+        else:
+            memory.fill_(integer)
+        if fake.requires_grad and not fake.is_leaf:
+            with torch.enable_grad():
+                memory = memory.requires_grad_().clone()
+                return _flagged(memory.as_strided(fake.size(), fake.stride(), fake.storage_offset()), fake)
+        tensor = _flagged(memory.as_strided(fake.size(), fake.stride(), fake.storage_offset()), fake)
+        return tensor.detach().requires_grad_(fake.requires_grad)
+
+
+def _flagged(tensor: torch.Tensor, fake: FakeTensor) -> torch.Tensor:
+    if fake.is_conj():
+        tensor = tensor.conj()
+    return torch._neg_view(tensor) if fake.is_neg() else tensor

@@ -190,9 +190,9 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         }
     }
     // Uncompiled it may go another way, and not raise.
-    if (took_compiling_answer() && end == Interpreter::End::Broke && interpreter.report().kind == BreakKind::Raise &&
-        !options.fullgraph)
-        end = Interpreter::End::Failed;
+    bool raises = end == Interpreter::End::Broke && (interpreter.report().kind == BreakKind::Raise ||
+                                                     interpreter.report().kind == BreakKind::OperationFails);
+    if (took_compiling_answer() && raises && !options.fullgraph) end = Interpreter::End::Failed;
     if (end == Interpreter::End::Failed || (end == Interpreter::End::Broke && is_failure(interpreter.report().kind)))
         report.broken = &interpreter.report();
     if (end == Interpreter::End::Failed && interpreter.report().kind == BreakKind::Internal) {

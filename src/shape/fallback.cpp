@@ -65,21 +65,24 @@ class FakeCall {
         return checked(PyObject_Vectorcall(question.target, raw.data(), positional_, names.get()));
     }
 
-    /// What the real operation says to such arguments: a `str` if it refuses them, else None.
-    Ref<> refusal(const Question& question) {
-        static PyObject* const function = imported("stator.trial", "refusal");
+    /// What the real operation does with such arguments, as `stator.trial.attempt` tells.
+    Ref<> attempt(const Question& question) {
+        static PyObject* const function = imported("stator.trial", "attempt");
         Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(positional_)));
         for (std::size_t i = 0; i < positional_; ++i)
             PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments_[i].get()));
         Ref<> keywords = checked(PyDict_New());
         for (std::size_t i = 0; i < names_.size(); ++i)
             checked(PyDict_SetItem(keywords.get(), names_[i], arguments_[positional_ + i].get()));
-        return checked(
-            PyObject_CallFunctionObjArgs(function, question.target.get(), positional.get(), keywords.get(), nullptr));
+        Ref<> fakes = checked(PyList_New(0));
+        for (const Ref<>& fake : fakes_) checked(PyList_Append(fakes.get(), fake.get()));
+        return checked(PyObject_CallFunctionObjArgs(function, question.target.get(), positional.get(), keywords.get(),
+                                                    fakes.get(), nullptr));
     }
 
     const std::vector<Ref<>>& fakes() const { return fakes_; }
     const TensorMeta& meta(std::size_t index) const { return metas_[index]; }
+    bool has_wrapped_number() const { return std::ranges::any_of(metas_, &TensorMeta::is_wrapped_number); }
 
   private:
     bool stands_beside_tensor_like(const TensorMeta& number) const {
@@ -170,11 +173,15 @@ class FakeCall {
     std::size_t positional_ = 0;
 };
 
-/// Reads what came back.
+bool is_real_or_fake(PyObject* tensor, bool fake) {
+    return fake ? torch_room::is_fake(tensor) : torch_room::is_plain_tensor(tensor);
+}
+
+/// Reads what came back from a call of these tensors, which are all fakes or all real.
 class Reader {
   public:
-    Reader(Store& store, const FakeCall& call, Answer& answer, std::vector<Ref<>>& kept)
-        : store_(store), call_(call), answer_(answer), kept_(kept) {}
+    Reader(Store& store, const std::vector<Ref<>>& tensors, bool fake, Answer& answer, std::vector<Ref<>>& kept)
+        : store_(store), tensors_(tensors), fake_(fake), answer_(answer), kept_(kept) {}
 
     /// Also says which arguments the result, or its parts, are views of.
     Result read_returned(PyObject* object) {
@@ -228,26 +235,27 @@ class Reader {
     }
 
     void read_tensor(PyObject* object, Result& result) {
-        if (!torch_room::is_fake(object))
+        if (!is_real_or_fake(object, fake_))
             throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
-        TensorMeta meta = torch_room::read_fake_meta(object);
+        TensorMeta meta = fake_ ? torch_room::read_fake_meta(object) : torch_room::read_meta(object);
         if (meta.layout != torch_room::Layout{}) throw GaveUp{Status::Unsupported, "a result that is not strided"};
         result.kind = Result::Kind::Tensor;
         result.tensor = store_.intern(meta);
         const void* storage = torch_room::storage_identity(object);
-        for (std::size_t i = 0; i < call_.fakes().size(); ++i) {
-            PyObject* fake = call_.fakes()[i].get();
-            if (fake == object) {
+        for (std::size_t i = 0; i < tensors_.size(); ++i) {
+            PyObject* tensor = tensors_[i].get();
+            if (tensor == object) {
                 result.same_as_argument = static_cast<int>(i);
                 base_ = -1;
                 return;
             }
-            if (base_ < 0 && torch_room::storage_identity(fake) == storage) base_ = static_cast<int>(i);
+            if (base_ < 0 && torch_room::storage_identity(tensor) == storage) base_ = static_cast<int>(i);
         }
     }
 
     Store& store_;
-    const FakeCall& call_;
+    const std::vector<Ref<>>& tensors_;
+    bool fake_;
     Answer& answer_;
     std::vector<Ref<>>& kept_;
     int base_ = -1;           // of the tensor read last
@@ -285,7 +293,12 @@ std::string name_of(const Question& question) {
 /// How far a storage reaches is no part of metadata, nor how often something is to be repeated: a refusal may be ours.
 bool depends_on_more(const Question& question) {
     std::string name = name_of(question);
-    return name.find("as_strided") != std::string::npos || name == "repeat_interleave";
+    return name == "as_strided" || name == "as_strided_" || name == "repeat_interleave";
+}
+
+/// Whether a refusal in a trial may be for the memory that was made for it, which is as small as it can be.
+bool refuses_more(const Question& question) {
+    return name_of(question).find("as_strided") != std::string::npos;
 }
 
 /// Sorts the current exception: rethrows what is PyTorch's rejection, gives up on the rest.
@@ -307,7 +320,8 @@ bool depends_on_more(const Question& question) {
             throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
     for (PyObject* type : unsupported)
         if (is_exception(exception, type)) throw GaveUp{Status::Unsupported, message_of(exception)};
-    if (depends_on_more(question)) throw GaveUp{Status::Unsupported, message_of(exception)};
+    if (depends_on_more(question) || refuses_more(question))
+        throw GaveUp{Status::Unsupported, message_of(exception)};
     std::move(error).restore();
     throw PythonError();
 }
@@ -380,6 +394,15 @@ bool is_of_the_program(const Question& question) {
     return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator";
 }
 
+/// `torch.ops.aten.add` or one of its overloads.
+bool is_aten(Borrowed<> target) {
+    static PyTypeObject* const packet = imported_class("torch._ops", "OpOverloadPacket");
+    static PyTypeObject* const overload = imported_class("torch._ops", "OpOverload");
+    if (Py_TYPE(target.get()) != packet && Py_TYPE(target.get()) != overload) return false;
+    Ref<> name = checked(PyObject_Str(target));
+    return utf8(name.get()).starts_with("aten.");
+}
+
 /// Whether it is an operation of PyTorch's own that does nothing but compute, so that it may run once more.
 bool may_be_tried(const Question& question, const Answer& answer) {
     static const std::unordered_set<std::string_view> homes = {
@@ -392,12 +415,84 @@ bool may_be_tried(const Question& question, const Answer& answer) {
         "torch.nn.functional",
         "_operator",
     };
-    if (answer.side_effect || answer.result.kind == Result::Kind::Constant || depends_on_more(question)) return false;
-    if (question.kind == graph::NodeKind::Method) return true;
-    if (!PyCFunction_Check(question.target.get()) && !PyFunction_Check(question.target.get())) return false;
+    if (answer.result.kind == Result::Kind::Constant || depends_on_more(question)) return false;
+    if (question.kind == graph::NodeKind::Method) return !answer.side_effect;
+    if (!PyCFunction_Check(question.target.get()) && !PyFunction_Check(question.target.get()))
+        return !answer.side_effect && is_aten(question.target);
     Ref<> module = Ref<>::steal(PyObject_GetAttrString(question.target, "__module__"));
     PyErr_Clear();
-    return module && PyUnicode_Check(module.get()) && homes.contains(utf8(module.get()));
+    if (!module || !PyUnicode_Check(module.get())) return false;
+    // Those that raise for singular matrices call something that only raises.
+    if (answer.side_effect && utf8(module.get()) != "torch._C._linalg") return false;
+    return homes.contains(utf8(module.get()));
+}
+
+/// What the kernel chose, in the place of what FakeTensor said. The two agree about what autograd does.
+const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& said, const TensorMeta& real) {
+    if (said.sizes != real.sizes)
+        throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the size of the result"};
+    TensorMeta meta = said;
+    meta.strides = real.strides;
+    meta.storage_offset = real.storage_offset;
+    meta.dtype = real.dtype;
+    constexpr std::uint64_t kViews = torch_room::trait::kConjugate | torch_room::trait::kNegative;
+    meta.dispatch_keys = (said.dispatch_keys & ~kViews) | (real.dispatch_keys & kViews);
+    return store.intern(meta);
+}
+
+void adopt(Store& store, Result& said, const Result& real) {
+    if (said.kind != real.kind || said.items.size() != real.items.size())
+        throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the kind of the result"};
+    for (std::size_t i = 0; i < said.items.size(); ++i) adopt(store, said.items[i], real.items[i]);
+    if (said.kind != Result::Kind::Tensor) return;
+    said.tensor = as_the_kernel_has_it(store, *said.tensor, *real.tensor);
+    said.same_as_argument = real.same_as_argument;
+}
+
+/// Arguments that the operation gave other metadata, as it did with the real ones.
+void adopt_changes(Store& store, Answer& answer, const FakeCall& call, const std::vector<Ref<>>& reals) {
+    std::vector<MetadataChange> changes;
+    for (std::size_t i = 0; i < reals.size(); ++i) {
+        const TensorMeta* said = &call.meta(i);
+        for (const MetadataChange& change : answer.changed_metadata)
+            if (change.argument == static_cast<int>(i)) said = change.meta;
+        const TensorMeta* now = as_the_kernel_has_it(store, *said, torch_room::read_meta(reals[i].get()));
+        if (*now != call.meta(i)) changes.push_back({static_cast<int>(i), now});
+    }
+    answer.changed_metadata = std::move(changes);
+}
+
+/// Runs the operation once on real tensors: gives up where it refuses them, and corrects the answer where FakeTensor
+/// was wrong about it.
+void try_for_real(Store& store, Borrowed<> mode, const Question& question, Answer& answer) {
+    FakeCall call(mode, question);  // another: the operation may have changed the tensors of the first
+    Ref<> outcome;
+    {
+        torch_room::KeepRandomState keep_random_state;
+        outcome = call.attempt(question);
+    }
+    if (PyUnicode_Check(outcome.get())) {
+        if (answer.side_effect || refuses_more(question)) return;  // for the numbers, or the size of the memory
+        throw GaveUp{Status::Unsupported, std::string(utf8(outcome.get()))};
+    }
+    // A number that a tensor is wrapped around decides less about dtypes than the real tensor in its place.
+    if (!PyTuple_Check(outcome.get()) || call.has_wrapped_number()) return;
+    PyObject* tensors = PyTuple_GET_ITEM(outcome.get(), 1);
+    std::vector<Ref<>> reals;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); ++i)
+        reals.push_back(Ref<>::share(PyList_GET_ITEM(tensors, i)));
+    Answer tried;
+    std::vector<Ref<>> kept;
+    tried.result = Reader(store, reals, false, tried, kept).read_returned(PyTuple_GET_ITEM(outcome.get(), 0));
+    adopt(store, answer.result, tried.result);
+    answer.view_of = tried.view_of;
+    answer.views_of = std::move(tried.views_of);
+    adopt_changes(store, answer, call, reals);
+    PyObject* written = PyTuple_GET_ITEM(outcome.get(), 2);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(written); ++i) {
+        int index = static_cast<int>(PyLong_AsLong(PyList_GET_ITEM(written, i)));
+        if (std::ranges::find(answer.written, index) == answer.written.end()) answer.written.push_back(index);
+    }
 }
 
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
@@ -432,18 +527,14 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     }
     if (!returned) classify_error(question);
     note_unrecorded_writes(question, answer);
-    answer.result = Reader(store, *call, answer, kept).read_returned(returned.get());
+    answer.result = Reader(store, call->fakes(), true, answer, kept).read_returned(returned.get());
     if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(name_of(question)))
         throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(returned.get()))};
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});
     }
-    if (may_be_tried(question, answer)) {
-        torch_room::KeepRandomState keep_random_state;
-        Ref<> refusal = FakeCall(mode, question).refusal(question);  // others: the operation may have changed the first
-        if (refusal.get() != Py_None) throw GaveUp{Status::Unsupported, std::string(utf8(refusal.get()))};
-    }
+    if (may_be_tried(question, answer)) try_for_real(store, mode, question, answer);
     return answer;
 }
 

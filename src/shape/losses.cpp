@@ -50,7 +50,8 @@ bool give_elements(Call& call, Reduction reduction, std::initializer_list<const 
     for (const TensorMeta* input : inputs) {
         if (input == nullptr) continue;
         if (input->sizes != first->sizes) return false;
-        if (reduction == Reduction::None && !is_contiguous(input->sizes, input->strides)) return false;
+        if (reduction != Reduction::None) continue;
+        if (!is_contiguous(input->sizes, input->strides) || has_idle_strides(*input)) return false;
     }
     return give(call, reduction, first->sizes, inputs);
 }

@@ -47,6 +47,17 @@ bool arithmetic_activation(Call& call) {
     return elementwise.add(call[0]) && elementwise.gives(OutputType::Float);
 }
 
+/// Of kernels that make a contiguous result of any input on the CPU, and follow the input elsewhere.
+bool gives_contiguous(Call& call, const TensorMeta& self) {
+    if (!is_on_cpu(self) && self.strides != contiguous_strides(self.sizes)) return false;
+    return call.returns(call.fresh(self.sizes, self.dtype, self.device), call.records({&self}));
+}
+
+bool log_sigmoid(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && is_floating(self->dtype) && gives_contiguous(call, *self);
+}
+
 constexpr int kNotNegative = 1;
 
 /// Parameters only, none of them `inplace`.
@@ -79,6 +90,7 @@ bool hardtanh(Call& call) {
     Dtype type = call[0].tensor()->dtype;
     if (torch_room::is_complex(type) || type == kBool || type == kByte) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
+    if (element_count(call[0].tensor()->sizes) == 0 && !is_plainly_empty(*call[0].tensor())) return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
     if (call.variant() < 0 || call[3].boolean() == true) return elementwise.writes_to(call[0], OutputType::Common);
@@ -165,7 +177,7 @@ bool dropout_of_channels(Call& call) {
     if (self == nullptr || call[3].boolean_or(false) != false) return false;
     // Other numbers of dimensions are taken with a warning.
     if (spatial == 0 ? self->dimensions() < 2 : self->dimensions() != spatial + 2) return false;
-    return dropout(call);
+    return !has_idle_strides(*self) && dropout(call);
 }
 
 /// `F.rrelu(input, lower, upper, training, inplace)`: in training with slopes drawn at random.
@@ -179,13 +191,14 @@ bool rrelu(Call& call) {
     if (!elementwise.add(call[0])) return false;
     // PyTorch says of it that it draws, whether or not it is in training.
     call.answer().random = true;
-    return *in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
+    if (*in_place) return elementwise.writes_to(call[0], OutputType::Common);
+    return gives_contiguous(call, *self);
 }
 
 bool prelu(Call& call) {
     const TensorMeta *self = call[0].tensor(), *weight = call[1].tensor();
     if (self == nullptr || weight == nullptr || !is_floating(self->dtype) || weight->dtype != self->dtype ||
-        weight->device != self->device || weight->dimensions() > 1)
+        weight->device != self->device || weight->dimensions() > 1 || has_idle_strides(*self))
         return false;
     TensorMeta shaped = *weight;
     Dim count = element_count(weight->sizes);
@@ -240,7 +253,7 @@ void add_activation_rules(Registry& registry) {
     registry.add_neutral("F.softshrink", "self lambd?", parametrized, kNotNegative);
     registry.add_neutral("F.hardshrink torch.hardshrink Tensor.hardshrink", "self lambd?", parametrized);
     registry.add_neutral("F.tanhshrink F.softsign", "self", arithmetic_activation);
-    registry.add_neutral("F.logsigmoid", "self", parametrized);
+    registry.add_neutral("F.logsigmoid", "self", log_sigmoid);
     registry.add_neutral("F.gelu", "self * approximate?", gelu);
     registry.add_neutral("F.glu", "self dim?", glu);
     registry.add_neutral("F.dropout", "self p? training? inplace?", dropout);

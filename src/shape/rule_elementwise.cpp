@@ -61,6 +61,14 @@ bool unary(Call& call) {
     return finish(call, elementwise, call[0], call.variant() & kInPlace);
 }
 
+/// Of integers, which are all finite, it is made as `ones_like` is.
+bool is_finite(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    if (self == nullptr) return false;
+    if (!is_integral(self->dtype)) return unary(call);
+    return call.returns(call.fresh(self->sizes, preserved_strides(*self), kBool, self->device));
+}
+
 /// `+x`: the tensor itself.
 bool positive(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -220,7 +228,6 @@ constexpr Named kUnaryFunctional[] = {
     {"absolute", kToReal | kNoBool},
     {"isnan", kToBool | kNoGrad},
     {"isinf", kToBool | kNoGrad},
-    {"isfinite", kToBool | kNoGrad},
     {"isposinf", kToBool | kNoGrad | kNoComplex},
     {"isneginf", kToBool | kNoGrad | kNoComplex},
     {"signbit", kToBool | kNoGrad | kNoComplex},
@@ -312,8 +319,7 @@ bool load_exponent(Call& call) {
     const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
     if (self == nullptr || other == nullptr || is_complex(self->dtype) || is_complex(other->dtype)) return false;
     TensorMeta powers = *other;
-    const TensorMeta* sides[] = {other};
-    powers.strides = elementwise_strides(sides, other->sizes, true);
+    powers.strides = contiguous_strides(other->sizes);  // as a number to the power of a tensor comes out
     if (is_integral(powers.dtype)) powers.dtype = call.state().default_dtype;
     Operand seen = call[1];
     seen.see_as(&powers);
@@ -338,6 +344,7 @@ void add_elementwise_rules(Registry& registry) {
         registry.add(both(name), "self", unary, traits, autocast_of(traits));
         registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace, autocast_of(traits));
     }
+    registry.add_neutral(both("isfinite"), "self", is_finite, kToBool | kNoGrad);
     for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits, autocast_of(traits));
     registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary,
                          kToReal | kInPlace | kNoComplex | kNoBool);

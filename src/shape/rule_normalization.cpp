@@ -47,6 +47,7 @@ bool rms_norm(Call& call) {
         return false;
     if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
     if (!fits(call[2], *self, *shape) || (!call[3].is_absent() && !call[3].real())) return false;
+    if (element_count(self->sizes) == 0 || has_idle_strides(*self)) return false;
     auto result = result_like(call, *self);
     return result && call.returns(std::move(*result), call.records({self, call[2].tensor()}));
 }

@@ -54,9 +54,8 @@ bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
         size += amounts[2 * i] + amounts[2 * i + 1];
         if (size < 1) return false;
     }
-    Dims strides = mode != "circular" && spatial > 1 && self.dimensions() == spatial + 2
-                       ? suggested_strides(self, sizes)
-                       : contiguous_strides(sizes);
+    // A volume without a batch looks like a batch of images, and is laid out as one.
+    Dims strides = mode != "circular" && spatial > 1 ? suggested_strides(self, sizes) : contiguous_strides(sizes);
     return call.returns(call.fresh(std::move(sizes), std::move(strides), self.dtype, self.device),
                         call.records({&self}));
 }

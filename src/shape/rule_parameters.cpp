@@ -37,7 +37,7 @@ bool logit(Call& call) {
 
 bool nan_to_num(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || is_complex(self->dtype)) return false;
+    if (self == nullptr || is_complex(self->dtype) || has_idle_strides(*self)) return false;
     for (std::size_t i = 1; i < 4; ++i)
         if (!call[i].is_absent() && !call[i].real()) return false;
     return finish(call, OutputType::Common);

@@ -1,4 +1,5 @@
 /// Pooling. Results follow their inputs to channels last where the kernels do.
+#include <algorithm>
 #include <string>
 
 #include "shape/registry.h"
@@ -50,6 +51,18 @@ std::optional<Dims> pooled_sizes(const TensorMeta& input, std::size_t spatial, c
     return sizes;
 }
 
+/// Lines are pooled as images of one row: how those lie in memory depends on where the row's stride comes in.
+Dims strides_of_lines(const TensorMeta& input, const Dims& sizes) {
+    if (input.dimensions() != 3) return contiguous_strides(sizes);
+    TensorMeta image = input;
+    Dim length = input.sizes[2], step = input.strides[2];
+    image.sizes = {input.sizes[0], input.sizes[1], Dim(1), length};
+    image.strides = {input.strides[0], input.strides[1], length * step, step};
+    Dims strides = suggested_strides(image, {sizes[0], sizes[1], Dim(1), sizes[2]});
+    strides.erase(strides.begin() + 2);
+    return strides;
+}
+
 /// Only batches of images are laid out as channels last.
 Dims strides_like(const TensorMeta& input, std::size_t spatial, const Dims& sizes) {
     return spatial >= 2 && input.dimensions() == spatial + 2 ? suggested_strides(input, sizes)
@@ -77,7 +90,11 @@ bool max_pool(Call& call) {
     if (*with_indices && call.state().autocast) return false;
     auto sizes = pooled_sizes(*input, spatial, call[1], call[2], call[3], call[4], *ceil_mode);
     if (!sizes) return false;
-    Dims strides = strides_like(*input, spatial, *sizes);
+    // Without indices lines have a kernel of their own on the CPU, which knows no gradient.
+    bool as_images = spatial == 1 && (*with_indices || call.records({input}) || !is_on_cpu(*input));
+    Dims strides = as_images ? strides_of_lines(*input, *sizes) : strides_like(*input, spatial, *sizes);
+    // A volume without a batch looks like a batch of images, which the kernel refuses where channels come last.
+    if (spatial == 3 && is_like_channels_last(input->sizes, input->strides) && input->dimensions() == 4) return false;
     return give(call, std::move(*sizes), std::move(strides), *with_indices);
 }
 
@@ -91,7 +108,9 @@ bool average_pool(Call& call) {
     if (!call[6].is_absent() && (!call[6].integer() || *call[6].integer() == 0)) return false;
     auto sizes = pooled_sizes(*input, spatial, call[1], call[2], call[3], Operand(), *ceil_mode);
     if (!sizes) return false;
-    Dims strides = spatial == 2 ? strides_like(*input, spatial, *sizes) : contiguous_strides(*sizes);
+    Dims strides = spatial == 1   ? strides_of_lines(*input, *sizes)
+                   : spatial == 2 ? strides_like(*input, spatial, *sizes)
+                                  : contiguous_strides(*sizes);
     return give(call, std::move(*sizes), std::move(strides), false);
 }
 
@@ -129,7 +148,12 @@ bool adaptive_average_pool(Call& call) {
     if (!is_poolable(input, spatial) || !torch_room::is_floating(input->dtype)) return false;
     auto sizes = adapted_sizes(*input, spatial, call[1]);
     if (!sizes) return false;
-    Dims strides = spatial == 2 ? suggested_strides(*input, *sizes) : contiguous_strides(*sizes);
+    // Over a whole volume it is a mean, which follows its input.
+    bool whole = std::all_of(sizes->end() - static_cast<std::ptrdiff_t>(spatial), sizes->end(),
+                             [](Dim size) { return size == 1; });
+    Dims strides = spatial == 1 ? strides_of_lines(*input, *sizes)
+                   : spatial == 2 || (whole && input->dimensions() == 5) ? suggested_strides(*input, *sizes)
+                                                                         : contiguous_strides(*sizes);
     return give(call, std::move(*sizes), std::move(strides), false);
 }
 
@@ -141,7 +165,9 @@ bool adaptive_max_pool(Call& call) {
     if (!is_poolable(input, spatial) || !with_indices) return false;
     auto sizes = adapted_sizes(*input, spatial, call[1]);
     if (!sizes) return false;
-    Dims strides = spatial == 2 ? strides_like(*input, spatial, *sizes) : contiguous_strides(*sizes);
+    Dims strides = spatial == 1   ? strides_of_lines(*input, *sizes)
+                   : spatial == 2 ? strides_like(*input, spatial, *sizes)
+                                  : contiguous_strides(*sizes);
     return give(call, std::move(*sizes), std::move(strides), *with_indices);
 }
 

@@ -66,6 +66,7 @@ bool interpolate(Call& call) {
     if (!smooth || (*smooth && *mode != "bilinear" && *mode != "bicubic")) return false;
     // Computed by adaptive pooling, which autocast treats differently by the number of dimensions.
     if (*mode == "area" && call.state().autocast) return false;
+    if (*mode == "area" && spatial != 2 && self->strides != contiguous_strides(self->sizes)) return false;
     auto wanted = wanted_sizes(*self, call[1], call[2]);
     if (!wanted) return false;
     Dims sizes{self->sizes[0], self->sizes[1]};
@@ -160,10 +161,9 @@ bool shuffle_pixels(Call& call) {
         height = height * *factor;
         width = width * *factor;
     }
-    if (is_plainly_empty(*self)
-            ? element_count(sizes) != 0
-            : element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) ||
-                  !is_contiguous(self->sizes, self->strides))
+    // Of an empty tensor PyTorch gives a copy, also where the sizes would be others.
+    if (element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) ||
+        !is_contiguous(self->sizes, self->strides))
         return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));
 }

@@ -126,6 +126,13 @@ bool is_plainly_empty(const TensorMeta& meta) {
     return element_count(meta.sizes) == 0 && meta.strides == contiguous_strides(meta.sizes);
 }
 
+bool has_idle_strides(const TensorMeta& meta) {
+    if (std::ranges::none_of(meta.sizes, [](Dim size) { return size < 2; })) return false;
+    if (meta.strides == contiguous_strides(meta.sizes)) return false;
+    bool is_image = (meta.dimensions() == 4 || meta.dimensions() == 5) && element_count(meta.sizes) != 0;
+    return !is_image || meta.strides != channels_last_strides(meta.sizes);
+}
+
 bool may_overlap_itself(const TensorMeta& meta) {
     if (is_dense(meta.sizes, meta.strides)) return false;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i)

@@ -30,6 +30,9 @@ bool is_dense(const Dims& sizes, const Dims& strides);
 /// Has no elements, and the strides of a new tensor of its sizes: PyTorch and FakeTensor then agree about those of
 /// what is made of it.
 bool is_plainly_empty(const TensorMeta& meta);
+/// Some dimension holds fewer than two elements, and has a stride that it would not have in a new tensor. Operations
+/// differ in whether they keep such a stride.
+bool has_idle_strides(const TensorMeta& meta);
 /// Elements may share memory: a write to it is refused by PyTorch.
 bool may_overlap_itself(const TensorMeta& meta);
 

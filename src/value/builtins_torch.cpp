@@ -206,15 +206,8 @@ Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
 // --- queries
 // -----------------------------------------------------------------------------------------------------------
 
-Outcome is_dynamo_compiling(Tracer& tracer, const Arguments&) {
-    return answer_compiling(tracer);
-}
-
-/// True, except to `Module._call_impl`: it would leave out the hooks that are to be called after an exception too.
 Outcome is_compiling(Tracer& tracer, const Arguments&) {
-    auto* call_impl = reinterpret_cast<PyFunctionObject*>(torch_room::known().module_call_impl);
-    bool is_asked_by_call = reinterpret_cast<PyObject*>(tracer.running_function()->code) == call_impl->func_code;
-    return is_asked_by_call ? tracer.boolean(false) : answer_compiling(tracer);
+    return answer_compiling(tracer);
 }
 
 Outcome answers_false(Tracer& tracer, const Arguments&) {
@@ -342,7 +335,7 @@ void register_torch(Handlers& handlers) {
         handlers.add_method(type, "__exit__", exit_autocast);
     }
     for (const char* module : {"torch.compiler", "torch._utils"}) handlers.add(module, "is_compiling", is_compiling);
-    handlers.add("torch.compiler", "is_dynamo_compiling", is_dynamo_compiling);
+    handlers.add("torch.compiler", "is_dynamo_compiling", is_compiling);
     handlers.add("torch.compiler", "is_exporting", answers_false);
     handlers.add("torch._jit_internal", "is_scripting", answers_false);
     handlers.add("torch.jit", "is_tracing", answers_false);

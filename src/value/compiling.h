@@ -5,8 +5,8 @@
 
 namespace stator {
 
-/// The answer: they are. It is remembered, because the program may fail for it where it would not have failed
-/// otherwise.
+/// The answer to the function that runs: it is, as with torch.compile, except for the functions of libraries listed in
+/// `compiling.cpp`. A yes is remembered, because the program may fail for it where it would not have failed otherwise.
 Value* answer_compiling(Tracer& tracer);
 
 /// Whether a program was told so since this was asked last, in this thread.

@@ -91,6 +91,8 @@ def copy_inputs(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 
 
 def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_conj() and tensor.is_leaf:  # which a copy of its own would lose
+        return copy_tensor(tensor.detach().conj()).conj().requires_grad_(tensor.requires_grad)
     if not tensor.is_leaf:
         with torch.enable_grad():
             copied = copy_tensor(tensor.detach().requires_grad_())
