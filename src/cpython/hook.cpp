@@ -95,7 +95,7 @@ PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) 
     constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     if ((code->co_flags & kSuspended) != 0) return run_untouched(thread, frame);
     if (has_to_start_in_cpython(thread, code)) {
-        if (left_to_debugger != nullptr) left_to_debugger(code);
+        tell_watched(thread, code, /*is_left_to_debugger=*/true);
         return run_untouched(thread, frame);
     }
     try {
@@ -103,10 +103,9 @@ PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) 
     } catch (const PythonError&) {
         return run_raising(thread, frame, body_start(code));
     }
-    if (is_stepped(thread, frame)) {
-        if (left_to_debugger != nullptr) left_to_debugger(code);
-        return run_told(thread, frame);
-    }
+    const bool is_left_to_debugger = is_stepped(thread, frame);
+    tell_watched(thread, code, is_left_to_debugger);
+    if (is_left_to_debugger) return run_told(thread, frame);
     Told told(frame);
     return waiting.handler(thread, frame, waiting.context);
 }

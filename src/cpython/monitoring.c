@@ -57,6 +57,10 @@ int stator_wants_lines(PyThreadState* thread, PyCodeObject* code) {
     return 0;
 }
 
+int stator_is_covered(PyThreadState* thread) {
+    return (thread->interp->monitors.tools[PY_MONITORING_EVENT_LINE] & (1 << PY_MONITORING_COVERAGE_ID)) != 0;
+}
+
 int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code) {
     if (code->_co_instrumentation_version == monitoring_version(thread)) return 0;
     if (stator_is_watched(thread) || stator_is_code_watched(thread, code)) return 1;
@@ -135,6 +139,9 @@ int stator_wants_lines(PyThreadState* thread, PyCodeObject* code) {
     return 0;
 }
 int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code) {
+    return 0;
+}
+int stator_is_covered(PyThreadState* thread) {
     return 0;
 }
 

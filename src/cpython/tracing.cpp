@@ -14,6 +14,7 @@ int stator_is_watched(PyThreadState* thread);
 int stator_is_code_watched(PyThreadState* thread, PyCodeObject* code);
 int stator_wants_lines(PyThreadState* thread, PyCodeObject* code);
 int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code);
+int stator_is_covered(PyThreadState* thread);
 int stator_tell_call(PyThreadState* thread, PyFrameObject* frame);
 int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value);
 /// Does nothing where the interpreter does.
@@ -23,7 +24,7 @@ int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* ex
 
 namespace stator::cpython {
 
-void (*left_to_debugger)(PyCodeObject* code) = nullptr;
+void (*on_watched)(PyCodeObject* code, WatchedBy who) = nullptr;
 
 bool is_being_traced(PyThreadState* thread) {
     return stator_is_watched(thread) != 0;
@@ -145,6 +146,16 @@ void tell_unwind(PyThreadState* thread, Frame* frame, Offset offset) {
     // A profiler that raises has the last word, as with CPython.
     checked(stator_tell_unwind(thread, linked_object().get(), error.exception()));
     std::move(error).restore();
+}
+
+void tell_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger) {
+    if (on_watched == nullptr) return;
+    if (is_left_to_debugger)
+        on_watched(code, WatchedBy::Debugger);
+    else if (thread->c_tracefunc != nullptr)
+        on_watched(code, calls_python(thread->c_tracefunc) ? WatchedBy::TraceFunction : WatchedBy::Coverage);
+    else if (stator_is_covered(thread) != 0)
+        on_watched(code, WatchedBy::Coverage);
 }
 
 Told::Told(Frame* frame) : outer_(std::exchange(told, frame)) {}

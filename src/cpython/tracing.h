@@ -74,7 +74,10 @@ bool was_told(const Frame* frame);
 /// Goes on with a frame at its start, behind the instruction that tells of the call.
 PyObject* run_told(PyThreadState* thread, Frame* frame);
 
-/// Called with the code of each frame that is left to a debugger; null if nobody wants to know.
-extern void (*left_to_debugger)(PyCodeObject* code);
+/// Who watches a frame. What a debugger watches runs uncompiled.
+enum class WatchedBy { Debugger, TraceFunction, Coverage };
+/// Called for each frame that one of them watches; null if nobody wants to know.
+extern void (*on_watched)(PyCodeObject* code, WatchedBy who);
+void tell_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger);
 
 }  // namespace stator::cpython

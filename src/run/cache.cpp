@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cpython/code_object.h"
 #include "run/frame_run.h"
+#include "run/notes.h"
 #include "run/report.h"
 #include "run/settings.h"
 #include "run/stance.h"
@@ -188,7 +189,6 @@ std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index a
                                         const Ref<>& forced_backend) {
     if (EntryPoint& point = point_at(frame, at, is_main); !options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
-        if (PyErr_Occurred() != nullptr) throw PythonError();
         return nullptr;
     }
     if (std::shared_ptr<Entry> entry = captured_for_another(frame, at, is_main, forced_backend)) {
@@ -224,15 +224,12 @@ void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecod
     point.warned = true;
     PyCodeObject* code = cpython::code_of(frame);
     const int line = line_of(code, at);
-    Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
-        "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
-        "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
-        "stator.config.entry_bound.",
-        code->co_qualname, code->co_filename, line, point.entries.size(),
-        point.entries.front()->explain(frame).c_str()));
-    // At the program's line, but without a trace of it in the program's globals.
-    if (message)
-        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
+    tell(NoteKind::Warning, NoteOnce::AtPlace, "entry_bound", code, line,
+         "Stator has captured " + place_of(code, line) + " " + std::to_string(point.entries.size()) +
+             " times, which is the bound: these are kept, and further variants run uncompiled. The last capture does "
+             "not fit because " +
+             point.entries.front()->explain(frame) +
+             ". Make that the same on every call, or raise stator.config.entry_bound.");
 }
 
 void EntryCache::clear() {

@@ -4,10 +4,12 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "base/python_error.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
+#include "run/notes.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -80,10 +82,18 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     return object;
 }
 
+void tell_of_sharing(const Entry& entry) {
+    PyCodeObject* code = entry.code.get();
+    tell(NoteKind::Information, NoteOnce::AtPlace, "shared_memory", code, code->co_firstlineno,
+         "A graph of " + place_of(code, code->co_firstlineno) +
+             " runs as it was captured, without the backend, in calls where a tensor that it writes to shares memory "
+             "with another one. Backends take each input for memory of its own: pass a copy to have it compiled.");
+}
+
 /// `inputs` may be other objects as soon as anything runs.
 Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    PyObject* compiled =
-        entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
+    const bool shares_memory = entry.as_captured && entry.shared_memory.matters(inputs);
+    PyObject* compiled = shares_memory ? entry.as_captured.get() : entry.compiled.get();
     Ref<> answer;
     if (cpython::holds_arguments(compiled)) {
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
@@ -94,6 +104,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         answer = runner != nullptr ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
                                    : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     }
+    if (shares_memory && answer && !std::exchange(entry.has_told_of_sharing, true)) tell_of_sharing(entry);
     if (answer) return answer;
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cpython/hook.h"
 #include "cpython/tracing.h"
+#include "run/notes.h"
 #include "run/report.h"
 #include "value/function.h"
 
@@ -52,6 +53,12 @@ bool FrameRun::is_idle(const std::shared_ptr<Entry>& entry) {
     if (idle_++ == 0) first_idle_ = entry;
     if (idle_ <= kPatience) return false;
     first_idle_->is_captured = false;
+    PyCodeObject* code = first_idle_->code.get();
+    const int line = code_[first_idle_->at].line;
+    tell(NoteKind::Information, NoteOnce::AtPlace, "no_graphs", code, line,
+         place_of(code, line) + " runs uncompiled from here on: " + std::to_string(kPatience) +
+             " captures in a row had no tensor operation to put into a graph. stator.explain tells what broke them; "
+             "compile the functions inside that compute.");
     return true;
 }
 

@@ -1,8 +1,11 @@
 #include "run/report.h"
 
+#include <utility>
+
 #include "base/python_error.h"
 #include "base/text.h"
 #include "run/cache.h"
+#include "run/notes.h"
 
 namespace stator {
 
@@ -118,6 +121,23 @@ void report_internal_error(PyCodeObject* code, const std::string& reason) {
     report.code = Ref<PyCodeObject>::share(code);
     report.broken = &broken;
     publish(report);
+    warn_of_internal_error(broken);
+}
+
+void warn_of_internal_error(const BreakReport& report) {
+    if (report.stack.empty()) return;
+    const UserLine& at = report.stack.front();
+    static bool has_warned = false;
+    const bool is_first = !std::exchange(has_warned, true);
+    std::string text = "Stator itself failed at " + place_of(at.code.get(), at.line) + ": " + report.reason +
+                       ". What it was about to compile runs uncompiled, and right.";
+    if (is_first)
+        text +=
+            " To report this, set stator.config.record_errors to a folder, run the program again, and send the "
+            "file that the message then names with the output of `python -m stator`. Later errors of this process "
+            "go to the logger 'stator'.";
+    tell(is_first ? NoteKind::Warning : NoteKind::Information, NoteOnce::AtPlace, "internal_error", at.code.get(),
+         at.line, text);
 }
 
 void raise_unsupported(const BreakReport& report) {

@@ -27,8 +27,10 @@ struct CaptureReport {
 /// Hands the report to whoever listens in this thread. Never raises.
 void publish(const CaptureReport& report);
 
-/// The same for an error of Stator's own that left the frame uncompiled.
+/// The same for an error of Stator's own that left the frame uncompiled. The first one of a process is a warning.
 void report_internal_error(PyCodeObject* code, const std::string& reason);
+/// The warning alone.
+void warn_of_internal_error(const BreakReport& report);
 
 /// As it is told to Python. Throws PythonError.
 Ref<> as_dict(const BreakReport& report);
