@@ -5,6 +5,7 @@ takes seconds.
 """
 
 import importlib.util
+import os
 import re
 import site
 import sys
@@ -12,6 +13,7 @@ import sysconfig
 from pathlib import Path
 
 OLDEST = (2, 11)
+NEWEST = (2, 15)  # as in python/stator/_requirements.py
 
 
 def torch_folder() -> Path | None:
@@ -41,6 +43,11 @@ def main() -> None:
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST:
         sys.exit(f"Stator needs torch 2.11 or later and found {version}: pip install torch==2.13.0 first.")
+    if numbers > NEWEST and os.environ.get("STATOR_ALLOW_UNTESTED_TORCH") != "1":
+        sys.exit(
+            f"Stator was tested with torch 2.11 to 2.15 and found {version}: "
+            "set STATOR_ALLOW_UNTESTED_TORCH=1 to build against it all the same."
+        )
     print(f"{folder};{version}", end="")
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import platform
 import sys
 
 OLDEST_TORCH = (2, 11)
+# The newest one that the tests have passed with. cmake/find_torch.py has the same two.
+NEWEST_TORCH = (2, 15)
 
 
 def check() -> None:
@@ -25,6 +28,11 @@ def check() -> None:
     version = str(torch.__version__)
     if _numbers(version) < OLDEST_TORCH:
         raise ImportError(f"Stator needs torch 2.11 or later, and this is torch {version}.")
+    if _numbers(version) > NEWEST_TORCH and os.environ.get("STATOR_ALLOW_UNTESTED_TORCH") != "1":
+        raise ImportError(
+            f"Stator was tested with torch 2.11 to 2.15, and this is torch {version}: "
+            "set STATOR_ALLOW_UNTESTED_TORCH=1 to use it all the same."
+        )
     built_with = _torch_of_the_build()
     if built_with is not None and built_with != version:
         raise ImportError(

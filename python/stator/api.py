@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import nn
 
-from stator import backends, modules
+from stator import backends, modules, notes
 from stator._engine import engine
 from stator.settings import config
 
@@ -55,7 +55,8 @@ def compile(
 
     backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
     fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph.
-    dynamic: whether sizes are symbols; None decides by what is seen.
+    dynamic: sizes are numbers in every graph, and each new size is captured again, up to `stator.config.entry_bound`
+        times. That is what False asks for, and what None gets. True is taken with a warning, once a process.
     options, mode: for the backend, as with `torch.compile`. One option is Stator's own: with
         `"register_attributes": True`, parameters and buffers become attributes of the graph module, under readable
         names, instead of inputs of the graph (see `stator.config.register_attributes`).
@@ -67,6 +68,13 @@ def compile(
         "options": options,
         "mode": mode,
     }
+    if dynamic:
+        notes.warn_once(
+            "dynamic",
+            "stator.compile(dynamic=True): Stator specializes on sizes. Each new size is captured again, up to "
+            "stator.config.entry_bound times. Leave dynamic out, or raise that bound. This is told once.",
+            stacklevel=2,
+        )
     if fn is None:
         return functools.partial(compile, **arguments)
     if isinstance(fn, (staticmethod, classmethod)):

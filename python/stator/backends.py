@@ -96,6 +96,8 @@ def resolve(
     if mode is not None and options is not None:
         raise ValueError("Either mode or options can be given to stator.compile, not both.")
     if isinstance(backend, Backend):
+        if options or mode not in (None, "default"):
+            raise ValueError(f"{backend!r} is configured already: it takes no mode and no options.")
         return backend
     if isinstance(backend, str):
         return _by_name(backend, dynamic, options, mode)

@@ -8,7 +8,8 @@ The engine hands over plain dicts, one for each attempt at capturing a frame:
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
      "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],
-     "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]}}
+     "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]},
+     "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no
 entry beside it. "recompiled" is there where earlier captures did not fit, with the guard that failed for each.
@@ -89,6 +90,19 @@ class MismatchedCall:
 
 
 @dataclass
+class Note:
+    """Something that Stator does less well than was asked for: what, where, and what to do about it."""
+
+    topic: str
+    text: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.text} [{self.topic}]"
+
+
+@dataclass
 class Capture:
     """One graph that was captured, with what it was assumed to depend on and what it cost."""
 
@@ -116,6 +130,7 @@ class Report:
     breaks: list[Break] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
     mismatched_calls: list[MismatchedCall] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     graph_modules: list[GraphModule] = field(default_factory=list)
     # Compiled callables that capture nothing, in words: never called, or without operations on tensors.
     idle: list[str] = field(default_factory=list)
@@ -130,6 +145,7 @@ class Report:
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
         self.mismatched_calls += [MismatchedCall(**call) for call in report.get("mismatched_calls", ())]
+        self.notes += [Note(**note) for note in report.get("notes", ())]
         if "recompiled" in report:
             self.recompiles.append(Recompile(code, **report["recompiled"]))
 
@@ -180,6 +196,7 @@ class Report:
         parts += [f"\nmismatched call {number}: {call}" for number, call in enumerate(self.mismatched_calls, 1)]
         parts += [f"\nrecompile {number}: {again}" for number, again in enumerate(self.recompiles, 1)]
         parts += [f"\n{words}" for words in self.idle]
+        parts += [f"\nnote {number}: {note}" for number, note in enumerate(self.notes, 1)]
         return "\n".join(parts)
 
 

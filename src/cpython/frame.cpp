@@ -9,6 +9,7 @@
 #include "cpython/code_object.h"
 #include "cpython/frame_layout.h"
 #include "cpython/opcodes.h"
+#include "cpython/tracing.h"
 
 namespace stator::cpython {
 
@@ -116,6 +117,8 @@ void resume_at(Frame* frame, Offset offset) {
 }
 
 PyObject* run_untouched(PyThreadState* thread, Frame* frame) {
+    if (was_told(frame)) [[unlikely]]
+        return run_told(thread, frame);
     return _PyInterpreterState_GetEvalFrameFunc(thread->interp)(thread, frame, 0);
 }
 

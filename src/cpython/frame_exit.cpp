@@ -8,6 +8,7 @@
 #include "cpython/frame.h"
 #include "cpython/frame_layout.h"
 #include "cpython/opcodes.h"
+#include "cpython/tracing.h"
 
 namespace stator::cpython {
 
@@ -43,16 +44,6 @@ PyObject* leave_raising(PyThreadState* thread, Frame* frame, Offset offset) {
     return result;
 }
 
-#if PY_VERSION_HEX < 0x030D0000
-
-PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
-    make_cells(frame);
-    layout::set_executing(frame, layout::first_unit(frame) + offset.unit());
-    return raise_here(thread, frame);
-}
-
-#else
-
 namespace {
 
 const HandlerRange* find_handler(const std::vector<HandlerRange>& handlers, Offset offset) {
@@ -65,21 +56,27 @@ const HandlerRange* find_handler(const std::vector<HandlerRange>& handlers, Offs
 PyObject* run_handler(PyThreadState* thread, Frame* frame, Offset offset, const HandlerRange& handler) {
     add_to_traceback(thread, frame, offset);
     std::vector<PyObject*> values;
-    Ref<> exception = Ref<>::steal(PyErr_GetRaisedException());
+    TakenError error = TakenError::take();
     for (PyObject* value : stack(frame).first(handler.depth)) values.push_back(Py_XNewRef(value));
     if (handler.push_lasti) values.push_back(PyLong_FromLong(offset.unit()));
-    values.push_back(exception.release());
+    values.push_back(Py_NewRef(error.exception()));
     set_stack(frame, values);
     resume_at(frame, handler.target);
     return run(thread, frame);
 }
 
-}  // namespace
+#if PY_VERSION_HEX < 0x030D0000
+
+PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
+    layout::set_executing(frame, layout::first_unit(frame) + offset.unit());
+    return raise_here(thread, frame);
+}
+
+#else
 
 /// Asked to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before it, which is
 /// meant for generators that stand behind their YIELD_VALUE.
-PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
-    make_cells(frame);
+PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
     _Py_CODEUNIT* unit = layout::first_unit(frame) + offset.unit();
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
     const HandlerRange* handler = find_handler(handlers, offset);
@@ -96,6 +93,28 @@ PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
 }
 
 #endif
+
+/// Asked to raise, the interpreter tells of a call first. The call was told before.
+PyObject* raise_watched(PyThreadState* thread, Frame* frame, Offset offset) {
+    std::vector<HandlerRange> handlers = exception_table(code_of(frame));
+    if (const HandlerRange* handler = find_handler(handlers, offset))
+        return run_handler(thread, frame, offset, *handler);
+    try {
+        tell_unwind(thread, frame, offset);
+    } catch (const PythonError&) {  // what is raised then is another exception
+    }
+    Unwatched unwatched(thread);
+    return raise_at(thread, frame, offset);
+}
+
+}  // namespace
+
+PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset) {
+    make_cells(frame);
+    if (is_being_traced(thread)) [[unlikely]]
+        return raise_watched(thread, frame, offset);
+    return raise_at(thread, frame, offset);
+}
 
 namespace {
 
@@ -128,18 +147,41 @@ PyObject* return_from_elsewhere(PyThreadState* thread, Frame* frame) {
 
 }  // namespace
 
+namespace {
+
+PyObject* return_from(PyThreadState* thread, Frame* frame, Ref<> value, Offset return_value) {
+    PyObject* owned[] = {value.release()};
+    set_stack(frame, owned);
+    if (!return_value.is_valid()) [[unlikely]]
+        return return_from_elsewhere(thread, frame);
+    resume_at(frame, return_value);
+    return run(thread, frame);
+}
+
+/// The interpreter would tell of the line of some `return`, which need not be the one that the program came to.
+PyObject* return_watched(PyThreadState* thread, Frame* frame, Ref<> value, Offset return_value) {
+    Offset at = return_value.is_valid() ? return_value : body_start(code_of(frame));
+    try {
+        tell_return(thread, frame, at, value.get());
+    } catch (const PythonError&) {
+        Unwatched unwatched(thread);
+        return raise_at(thread, frame, at);
+    }
+    Unwatched unwatched(thread);
+    return return_from(thread, frame, std::move(value), return_value);
+}
+
+}  // namespace
+
 PyObject* return_at_once(PyThreadState* thread, Frame* frame, Ref<> value) {
     CodeExtra& extra = extra_of(code_of(frame));
     if (!extra.return_value_is_known) [[unlikely]] {
         extra.return_value = find_return_value(code_of(frame));
         extra.return_value_is_known = true;
     }
-    PyObject* owned[] = {value.release()};
-    set_stack(frame, owned);
-    if (!extra.return_value.is_valid()) [[unlikely]]
-        return return_from_elsewhere(thread, frame);
-    resume_at(frame, extra.return_value);
-    return run(thread, frame);
+    if (is_being_traced(thread)) [[unlikely]]
+        return return_watched(thread, frame, std::move(value), extra.return_value);
+    return return_from(thread, frame, std::move(value), extra.return_value);
 }
 
 }  // namespace stator::cpython

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/python_error.h"
+#include "cpython/code_object.h"
 #include "cpython/frame_layout.h"
 #include "cpython/objects.h"
 #include "cpython/tracing.h"
@@ -85,9 +87,32 @@ bool is_function_frame(const Frame* frame) {
            (is_generator_frame(frame) || is_at_start(frame));
 }
 
+/// Gives the handler a frame that somebody watches, once they were told of the call; or runs it, where they want to see
+/// each line of it.
+PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) {
+    PyCodeObject* code = layout::code(frame);
+    // The call of a generator function is nothing to tell of, and each step of the generator tells of itself.
+    constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    if ((code->co_flags & kSuspended) != 0) return run_untouched(thread, frame);
+    if (has_to_start_in_cpython(thread, code)) {
+        tell_watched(thread, code, /*is_left_to_debugger=*/true);
+        return run_untouched(thread, frame);
+    }
+    try {
+        tell_call(thread, frame);
+    } catch (const PythonError&) {
+        return run_raising(thread, frame, body_start(code));
+    }
+    const bool is_left_to_debugger = is_stepped(thread, frame);
+    tell_watched(thread, code, is_left_to_debugger);
+    if (is_left_to_debugger) return run_told(thread, frame);
+    Told told(frame);
+    return waiting.handler(thread, frame, waiting.context);
+}
+
 PyObject* hook_callback(Waiting& waiting, PyThreadState* thread, Frame* frame) {
     unlink(waiting);
-    PyObject* result = is_being_traced(thread, layout::code(frame)) ? run_untouched(thread, frame)
+    PyObject* result = is_being_traced(thread, layout::code(frame)) ? handle_watched(waiting, thread, frame)
                                                                     : waiting.handler(thread, frame, waiting.context);
     link(waiting);
     return result;
@@ -103,7 +128,8 @@ PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
         (waiting->only == nullptr ? !is_at_start(frame) : waiting->only != frame))
         return pass_on(thread, frame, throwing);
     unlink(*waiting);
-    if (!waiting->even_if_traced && is_being_traced(thread, waiting->code)) return run_untouched(thread, frame);
+    if (!waiting->even_if_traced && is_being_traced(thread, waiting->code)) [[unlikely]]
+        return handle_watched(*waiting, thread, frame);
     return waiting->handler(thread, frame, waiting->context);
 }
 

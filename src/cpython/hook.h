@@ -16,9 +16,10 @@ using FrameHandler = PyObject* (*)(PyThreadState* thread, Frame* frame, void* co
 /// Calls `callable` by the vectorcall convention. The first frame of this thread that starts `code` goes to the handler
 /// instead of the interpreter. By then the hook is off again, so whatever the handler runs is at full speed.
 ///
-/// The handler is not called if the call does not reach the code (binding the arguments failed, say), or while the code
-/// `is_being_traced`. Another tool's hook keeps getting every other frame. Calls may be nested and made in any thread:
-/// while an inner call is under way, an outer one whose frame did not come yet waits.
+/// The handler is not called if the call does not reach the code (binding the arguments failed, say), or while a
+/// debugger steps through the code. Profilers and coverage were told of the call before the handler is called. Another
+/// tool's hook keeps getting every other frame. Calls may be nested and made in any thread: while an inner call is
+/// under way, an outer one whose frame did not come yet waits.
 PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
                          PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names);
 
@@ -27,8 +28,8 @@ bool has_hook_of_others();
 
 /// Makes a frame of the function and gives it to the handler, to be filled with the state of a call that is under way
 /// and entered in the middle. Its parameters are bound to `None`: what is executed from the start is not the function.
-/// So the handler is called also where the code `is_being_traced`. Null without a call of the handler only if memory is
-/// short.
+/// So the handler is called also where the code is stepped through, and whoever watches was not told of a call. Null
+/// without a call of the handler only if memory is short.
 PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* context);
 
 /// Calls the function with `None` for every parameter: for generators, whose call runs nothing of them.
@@ -36,7 +37,8 @@ PyObject* call_with_placeholders(PyFunctionObject* function);
 
 /// `generator.send(value)` with the handler in the interpreter's place: the handler gets the generator's frame with the
 /// value on its stack, and has to leave it by CPython's own YIELD_VALUE, RETURN_VALUE or an exception. Where somebody
-/// watches the execution, the interpreter runs it, unless the frame `is_primed`: to be filled by the handler.
+/// watches the execution, profilers included, the interpreter runs it, unless the frame `is_primed`: to be filled by
+/// the handler.
 PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
                             PyObject** result);
 

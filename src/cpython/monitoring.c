@@ -1,15 +1,20 @@
-// The state of `sys.monitoring` in the interpreter, whose headers only compile as C.
+// Who watches the execution, and telling them of a call: what only compiles as C, because of the interpreter's headers.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
 #undef _PyGC_FINALIZED
 #include <internal/pycore_ceval.h>
+#include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
 
 #if PY_VERSION_HEX >= 0x030C0000
 
+#include <internal/pycore_instruments.h>
+
 // `sys.settrace` and `sys.setprofile` are tools of their own that listen in all threads but act in their own only.
 enum { kUserTools = (1 << PY_MONITORING_SYS_PROFILE_ID) - 1 };
+// Whatever coverage is told of lines, it can do without those of compiled code.
+enum { kDebuggers = kUserTools & ~(1 << PY_MONITORING_COVERAGE_ID) };
 
 static uint8_t tools_of(const uint8_t* tools_by_event, size_t count) {
     uint8_t tools = 0;
@@ -25,28 +30,149 @@ static uintptr_t monitoring_version(PyThreadState* thread) {
 #endif
 }
 
-int stator_is_monitored(PyThreadState* thread) {
+int stator_is_watched(PyThreadState* thread) {
     if (thread->c_tracefunc != NULL || thread->c_profilefunc != NULL) return 1;
     const _Py_GlobalMonitors* global = &thread->interp->monitors;
     return (tools_of(global->tools, sizeof(global->tools)) & kUserTools) != 0;
 }
 
-int stator_is_code_monitored(PyThreadState* thread, PyCodeObject* code) {
+int stator_is_code_watched(PyThreadState* thread, PyCodeObject* code) {
     if (code->_co_monitoring == NULL) return 0;
     const _Py_LocalMonitors* local = &code->_co_monitoring->local_monitors;
-    if ((tools_of(local->tools, sizeof(local->tools)) & kUserTools) != 0) return 1;
-    // Instrumented for tools that may be gone; RESUME is where CPython looks after that.
+    return (tools_of(local->tools, sizeof(local->tools)) & kUserTools) != 0;
+}
+
+static uint8_t tools_for(PyThreadState* thread, PyCodeObject* code, size_t event) {
+    uint8_t tools = thread->interp->monitors.tools[event];
+    if (code->_co_monitoring != NULL && event < sizeof(code->_co_monitoring->local_monitors.tools))
+        tools |= code->_co_monitoring->local_monitors.tools[event];
+    return tools;
+}
+
+int stator_wants_lines(PyThreadState* thread, PyCodeObject* code) {
+    static const size_t kInside[] = {PY_MONITORING_EVENT_LINE, PY_MONITORING_EVENT_INSTRUCTION,
+                                     PY_MONITORING_EVENT_JUMP, PY_MONITORING_EVENT_BRANCH};
+    for (size_t i = 0; i < sizeof(kInside) / sizeof(*kInside); ++i)
+        if ((tools_for(thread, code, kInside[i]) & kDebuggers) != 0) return 1;
+    return 0;
+}
+
+int stator_is_covered(PyThreadState* thread) {
+    return (thread->interp->monitors.tools[PY_MONITORING_EVENT_LINE] & (1 << PY_MONITORING_COVERAGE_ID)) != 0;
+}
+
+int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code) {
     if (code->_co_instrumentation_version == monitoring_version(thread)) return 0;
+    if (stator_is_watched(thread) || stator_is_code_watched(thread, code)) return 1;
+    if (code->_co_monitoring == NULL) return 0;
     const _Py_LocalMonitors* active = &code->_co_monitoring->active_monitors;
     return tools_of(active->tools, sizeof(active->tools)) != 0;
 }
 
+/// Calls what the tools have registered for the event, with the offset or the line at which it happens. -1 with an
+/// exception if one of them raised.
+static int fire_at(PyThreadState* thread, PyFrameObject* frame, int event, long place, PyObject* value) {
+    if (thread->tracing != 0) return 0;
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    PyObject* at = PyLong_FromLong(place);
+    if (at == NULL) {
+        Py_DECREF(code);
+        return -1;
+    }
+    PyObject* arguments[] = {NULL, (PyObject*)code, at, value};
+    size_t count = (value == NULL ? 2 : 3) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    uint8_t tools = tools_for(thread, code, (size_t)event);
+    int status = 0;
+    for (int tool = 0; tool < PY_MONITORING_TOOL_IDS && status == 0; ++tool) {
+        PyObject* callable = thread->interp->monitoring_callables[tool][event];
+        if ((tools & (1 << tool)) == 0 || callable == NULL) continue;
+        int what_before = thread->what_event;
+        thread->what_event = event;
+        thread->tracing++;
+        Py_INCREF(callable);
+        PyObject* answer = PyObject_Vectorcall(callable, arguments + 1, count, NULL);
+        Py_DECREF(callable);
+        thread->tracing--;
+        thread->what_event = what_before;
+        // A tool that wants no more of these events (`sys.monitoring.DISABLE`) gets them all the same.
+        if (answer == NULL) status = -1;
+        Py_XDECREF(answer);
+    }
+    Py_DECREF(at);
+    Py_DECREF(code);
+    return status;
+}
+
+static int fire(PyThreadState* thread, PyFrameObject* frame, int event, PyObject* value) {
+    return fire_at(thread, frame, event, PyFrame_GetLasti(frame), value);
+}
+
+int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return fire_at(thread, frame, PY_MONITORING_EVENT_LINE, PyFrame_GetLineNumber(frame), NULL);
+#else
+    return 0;
+#endif
+}
+
+int stator_tell_call(PyThreadState* thread, PyFrameObject* frame) {
+    return fire(thread, frame, PY_MONITORING_EVENT_PY_START, NULL);
+}
+
+int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value) {
+    return fire(thread, frame, PY_MONITORING_EVENT_PY_RETURN, value);
+}
+
+int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception) {
+    return fire(thread, frame, PY_MONITORING_EVENT_PY_UNWIND, exception);
+}
+
 #else
 
-int stator_is_monitored(PyThreadState* thread) {
+int stator_is_watched(PyThreadState* thread) {
     return thread->cframe->use_tracing != 0;
 }
-int stator_is_code_monitored(PyThreadState* thread, PyCodeObject* code) {
+int stator_is_code_watched(PyThreadState* thread, PyCodeObject* code) {
+    return 0;
+}
+int stator_wants_lines(PyThreadState* thread, PyCodeObject* code) {
+    return 0;
+}
+int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code) {
+    return 0;
+}
+int stator_is_covered(PyThreadState* thread) {
+    return 0;
+}
+
+static int tell(PyThreadState* thread, PyFrameObject* frame, int what, PyObject* value) {
+    for (int is_profile = 0; is_profile < 2; ++is_profile) {
+        Py_tracefunc function = is_profile ? thread->c_profilefunc : thread->c_tracefunc;
+        if (function == NULL || thread->tracing != 0) continue;
+        PyObject* object = is_profile ? thread->c_profileobj : thread->c_traceobj;
+        Py_XINCREF(object);
+        int what_before = thread->tracing_what;
+        thread->tracing_what = what;
+        PyThreadState_EnterTracing(thread);
+        int status = function(object, frame, what, value);
+        PyThreadState_LeaveTracing(thread);
+        thread->tracing_what = what_before;
+        Py_XDECREF(object);
+        if (status != 0) return -1;
+    }
+    return 0;
+}
+
+int stator_tell_call(PyThreadState* thread, PyFrameObject* frame) {
+    return tell(thread, frame, PyTrace_CALL, Py_None);
+}
+int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value) {
+    return tell(thread, frame, PyTrace_RETURN, value);
+}
+int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception) {
+    return tell(thread, frame, PyTrace_RETURN, NULL);
+}
+int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame) {
     return 0;
 }
 

@@ -116,15 +116,19 @@ bool holds_arguments(PyObject* callable) {
 Borrowed<> c_method_descriptor(PyObject* object) {
     if (!Py_IS_TYPE(object, &PyCFunction_Type)) return nullptr;
     PyObject* self = PyCFunction_GET_SELF(object);
-    if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return nullptr;
+    if (self == nullptr || PyModule_Check(self)) return nullptr;
+    // A method of the class is bound to the class, and is in that class or in one that it inherits from.
+    const bool is_of_class = PyType_Check(self);
+    PyTypeObject* const owner = is_of_class ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
+    PyTypeObject* const kind = is_of_class ? &PyClassMethodDescr_Type : &PyMethodDescr_Type;
     const PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
     Ref<> name = Ref<>::steal(PyUnicode_InternFromString(method->ml_name));
     if (!name) {
         PyErr_Clear();
         return nullptr;
     }
-    PyObject* descriptor = lookup_in_mro(Py_TYPE(self), name.get());
-    bool is_it = descriptor != nullptr && Py_IS_TYPE(descriptor, &PyMethodDescr_Type) &&
+    PyObject* descriptor = lookup_in_mro(owner, name.get());
+    bool is_it = descriptor != nullptr && Py_IS_TYPE(descriptor, kind) &&
                  reinterpret_cast<PyMethodDescrObject*>(descriptor)->d_method == method;
     return is_it ? descriptor : nullptr;
 }

@@ -54,8 +54,8 @@ inline bool is_deque(PyObject* object) {
 Py_ssize_t deque_length(PyObject* deque);
 Borrowed<> deque_item(PyObject* deque, Py_ssize_t index);
 
-/// The descriptor that a bound method of C code (`[].append`) was made by, as its class has it now; null if the object
-/// is none, or its class has something else under that name.
+/// The descriptor that a bound method of C code (`[].append`, `dict.fromkeys`) was made by, as its class has it now;
+/// null if the object is none, or its class has something else under that name.
 Borrowed<> c_method_descriptor(PyObject* object);
 
 /// The class of bound slots of C classes (`(1).__add__`), which has no name in the API of every version.

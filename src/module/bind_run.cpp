@@ -12,6 +12,7 @@
 #include "cpython/hook.h"
 #include "cpython/objects.h"
 #include "run/cache.h"
+#include "run/notes.h"
 #include "run/recording.h"
 #include "torch/known.h"
 #include "trace/failing.h"
@@ -458,6 +459,7 @@ PyMethodDef kFunctions[] = {
 bool bind_run(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
     if (!type || PyModule_AddObjectRef(module, "Compiled", type.get()) < 0) return false;
+    tell_of_watchers();
     return PyModule_AddFunctions(module, kFunctions) == 0;
 }
 

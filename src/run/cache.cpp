@@ -9,10 +9,10 @@
 #include "base/text.h"
 #include "cpython/code_object.h"
 #include "run/frame_run.h"
+#include "run/notes.h"
 #include "run/report.h"
 #include "run/settings.h"
 #include "run/stance.h"
-#include "run/warning.h"
 #include "value/compiling.h"
 
 namespace stator {
@@ -248,15 +248,13 @@ void EntryCache::raise_bound(const EntryPoint& point, cpython::Frame* frame, byt
 void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (point.warned) return;
     point.warned = true;
-    const Callee callee = callee_of(frame, at);
+    const Callee at_bound = callee_of(frame, at);
     std::size_t captures = point.entries().size();
     std::string reason = why_last_does_not_fit(point, frame);
-    Ref<> message = checked(PyUnicode_FromFormat(
-        "Stator has captured %s %zu times, which is the bound: these are kept, and further variants run uncompiled: %s. "
-        "Make that the same on every call, or raise stator.config.entry_bound.",
-        callee.print().c_str(), captures, reason.c_str()));
-    Ref<> file = checked(PyUnicode_FromString(callee.file.c_str()));
-    warn(message.get(), file.get(), callee.line);
+    tell(NoteKind::Warning, NoteOnce::AtPlace, "entry_bound", at_bound,
+         "Stator has captured " + at_bound.print() + " " + std::to_string(captures) +
+             " times, which is the bound: these are kept, and further variants run uncompiled: " + reason +
+             ". Make that the same on every call, or raise stator.config.entry_bound.");
 }
 
 void EntryCache::clear() {

@@ -9,9 +9,11 @@
 #include "base/stopwatch.h"
 #include "base/text.h"
 #include "bytecode/code.h"
+#include "cpython/objects.h"
 #include "graph/captured.h"
 #include "run/cache.h"
 #include "run/collective.h"
+#include "run/notes.h"
 #include "run/numbers.h"
 #include "run/recording.h"
 #include "run/report.h"
@@ -87,9 +89,46 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<P
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
 
+void tell_of_needed_data(const TakenError& error, const Callee& callee) {
+    Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+    if (!text) PyErr_Clear();
+    std::string reason = text ? std::string(utf8(text.get())) : "?";
+    tell(NoteKind::Warning, NoteOnce::AtPlace, "backend_needs_data", callee,
+         "A graph of " + callee.print() +
+             " runs as it was captured, without the backend, which can't compile it without knowing what its tensors "
+             "hold: " +
+             reason.substr(0, reason.find('\n')) +
+             ". fullgraph=True raises the backend's error; torch.compiler.disable on the function that needs the "
+             "contents of tensors leaves the rest to the backend.");
+}
+
+/// Sizes are numbers in every graph, whatever a tensor is marked with.
+void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* frame) {
+    static PyObject* const decorators = PyUnicode_InternFromString("torch._dynamo.decorators");
+    if (PyDict_GetItemWithError(PyImport_GetModuleDict(), decorators) == nullptr) return;
+    static PyObject* const names[] = {interned("_dynamo_dynamic_indices"), interned("_dynamo_weak_dynamic_indices"),
+                                      interned("_dynamo_unbacked_indices")};
+    for (const Source* source : inputs) {
+        if (!torch_room::is_tensor(source->object)) continue;
+        PyObject* held = cpython::instance_dict_if_made(source->object);
+        if (held == nullptr || PyDict_GET_SIZE(held) == 0) continue;
+        for (PyObject* name : names) {
+            if (PyDict_GetItemWithError(held, name) == nullptr) continue;
+            const Callee callee = callee_of(frame, {0});
+            tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
+                 callee.print() + " is called with " + path(*source) +
+                     ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator specializes on "
+                     "sizes: each new size is captured again, up to stator.config.entry_bound times. This is told "
+                     "once.");
+            return;
+        }
+    }
+}
+
 /// The same where the program may go on without the backend: if that can't do without what the tensors hold, the graph
 /// runs as it was captured.
-Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs) {
+Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs,
+                          cpython::Frame* frame, bytecode::Index at) {
     try {
         return call_backend(options, module, inputs);
     } catch (const PythonError&) {
@@ -101,6 +140,7 @@ Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, std:
             std::move(error).restore();
             throw;
         }
+        tell_of_needed_data(error, callee_of(frame, at));
     }
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
@@ -186,6 +226,11 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         PyCodeObject* whole = interpreter.function_without_tensors();
         if (whole != nullptr && learnt.called_whole.emplace(whole, Ref<PyCodeObject>::share(whole)).second) {
             called_whole_.emplace(whole, Ref<PyCodeObject>::share(whole));
+            const Callee called = callee_of(whole);
+            tell(NoteKind::Information, NoteOnce::AtPlace, "called_whole", called,
+                 called.print() + " breaks the graph of " + callee_of(code).print() +
+                     " and works on no tensors: from now on it is called as it is, uncompiled. stator.explain tells "
+                     "what broke.");
             return capture(frame, at, options, learnt, report);
         }
     }
@@ -211,6 +256,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         Trace nothing = interpreter.take_trace();
         auto entry = Shared<Entry>::make(code, at, std::move(state), GuardProgram(nothing.guards, {}));
         publish(report);
+        if (interpreter.report().kind == BreakKind::Internal) warn_of_internal_error(interpreter.report());
         return entry;
     }
     Trace trace = interpreter.take_trace();
@@ -223,6 +269,8 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
     } catch (const PythonError&) {
         // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
         PyErr_Clear();
+        tell(NoteKind::Information, NoteOnce::AtPlace, "no_metadata", callee_of(frame, at),
+             callee_of(frame, at).print() + " runs uncompiled: PyTorch does not tell the sizes of one of its tensors.");
         return nullptr;
     }
     report.times.emplace_back("guards", watch.lap());
@@ -232,6 +280,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
     entry->plan = std::move(trace.plan);
     entry->is_seen = is_seen(*trace.graph);
     entry->has_custom_operations = has_custom_operations(*trace.graph);
+    tell_of_marked_sizes(trace.inputs, frame);
     std::vector<PyObject*> inputs;
     std::vector<Ref<>> views;
     for (Source* source : trace.inputs) {
@@ -270,7 +319,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
             if (is_new) return capture(frame, at, options, learnt, report);
         }
         Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
-        entry->compiled = compile_if_possible(options, module.module.get(), inputs);
+        entry->compiled = compile_if_possible(options, module.module.get(), inputs, frame, at);
         entry->undo.settle(run_by(entry->compiled.get(), options.backend.get()));
         if (!trace.written.empty() && inputs.size() > 1 && graph::runner_of(entry->compiled.get()) == nullptr) {
             entry->as_captured = std::move(as_captured);

@@ -8,11 +8,6 @@ namespace stator {
 
 namespace {
 
-std::string place_of(PyCodeObject* code, int line) {
-    return std::string(utf8(code->co_qualname)) + " (" + std::string(utf8(code->co_filename)) + ":" +
-           std::to_string(line) + ")";
-}
-
 /// The numbers that the graph was made for. `fixed` ones are among them: that they differ is an error then.
 Ref<> numbers_of(std::span<const Guard> guards) {
     Ref<> numbers = checked(PyDict_New());
@@ -33,7 +28,7 @@ std::vector<std::string> run_compiler_collective(Borrowed<> module, std::span<Py
     for (PyObject* input : inputs) checked(PyList_Append(examples.get(), input));
     std::string ends = "returns";
     if (end != nullptr && !end->stack.empty())
-        ends = "ends at " + place_of(end->stack.front().code.get(), end->stack.front().line) + ": " + end->reason;
+        ends = "ends at " + callee_of(end->stack.front().code.get(), end->stack.front().line).print() + ": " + end->reason;
     Ref<> collectives = checked(PyImport_ImportModule("stator.collectives"));
     Ref<> places =
         checked(PyObject_CallMethod(collectives.get(), "run_compiler_collective", "OOOss", module.get(), examples.get(),

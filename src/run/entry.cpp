@@ -4,10 +4,12 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "base/python_error.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
+#include "run/notes.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -81,10 +83,18 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     return object;
 }
 
+void tell_of_sharing(const Entry& entry) {
+    const Callee at = callee_of(entry.code.get());
+    tell(NoteKind::Information, NoteOnce::AtPlace, "shared_memory", at,
+         "A graph of " + at.print() +
+             " runs as it was captured, without the backend, in calls where a tensor that it writes to shares memory "
+             "with another one. Backends take each input for memory of its own: pass a copy to have it compiled.");
+}
+
 /// `inputs` may be other objects as soon as anything runs.
 Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    PyObject* compiled =
-        entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
+    const bool shares_memory = entry.as_captured && entry.shared_memory.matters(inputs);
+    PyObject* compiled = shares_memory ? entry.as_captured.get() : entry.compiled.get();
     failure->before = entry.undo.keep(inputs);
     Ref<> answer;
     if (cpython::holds_arguments(compiled)) {
@@ -98,6 +108,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     }
     if (answer) {
         failure->before = nullptr;
+        if (shares_memory && !std::exchange(entry.has_told_of_sharing, true)) tell_of_sharing(entry);
         return answer;
     }
     torch_room::restore_modes(entry.state.modes);

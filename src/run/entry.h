@@ -39,6 +39,7 @@ struct Entry : Counted {
     /// The graph as it was captured, for inputs in the same memory; empty where that does not matter.
     Ref<> as_captured;
     SharedMemory shared_memory;
+    bool has_told_of_sharing = false;
     /// The program sees something of a run of the graph that does not come to its end.
     bool is_seen = false;
     /// The graph calls operations that the program, or a library, has registered: these may raise anything.

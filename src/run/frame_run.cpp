@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cpython/hook.h"
 #include "cpython/tracing.h"
+#include "run/notes.h"
 #include "run/report.h"
 #include "value/function.h"
 
@@ -23,6 +24,7 @@ FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* fra
       code_(code),
       at_(at),
       is_main_(is_main),
+      traced_by_(cpython::trace_function(thread)),
       is_untouched_(at.value == 0) {}
 
 PyObject* FrameRun::go_on() {
@@ -52,6 +54,11 @@ bool FrameRun::is_idle(const Entry& entry) {
     }
     if (++idle_ <= kPatience) return false;
     first_idle_->is_captured = false;
+    const Callee at = callee_of(first_idle_->code.get(), code_[first_idle_->at].line);
+    tell(NoteKind::Information, NoteOnce::AtPlace, "no_graphs", at,
+         at.print() + " runs uncompiled from here on: " + std::to_string(kPatience) +
+             " captures in a row had no tensor operation to put into a graph. stator.explain tells what broke them; "
+             "compile the functions inside that compute.");
     return true;
 }
 
@@ -122,6 +129,7 @@ bool FrameRun::run_entry(Shared<Entry> entry, PyObject** answer) {
 }
 
 PyObject* FrameRun::go_on(Exit& exit, std::size_t depth) {
+    is_to_be_told_ = true;
     PyObject* answer = nullptr;
     if (take(finish_exit(exit, depth), &answer)) return answer;
     return go_on();
@@ -157,6 +165,13 @@ void RaisedBefore::raise() const {
 
 Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     fill(exit, exit.frames()[depth]);
+    if (std::exchange(is_to_be_told_, false) && cpython::is_being_traced(thread_)) {
+        try {
+            cpython::tell_call(thread_, frame_, code_[at_].offset);
+        } catch (const PythonError&) {
+            return {Stepped::Kind::Raised, at_};
+        }
+    }
     if (depth + 1 < exit.frames().size()) {
         try {
             return complete(frame_, code_, at_, run_frame_above(exit, depth + 1));
@@ -329,12 +344,17 @@ PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value,
 
 // --- the end of an instruction
 
+bool FrameRun::has_debugger() const {
+    // One that came wants to see every line from here on, of what is called too.
+    return cpython::trace_function(thread_) != traced_by_ || cpython::is_stepped(thread_, frame_) ||
+           cpython::has_to_start_in_cpython(thread_, cpython::code_of(frame_));
+}
+
 bool FrameRun::take(const Stepped& stepped, PyObject** answer) {
     switch (stepped.kind) {
         case Stepped::Kind::Next:
             at_ = stepped.next;
-            // A debugger may have come: it wants to see every line from here on.
-            if (cpython::is_being_traced(thread_)) {
+            if (cpython::is_being_traced(thread_) && has_debugger()) {
                 *answer = leave();
                 return true;
             }

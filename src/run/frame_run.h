@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bytecode/code.h"
+#include "cpython/tracing.h"
 #include "run/cache.h"
 #include "run/step.h"
 
@@ -57,6 +58,8 @@ class FrameRun {
     /// Takes an instruction's end over; true if the frame was left.
     bool take(const Stepped& stepped, PyObject** answer);
     PyObject* leave();
+    /// Whether a debugger came since the frame began, or wants its lines.
+    bool has_debugger() const;
     /// Raises at the instruction that the frame is about to execute.
     PyObject* raise_here();
     /// Whether the frame goes from one real step to the next for too long to be worth it; then that is remembered.
@@ -73,6 +76,10 @@ class FrameRun {
     const bytecode::Code& code_;
     bytecode::Index at_;
     bool is_main_;  // the frame of the compiled callable itself
+    /// What `sys.settrace` had set when the frame began.
+    cpython::TraceFunction traced_by_;
+    /// Begun in its middle: whoever watches the execution has not been told of its call yet.
+    bool is_to_be_told_ = false;
     /// Nothing of the frame was touched yet.
     bool is_untouched_;
     /// Entries in a row that had no graph to run, and the first of them.

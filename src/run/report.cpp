@@ -1,9 +1,11 @@
 #include "run/report.h"
 
+#include <utility>
+
 #include "base/python_error.h"
 #include "base/text.h"
 #include "run/cache.h"
-#include "torch/known.h"
+#include "run/notes.h"
 
 namespace stator {
 
@@ -32,51 +34,10 @@ Ref<> source_line(PyObject* file, int line) {
 }
 
 Ref<> describe(const UserLine& at) {
-    return text(std::string(utf8(at.code->co_qualname)) + " (" + std::string(utf8(at.code->co_filename)) + ":" +
-                std::to_string(at.line) + ")");
-}
-
-/// By stator/naming.py. Throws PythonError.
-Callee ask_for_callee(PyFunctionObject* function, PyObject* first) {
-    Ref<> naming = checked(PyImport_ImportModule("stator.naming"));
-    Ref<> answer = checked(PyObject_CallMethod(naming.get(), "callee", "OO", reinterpret_cast<PyObject*>(function),
-                                               first == nullptr ? Py_None : first));
-    const char *name = nullptr, *file = nullptr;
-    int line = 0;
-    if (PyArg_ParseTuple(answer.get(), "ssi", &name, &file, &line) == 0) throw PythonError();
-    return {name, file, line};
-}
-
-bool is_call_of_module(PyCodeObject* code) {
-    const torch_room::Known& known = torch_room::known();
-    return reinterpret_cast<PyObject*>(code) == PyFunction_GET_CODE(known.module_call) ||
-           reinterpret_cast<PyObject*>(code) == PyFunction_GET_CODE(known.module_call_impl);
-}
-
-int line_of(PyCodeObject* code, bytecode::Index at) {
-    if (at.value == 0) return code->co_firstlineno;
-    // Instructions that clean up have no line: the one before them has.
-    const bytecode::Code& decoded = bytecode::decode(code);
-    while (at.value > 0 && decoded[at].line <= 0) --at.value;
-    return decoded[at].line > 0 ? decoded[at].line : code->co_firstlineno;
+    return text(callee_of(at.code.get(), at.line).print());
 }
 
 }  // namespace
-
-Callee callee_of(cpython::Frame* frame, bytecode::Index at) {
-    PyCodeObject* code = cpython::code_of(frame);
-    Callee plain{std::string(utf8(code->co_qualname)), std::string(utf8(code->co_filename)), line_of(code, at)};
-    if (at.value != 0 && !is_call_of_module(code)) return plain;
-    ErrorAside aside;
-    try {
-        PyObject* first = code->co_argcount == 0 ? nullptr : cpython::slots(frame)[0];
-        if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
-        return ask_for_callee(cpython::function_of(frame), first);
-    } catch (const PythonError&) {
-        PyErr_Clear();
-        return plain;
-    }
-}
 
 Ref<> as_dict(const BreakReport& report) {
     Ref<> dict = checked(PyDict_New());
@@ -160,6 +121,23 @@ void report_internal_error(PyCodeObject* code, const std::string& reason) {
     report.code = Ref<PyCodeObject>::share(code);
     report.broken = &broken;
     publish(report);
+    warn_of_internal_error(broken);
+}
+
+void warn_of_internal_error(const BreakReport& report) {
+    if (report.stack.empty()) return;
+    const Callee where = callee_of(report.stack.front().code.get(), report.stack.front().line);
+    static bool has_warned = false;
+    const bool is_first = !std::exchange(has_warned, true);
+    std::string text = "Stator itself failed at " + where.print() + ": " + report.reason +
+                       ". What it was about to compile runs uncompiled, and right.";
+    if (is_first)
+        text +=
+            " To report this, set stator.config.record_errors to a folder, run the program again, and send the "
+            "file that the message then names with the output of `python -m stator`. Later errors of this process "
+            "go to the logger 'stator'.";
+    tell(is_first ? NoteKind::Warning : NoteKind::Information, NoteOnce::AtPlace, "internal_error", where,
+         text);
 }
 
 void raise_unsupported(const BreakReport& report) {

@@ -6,22 +6,10 @@
 #include <vector>
 
 #include "base/ref.h"
-#include "cpython/frame.h"
+#include "run/callee.h"
 #include "trace/interpreter.h"
 
 namespace stator {
-
-/// What a frame runs, as the user knows it: a model by its class and its `forward`, a decorated function by what is
-/// inside the decorators.
-struct Callee {
-    std::string name;
-    std::string file;
-    int line = 0;
-    std::string print() const { return name + " (" + file + ":" + std::to_string(line) + ")"; }
-};
-
-/// Of a frame that is about to execute `at`: in the middle of a function, the line is that of `at`. Does not throw.
-Callee callee_of(cpython::Frame* frame, bytecode::Index at);
 
 struct CaptureReport {
     Ref<PyCodeObject> code;
@@ -42,8 +30,10 @@ struct CaptureReport {
 /// Hands the report to whoever listens in this thread. Never raises.
 void publish(const CaptureReport& report);
 
-/// The same for an error of Stator's own that left the frame uncompiled.
+/// The same for an error of Stator's own that left the frame uncompiled. The first one of a process is a warning.
 void report_internal_error(PyCodeObject* code, const std::string& reason);
+/// The warning alone.
+void warn_of_internal_error(const BreakReport& report);
 
 /// As it is told to Python. Throws PythonError.
 Ref<> as_dict(const BreakReport& report);

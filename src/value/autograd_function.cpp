@@ -5,10 +5,12 @@
 /// `backward` runs later: it may change nothing, and what it reads is what was there when `forward` was called.
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "torch/dtypes.h"
 #include "torch/known.h"
 #include "torch/names.h"
@@ -387,8 +389,13 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
 }  // namespace
 
 void register_autograd_functions(Handlers& handlers) {
-    Ref<> apply = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(function_class()), "apply"));
-    handlers.add(checked(PyObject_GetAttrString(apply.get(), "__func__")).get(), method_apply);
+    // A classmethod written in Python up to torch 2.13, and a method written in C since.
+    PyObject* apply = cpython::lookup_in_mro(function_class(), interned("apply"));
+    STATOR_CHECK(apply != nullptr, "torch.autograd.Function has no apply");
+    if (PyObject_TypeCheck(apply, &PyClassMethod_Type))
+        handlers.add(checked(PyObject_GetAttrString(apply, "__func__")).get(), method_apply);
+    else
+        handlers.add(apply, method_apply);
 }
 
 }  // namespace stator

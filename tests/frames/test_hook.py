@@ -193,24 +193,6 @@ def test_frames_are_left_to_a_tracer() -> None:
     assert leave(traced, (1,), "left") == "left"
 
 
-def test_frames_are_left_to_a_profiler() -> None:
-    events = []
-
-    def profiled(x):
-        return x
-
-    def profile(frame, event, argument):
-        if frame.f_code is profiled.__code__:
-            events.append(event)
-
-    sys.setprofile(profile)
-    try:
-        result = leave(profiled, (1,), "left")
-    finally:
-        sys.setprofile(None)
-    assert (result, events) == (1, ["call", "return"])
-
-
 def test_a_tracer_in_another_thread_is_its_own_matter() -> None:
     ready, done = threading.Event(), threading.Event()
 
@@ -234,38 +216,6 @@ def test_a_tracer_in_another_thread_is_its_own_matter() -> None:
     finally:
         done.set()
         thread.join()
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
-@pytest.mark.parametrize("is_local", [False, True])
-def test_frames_are_left_to_a_tool_of_sys_monitoring(is_local: bool) -> None:
-    monitoring = sys.monitoring
-    started = []
-
-    def watched(x):
-        return x
-
-    def unwatched(x):
-        return x
-
-    monitoring.use_tool_id(3, "test")
-    try:
-        monitoring.register_callback(3, monitoring.events.PY_START, lambda code, _: started.append(code))
-        if is_local:
-            monitoring.set_local_events(3, watched.__code__, monitoring.events.PY_START)
-        else:
-            monitoring.set_events(3, monitoring.events.PY_START)
-        assert leave(watched, (1,), "left") == 1
-        assert not taken()
-        assert watched.__code__ in started
-        if is_local:
-            assert leave(unwatched, (1,), "left") == "left"
-        monitoring.set_local_events(3, watched.__code__, 0)
-        monitoring.set_events(3, 0)
-    finally:
-        monitoring.free_tool_id(3)
-    watched(1)  # gets rid of what was prepared for the tool
-    assert leave(watched, (1,), "left") == "left"
 
 
 class TestAnotherTool:

@@ -1,0 +1,85 @@
+#include "run/notes.h"
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/tracing.h"
+#include "run/cache.h"
+
+namespace stator {
+
+namespace {
+
+const char* name(NoteKind kind) {
+    switch (kind) {
+        case NoteKind::Information:
+            return "info";
+        case NoteKind::LogWarning:
+            return "log";
+        case NoteKind::Warning:
+            return "warn";
+    }
+    return "info";
+}
+
+}  // namespace
+
+void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text) {
+    ErrorAside aside;
+    // What is logged is nothing that a debugger should step through.
+    cpython::Unwatched unwatched(PyThreadState_Get());
+    try {
+        Ref<> notes = checked(PyImport_ImportModule("stator.notes"));
+        PyObject* listener = report_listener == nullptr ? Py_None : report_listener;
+        checked(PyObject_CallMethod(notes.get(), "tell", "sssisOOs", name(kind), topic, at.file.c_str(), at.line,
+                                    text.c_str(), once == NoteOnce::AtPlace ? Py_True : Py_False, listener,
+                                    at.print().c_str()));
+    } catch (const PythonError&) {
+        // Ctrl-C is for the program: it comes again where the program can be interrupted.
+        if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0)
+            PyErr_SetInterrupt();
+        else
+            PyErr_WriteUnraisable(nullptr);
+        PyErr_Clear();
+    }
+}
+
+namespace {
+
+void tell_of_watched(PyCodeObject* code, cpython::WatchedBy who) {
+    // Each time to a listener, else once: this is asked at each call.
+    static bool was_told[3] = {};
+    bool& is_told = was_told[static_cast<int>(who)];
+    if (is_told && report_listener == nullptr) return;
+    is_told = true;
+    const Callee at = callee_of(code);
+    switch (who) {
+        case cpython::WatchedBy::Debugger:
+            tell(NoteKind::LogWarning, NoteOnce::InProcess, "debugger", at,
+                 at.print() +
+                     " runs uncompiled, because a debugger or a trace function follows its lines (sys.settrace, "
+                     "sys.monitoring). Its next call without that runs compiled. This is told once.");
+            break;
+        case cpython::WatchedBy::TraceFunction:
+            tell(NoteKind::LogWarning, NoteOnce::InProcess, "trace_function", at,
+                 at.print() +
+                     " runs compiled while a trace function is set (sys.settrace) that does not follow its lines. "
+                     "What was captured of the functions that it calls is not seen by it: breakpoints in them are "
+                     "not met. torch.compiler.set_stance('force_eager') runs everything uncompiled. This is told "
+                     "once.");
+            break;
+        case cpython::WatchedBy::Coverage:
+            tell(NoteKind::Information, NoteOnce::InProcess, "coverage", at,
+                 at.print() +
+                     " runs compiled, so that coverage does not see the lines that were captured. "
+                     "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is told once.");
+            break;
+    }
+}
+
+}  // namespace
+
+void tell_of_watchers() {
+    cpython::on_watched = tell_of_watched;
+}
+
+}  // namespace stator
