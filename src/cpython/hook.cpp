@@ -129,6 +129,10 @@ PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments,
 
 }  // namespace
 
+bool is_hook_waiting() {
+    return find_waiting(PyThreadState_Get()) != nullptr;
+}
+
 PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
                          PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
     Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/false};

@@ -365,6 +365,8 @@ class Interpreter final : public Tracer {
         bool is_quiet;
     };
     std::vector<Watched> watched_;
+    /// Variables of the entered frame that held numbers and the like.
+    std::vector<const Source*> unread_;
     std::size_t loud_ = 0;  // of them
     /// Places outside that got something else; the value of what was there, if the trace had read it.
     struct Replaced {

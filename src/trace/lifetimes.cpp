@@ -216,8 +216,13 @@ void Interpreter::watch(Value* value) {
 
 void Interpreter::watch_frame() {
     const auto& frame = static_cast<const BytecodeFrame&>(*frames_.front());
-    for (Value* value : frame.slots) watch(value);
-    for (Value* value : frame.stack) watch(value);
+    auto note = [this](Value* value) {
+        // Next time something else may be in its place, as long as nobody looks at it.
+        if (value != nullptr && value->source != nullptr && is_plain(value)) unread_.push_back(value->source);
+        watch(value);
+    };
+    std::ranges::for_each(frame.slots, note);
+    std::ranges::for_each(frame.stack, note);
 }
 
 void Interpreter::replace(LetGo::Place place, Value* holder, PyObject* key, PyObject* old) {
@@ -228,7 +233,7 @@ void Interpreter::replace(LetGo::Place place, Value* holder, PyObject* key, PyOb
     if (value != nullptr)
         watch(value);
     else if (old != nullptr && !dies_quietly(old))
-        break_graph(BreakKind::UnknownObject,
+        break_graph(BreakKind::Finalizer,
                     print(*holder->source) + " lets go of " + describe_finalizer(old));
     if (std::ranges::any_of(replaced_, is_it)) return;
     if (key != nullptr) keep(Ref<>::share(key));
@@ -283,7 +288,7 @@ void Interpreter::note_contents(Value* holder, PyObject* real) {
     };
     Py_TYPE(real)->tp_traverse(real, watch_item, this);
     if (holder->kind != Kind::List && !dies_quietly(real))
-        break_graph(BreakKind::UnknownObject, print(*holder->source) + " lets go of " + describe_finalizer(real));
+        break_graph(BreakKind::Finalizer, print(*holder->source) + " lets go of " + describe_finalizer(real));
     replace(LetGo::Place::Contents, holder, nullptr, nullptr);
 }
 
@@ -308,7 +313,7 @@ Value* Interpreter::find_lost(const Staying& staying) {
 }
 
 void Interpreter::refuse_to_lose(const Value* lost) {
-    break_graph(BreakKind::UnknownObject, "the program lets go of " + describe_finalizer(lost->object()));
+    break_graph(BreakKind::Finalizer, "the program lets go of " + describe_finalizer(lost->object()));
 }
 
 void Interpreter::expect_nothing_lost_after(BytecodeFrame& frame) {
@@ -316,7 +321,7 @@ void Interpreter::expect_nothing_lost_after(BytecodeFrame& frame) {
     if (lost == nullptr) return;
     // The instruction is over, and is taken back as a whole.
     if (frames_.size() < mark_.depth)
-        throw Break{BreakKind::UnknownObject, "the program lets go of " + describe_finalizer(lost->object()), false};
+        throw Break{BreakKind::Finalizer, "the program lets go of " + describe_finalizer(lost->object()), false};
     (void)frame;
     auto& started = static_cast<BytecodeFrame&>(*frames_[mark_.depth - 1]);
     started.stack = stack_before_;
@@ -357,14 +362,17 @@ void Interpreter::expect_held(Value* value) {
                !is_in_place(watched.value->source, &held);
     });
     if (is_only_referent && !has_lost && replaced_.empty()) return;
-    break_graph(BreakKind::UnknownObject, "a weak reference is asked for an object that the program has let go of");
+    break_graph(BreakKind::Finalizer, "a weak reference is asked for an object that the program has let go of");
 }
 
 void Interpreter::note_let_go() {
     let_go_.clear();
-    if (watched_.empty() && replaced_.empty()) return;
+    if (watched_.empty() && replaced_.empty() && unread_.empty()) return;
     HeldValues held = held_values(all_stay());
     auto is_held = [&](const Value* value) { return held.contains(value) || is_in_place(value->source, &held); };
+    for (const Source* slot : unread_)
+        if (!slot->value->realized && !holds_still(*slot))
+            let_go_.push_back({LetGo::Place::Itself, slot->value->source, nullptr});
     for (const Watched& watched : watched_)
         if (!is_held(watched.value)) let_go_.push_back({LetGo::Place::Itself, watched.value->source, nullptr});
     for (const Replaced& replaced : replaced_)

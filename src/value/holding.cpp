@@ -29,7 +29,7 @@ class Parts {
             case Kind::Tuple:
             case Kind::List:
                 add(static_cast<const SequenceValue*>(value)->items);
-                if (auto* list = cast<ListValue>(value)) add(list->appended);
+                if (auto* list = cast<ListValue>(value); list != nullptr && !list->realized) add(list->appended);
                 return;
             case Kind::Deque:
                 return add(static_cast<const DequeValue*>(value)->items);

@@ -16,7 +16,7 @@ class Net(nn.Module): pass
 def tell(name): log.append((name, 'died after', log[-1] if log else None))
 references = []
 @torch._dynamo.disable
-def opaque(): log.append('opaque')
+def opaque(): log.append(('opaque', [reference() is None for reference in references]))
 @torch._dynamo.disable
 def give(): return make('given')
 """
@@ -65,6 +65,21 @@ def make(name): return Layer(name)""",
 def make(name):
     made = torch.ones(2)
     references.append(weakref.ref(made, lambda reference: tell(name)))
+    return made""",
+    "a question": """
+def make(name):
+    made = Plain(name)
+    references.append(weakref.ref(made))
+    return made""",
+    "a question for a tensor": """
+def make(name):
+    made = torch.ones(2)
+    references.append(weakref.ref(made))
+    return made""",
+    "a question for a module": """
+def make(name):
+    made = nn.Linear(1, 1)
+    references.append(weakref.ref(made))
     return made""",
 }  # fmt: skip
 
@@ -217,6 +232,8 @@ def program(observer: str, drop: str, breaks: str) -> str:
     """`breaks`: where the program calls what can't be captured around the drop."""
     before, lines = DROPS[drop]
     count = "log.append(len(alive))" if "weak " in observer else "log.append(len(log))"
+    if "question" in observer:
+        count = "log.append([reference() is None for reference in references])"
     body = [
         "def f(x):",
         "    y = x + 1",
