@@ -160,6 +160,10 @@ bool has_hook_of_others() {
     return current != _PyEval_EvalFrameDefault && (current != hook || hook_below != _PyEval_EvalFrameDefault);
 }
 
+bool is_hook_waiting() {
+    return find_waiting(PyThreadState_Get()) != nullptr;
+}
+
 PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
                          PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
     Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/false};

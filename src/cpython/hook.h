@@ -26,6 +26,9 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
 /// Whether a frame-evaluation hook is installed that is not ours.
 bool has_hook_of_others();
 
+/// Whether a call or a `HookCallbacks` waits for a frame of this thread.
+bool is_hook_waiting();
+
 /// Makes a frame of the function and gives it to the handler, to be filled with the state of a call that is under way
 /// and entered in the middle. Its parameters are bound to `None`: what is executed from the start is not the function.
 /// So the handler is called also where the code is stepped through, and whoever watches was not told of a call. Null

@@ -98,6 +98,22 @@ struct PlanStep {
     std::vector<std::int32_t> from;
 };
 
+/// Something that nobody in the program may hold any more once the plan has run, found by what the plan fetches. Where
+/// freeing it would run code of the program's, that has to happen in the middle of what was captured: then the plan is
+/// not to be used.
+struct LetGo {
+    enum class Place : std::uint8_t {
+        Itself,     // the fetched object
+        Attribute,  // what the object holds as `key` now, if anything, itself or in a slot; of a class: in its own dict
+        Item,       // what the dict or list holds under `key` now, if anything
+        Cell,       // what the cell holds now, if anything
+        Contents,   // what the container alone holds
+    };
+    Place place;
+    std::int32_t fetched;     // number of what is fetched
+    PyObject* key = nullptr;  // kept alive by the plan
+};
+
 struct Plan {
     /// How the returned value is made, where that is all a plan does: of parts that are there already.
     enum class Shape : std::uint8_t { General, OnePart, TupleOfParts };
@@ -120,6 +136,7 @@ struct Plan {
     std::vector<PlanFrame> frames;
     /// Where it returns: the exception that is being handled from then on, as in `PlanFrame`.
     std::int32_t handled_exception = PlanFrame::kUnchanged;
+    std::vector<LetGo> let_go;
 };
 
 /// Builds a plan; values ask it for registers. A value is named by its address.
@@ -154,6 +171,8 @@ class PlanBuilder {
     /// The next frame that is open at the end; then nothing is returned.
     void add_frame(PlanFrame frame);
     void set_handled_exception(std::int32_t from) { plan_.handled_exception = from; }
+    /// Notes what is let go: what `source` leads to, or holds under `key`.
+    void let_go(LetGo::Place place, Source* source, Borrowed<> key);
 
     /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
     /// end.
@@ -178,6 +197,12 @@ std::string print(const Plan& plan);
 /// `registers` get what its frames are made of. Throws PythonError.
 Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
           Borrowed<PyFrameObject> entered = nullptr, std::vector<Ref<>>* registers = nullptr);
+
+/// What is at such a place now; empty if nothing is.
+Ref<> held_at(const LetGo& gone, PyObject* fetched);
+
+/// Whether freeing what the plan lets go runs no code now. `fetched` as for `run`.
+bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched);
 
 /// Every reference that the plan owns, for the garbage collector.
 void visit(const Plan& plan, const std::function<void(PyObject*)>& visitor);

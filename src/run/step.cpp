@@ -6,6 +6,7 @@
 #include "cpython/binary_operations.h"
 #include "cpython/code_object.h"
 #include "cpython/exception_groups.h"
+#include "cpython/hook.h"
 #include "cpython/objects.h"
 #include "cpython/opcodes.h"
 #include "run/patterns.h"
@@ -94,6 +95,30 @@ class Step {
     void* context_;
 };
 
+/// The arguments of a call as they lie on the stack of the caller's frame.
+struct HandedOver {
+    PyObject** arguments;
+    std::size_t count;
+};
+
+/// The frame holds its arguments by now, and nobody else is to: the function may let them go.
+PyObject* run_with_arguments(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    auto* handed_over = static_cast<HandedOver*>(context);
+    for (std::size_t i = 0; i < handed_over->count; ++i) Py_CLEAR(handed_over->arguments[i]);
+    return cpython::run_untouched(thread, frame);
+}
+
+/// Calls something with arguments from the stack of a frame. A Python function takes them over, unless its frame goes to
+/// somebody else.
+Ref<> call_with_arguments(PyObject* callable, PyObject** arguments, std::size_t count, std::size_t positional,
+                          PyObject* names) {
+    if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0 || cpython::is_hook_waiting())
+        return checked(PyObject_Vectorcall(callable, arguments, positional, names));
+    HandedOver handed_over{arguments, count};
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
+    return checked(cpython::call_with_hook(code, run_with_arguments, &handed_over, callable, arguments, positional, names));
+}
+
 Stepped Step::call(std::size_t count, PyObject* names, int operands) {
     auto values = cpython::stack(frame_);
     PyObject** base = values.data() + values.size() - static_cast<std::size_t>(operands);
@@ -126,7 +151,7 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
                 throw PythonError();
         }
     }
-    return finish(operands, checked(PyObject_Vectorcall(callable, arguments, positional, names)));
+    return finish(operands, call_with_arguments(callable, arguments, count, positional, names));
 }
 
 Stepped Step::call_spread() {

@@ -59,6 +59,7 @@ void Interpreter::record(Effect effect) {
                     print(*effect.from[0]->source) +
                         ", which came from outside, gets a key with a __hash__ or __eq__ of its own");
     if (effect.object != nullptr) keep(Ref<>::share(effect.object));
+    note_replaced(effect);
     effects_.push_back(std::move(effect));
     on_undo([this] { effects_.pop_back(); });
 }

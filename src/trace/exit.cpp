@@ -171,6 +171,7 @@ void Interpreter::build_return() {
     rebuild_modes(plan, /*is_return=*/true);
     plan.set_handled_exception(rebuild_handled(plan, handled_exception_));
     plan.add(PlanOp::Return, {returned});
+    for (const LetGoBy& gone : let_go_) plan.let_go(gone.place, gone.source, gone.key);
     finish_plan(std::move(plan), /*is_return=*/true);
 }
 
@@ -181,6 +182,8 @@ void Interpreter::build_exit() {
     add_frames(plan);
     check_given_up_generators(plan);
     rebuild_modes(plan, /*is_return=*/false);
+    note_let_go();
+    for (const LetGoBy& gone : let_go_) plan.let_go(gone.place, gone.source, gone.key);
     finish_plan(std::move(plan), /*is_return=*/false);
 }
 

@@ -104,11 +104,7 @@ void StoreFast(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
 }
 
 void DeleteFast(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    Value* held = frame.slots[static_cast<std::size_t>(instruction.arg)];
-    if (held == nullptr) raise_unbound(t, frame, instruction.arg);
-    // It may be the last that holds it.
-    if (held->kind == Kind::Object && has_special_method(t, held->type(), "__del__"))
-        t.break_graph(BreakKind::UnknownObject, "a variable that holds an object with a __del__ is deleted");
+    if (frame.slots[static_cast<std::size_t>(instruction.arg)] == nullptr) raise_unbound(t, frame, instruction.arg);
     set_slot(t, frame, instruction.arg, nullptr);
     next(frame);
 }

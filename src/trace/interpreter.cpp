@@ -36,6 +36,28 @@ std::vector<bool> assigned_slots(const bytecode::Code& code) {
     return assigned;
 }
 
+/// Instructions after which everything is held that was held before.
+bool only_loads(bytecode::Op op) {
+    using bytecode::Op;
+    switch (op) {
+        case Op::Nop:
+        case Op::Resume:
+        case Op::PushNull:
+        case Op::Copy:
+        case Op::Swap:
+        case Op::LoadConst:
+        case Op::LoadFast:
+        case Op::LoadFastCheck:
+        case Op::LoadDeref:
+        case Op::LoadGlobal:
+        case Op::Jump:
+        case Op::JumpBackward:
+            return true;
+        default:
+            return false;
+    }
+}
+
 }  // namespace
 
 Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
@@ -79,6 +101,8 @@ Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObjec
     }
     if (is_start) label_arguments(slots);
     frames_.push_back(frame);
+    is_entered_alone_ = is_resumed_ || is_generator;
+    if (is_entered_alone_) watch_frame();
 }
 
 void Interpreter::label_arguments(PyObject* const* slots) {
@@ -188,7 +212,18 @@ void Interpreter::step_until_interrupted() {
         }
         ++instructions_;
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+        if (only_loads(instruction.op)) {
+            kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+            continue;
+        }
+        if (opaque_tasks_ == 0) {
+            stack_before_.assign(frame.stack.begin(), frame.stack.end());
+            at_before_ = frame.at;
+        }
+        if (instruction.op == bytecode::Op::ReturnValue || instruction.op == bytecode::Op::ReturnConst)
+            expect_nothing_lost_by_return(frame, instruction);
         kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+        if (loud_ > 0 && result_ == nullptr) expect_nothing_lost_after(frame);
     }
 }
 
@@ -384,6 +419,7 @@ void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* except
 }
 
 void Interpreter::unwind(Value* exception) {
+    expect_nothing_lost_by(exception);
     while (!frames_.empty()) {
         if (frames_.back()->is_task) {
             auto& frame = static_cast<TaskFrame&>(*frames_.back());

@@ -132,6 +132,7 @@ class Interpreter final : public Tracer {
     void guard(Guard guard) override;
     void record(Effect effect) override;
     void will_mutate(Value* value) override;
+    void expect_held(Value* value) override;
     FunctionValue* running_function() override;
     Value* exception_in_handling() override { return handled_exception(); }
 
@@ -264,6 +265,37 @@ class Interpreter final : public Tracer {
     /// those when it goes.
     void check_given_up_generators(const PlanBuilder& plan);
 
+    // Objects that the program lets go: lifetimes.cpp.
+    using HeldValues = std::unordered_set<const Value*>;
+    struct Staying;
+    Staying all_stay() const;
+    /// Whether a place outside holds what it held when the trace began.
+    bool holds_still(const Source& place) const;
+    /// Whether something can still be reached from where the trace began; `held` has more places to begin at.
+    bool is_in_place(const Source* place, const HeldValues* held) const;
+    void add_frame_roots(const Staying& staying, std::vector<const Value*>& roots) const;
+    /// What the program holds in frames, and in what the trace has changed.
+    HeldValues held_values(const Staying& staying) const;
+    bool dies_quietly(PyObject* object) const;
+    std::string describe_finalizer(PyObject* object) const;
+    /// A value that may lose what held it.
+    void watch(Value* value);
+    void watch_frame();
+    /// An effect takes what a place held away from it. Breaks if nothing else in the program is known to hold that, and
+    /// freeing it runs code.
+    void note_replaced(const Effect& effect);
+    void note_replaced_item(Value* dict, PyObject* real, Value* key);
+    void note_contents(Value* holder, PyObject* real);
+    void replace(LetGo::Place place, Value* holder, PyObject* key, PyObject* old);
+    /// A watched value that nothing holds, and that runs code when it is freed; null if there is none.
+    Value* find_lost(const Staying& staying);
+    [[noreturn]] void refuse_to_lose(const Value* lost);
+    void expect_nothing_lost_after(BytecodeFrame& frame);
+    void expect_nothing_lost_by_return(BytecodeFrame& frame, const bytecode::Instruction& instruction);
+    void expect_nothing_lost_by(Value* exception);
+    /// Notes for the plan what the program holds no longer.
+    void note_let_go();
+
     std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
     std::vector<Activation*> frames_;
     std::vector<BytecodeFrame*> free_frames_;
@@ -335,6 +367,34 @@ class Interpreter final : public Tracer {
     std::vector<Value*> handled_around_;
     std::vector<GeneratorValue*> generators_;
     Value* result_ = nullptr;
+    /// Nobody but the entered frame holds its variables for certain: its caller did so at its start.
+    bool is_entered_alone_ = false;
+    /// Values from outside that may lose what holds them, and whether they may do so unnoticed.
+    struct Watched {
+        Value* value;
+        bool is_quiet;
+    };
+    std::vector<Watched> watched_;
+    /// Variables of the entered frame that held numbers and the like.
+    std::vector<const Source*> unread_;
+    std::size_t loud_ = 0;  // of them
+    /// Places outside that got something else; the value of what was there, if the trace had read it.
+    struct Replaced {
+        LetGo::Place place;
+        Value* holder;
+        PyObject* key;
+        Value* old;
+    };
+    std::vector<Replaced> replaced_;
+    struct LetGoBy {
+        LetGo::Place place;
+        Source* source;
+        PyObject* key;
+    };
+    std::vector<LetGoBy> let_go_;
+    /// Of the frame in which the instruction under way started, as it was then.
+    std::vector<Value*> stack_before_;
+    bytecode::Index at_before_;
     Plan plan_;
     std::vector<Source*> fetched_;
     BreakReport report_;

@@ -28,6 +28,7 @@ constexpr Text kTexts[] = {
      "Nothing has to be done: it keeps the backend that it was compiled with. Without torch.compile around it, it "
      "would "
      "be captured with the rest."},
+    {"finalizer", "Keep the object until the compiled function has returned, or let it go before the call."},
     {"internal-error", "This is an error in Stator: please report it with the program that shows it."},
     {"yield", "Nothing has to be done: a generator's frame is left where it yields."},
     {"raise", "Look at what the program does only where torch.compiler.is_compiling() is false."},

@@ -20,6 +20,7 @@ enum class BreakKind : std::uint8_t {
     GraphBreakCall,     // torch._dynamo.graph_break()
     InputOutput,        // print, logging, warnings, files
     CompiledByTorch,    // torch.compile made it: it runs as its own backend compiled it
+    Finalizer,          // an object is let go whose end runs code of the program
     Internal,           // an error of Stator's own
     // Not failures: the program leaves the frame that was entered.
     Yield,  // a generator yields

@@ -18,8 +18,10 @@ Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::UnknownObject, "a weak reference that is new is called");
     tracer.realize(self);
     Ref<> target = Ref<>::share(cpython::referent_or_none(self->object()).get());
-    return tracer.outside(tracer.provenance().child(self->source, Access::Referent, nullptr, 0, target.get()),
-                          target.get());
+    Value* referent = tracer.outside(
+        tracer.provenance().child(self->source, Access::Referent, nullptr, 0, target.get()), target.get());
+    if (target.get() != Py_None) tracer.expect_held(referent);
+    return referent;
 }
 
 /// `weakref.ref(object)` of what was there before: an object has one such reference, so it is made for real.

@@ -593,8 +593,9 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     tracer.realize(left);
     tracer.realize(right);
     if (is_empty_tuple(tracer, left) && is_empty_tuple(tracer, right)) return true;
-    guard_identity(tracer, left);
-    guard_identity(tracer, right);
+    // A function is no constant, whichever function it is: nothing has to be kept alive to know that.
+    if (right->kind != Kind::Constant) guard_identity(tracer, left);
+    if (left->kind != Kind::Constant) guard_identity(tracer, right);
     PyObject *left_object = left->object(), *right_object = right->object();
     if (left_object == nullptr || right_object == nullptr) return false;
     if (left_object == right_object) return true;

@@ -206,6 +206,9 @@ class Tracer {
     virtual void record(Effect effect) = 0;
     /// Called before a change that can't be replayed: breaks if the value came from outside.
     virtual void will_mutate(Value* value) = 0;
+    /// The program asks a weak reference for this object: breaks unless the program still holds it somewhere, because
+    /// what it has let go of inside the trace is not gone yet.
+    virtual void expect_held(Value* value) = 0;
     /// Whether anything from outside has changed so far: until then, what is outside is what it was.
     bool has_recorded() const { return !effects_.empty(); }
     std::size_t recorded() const { return effects_.size(); }

@@ -1,0 +1,87 @@
+#include "cpython/finalizers.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "cpython/objects.h"
+
+namespace stator::cpython {
+
+namespace {
+
+constexpr int kCreated = PY_VERSION_HEX >= 0x030D0000 ? -3 : -2;
+
+/// A generator that waits inside a `try` or `with` runs the rest of that; a coroutine that never ran is warned of.
+bool generator_has_finalizer(PyObject* object) {
+    auto* generator = reinterpret_cast<PyGenObject*>(object);
+    int state = generator->gi_frame_state;
+    if (state >= 0) return false;
+    if (state == kCreated) return !PyGen_CheckExact(object);
+    return PyBytes_GET_SIZE(generator_code(object)->co_exceptiontable) != 0;
+}
+
+bool has_callback(PyObject* object) {
+    if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
+    auto* reference = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object));
+    for (; reference != nullptr; reference = reference->wr_next)
+        if (reference->wr_callback != nullptr) return true;
+    return false;
+}
+
+bool is_lasting(PyObject* object) {
+    return PyType_Check(object) || PyModule_Check(object);
+}
+
+/// What goes with one object.
+class Freed {
+  public:
+    explicit Freed(const SharedContents* shared) : shared_(shared) {}
+
+    bool is_quiet(PyObject* first) {
+        waiting_.push_back(first);
+        while (!waiting_.empty()) {
+            PyObject* object = waiting_.back();
+            waiting_.pop_back();
+            if (is_lasting(object)) continue;
+            if (has_finalizer(object)) return false;
+            if (!PyObject_IS_GC(object) || Py_TYPE(object)->tp_traverse == nullptr) continue;
+            Py_TYPE(object)->tp_traverse(object, visit, this);
+        }
+        return true;
+    }
+
+  private:
+    static int visit(PyObject* object, void* context) {
+        auto& self = *static_cast<Freed*>(context);
+        if (Py_REFCNT(object) == 1) {
+            self.waiting_.push_back(object);
+        } else if (self.shared_ != nullptr && self.shared_->is_freed(object, self.shared_->context) &&
+                   self.seen_.insert(object).second) {
+            self.waiting_.push_back(object);
+        }
+        return 0;
+    }
+
+    const SharedContents* shared_;
+    std::vector<PyObject*> waiting_;
+    std::unordered_set<PyObject*> seen_;
+};
+
+}  // namespace
+
+bool has_finalizer(PyObject* object) {
+    if (is_lasting(object)) return false;
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == &PyGen_Type || type == &PyCoro_Type || type == &PyAsyncGen_Type) {
+        if (generator_has_finalizer(object)) return true;
+    } else if (type->tp_finalize != nullptr || type->tp_del != nullptr) {
+        return true;
+    }
+    return has_callback(object);
+}
+
+bool dies_quietly(PyObject* object, const SharedContents* shared) {
+    return Freed(shared).is_quiet(object);
+}
+
+}  // namespace stator::cpython

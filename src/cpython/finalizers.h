@@ -1,0 +1,22 @@
+/// Objects whose end the program can notice.
+#pragma once
+
+#include <Python.h>
+
+namespace stator::cpython {
+
+/// Whether freeing the object itself runs code: its `__del__` or another finalizer, a callback of a weak reference to
+/// it, what is left of a generator. Classes and modules count as objects that are never freed.
+bool has_finalizer(PyObject* object);
+
+/// Says of an object that several others hold whether it is freed all the same.
+struct SharedContents {
+    bool (*is_freed)(PyObject* object, void* context);
+    void* context;
+};
+
+/// Whether freeing the object runs no code at all: neither its own finalizer nor one of what only this object holds,
+/// however deep inside. Takes about as long as freeing it would.
+bool dies_quietly(PyObject* object, const SharedContents* shared = nullptr);
+
+}  // namespace stator::cpython

@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "cpython/finalizers.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+
+namespace stator {
+
+namespace {
+
+/// A slot of the class is read by its own descriptor, which runs nothing of the program's.
+Ref<> attribute_of(PyObject* object, PyObject* name) {
+    if (PyType_Check(object)) {
+        PyObject* dict = cpython::class_dict(reinterpret_cast<PyTypeObject*>(object));
+        return Ref<>::share(PyDict_GetItemWithError(dict, name));
+    }
+    PyObject* raw = cpython::lookup_in_mro(Py_TYPE(object), name);
+    if (raw != nullptr && Py_IS_TYPE(raw, &PyMemberDescr_Type)) {
+        Ref<> held = Ref<>::steal(
+            Py_TYPE(raw)->tp_descr_get(raw, object, reinterpret_cast<PyObject*>(Py_TYPE(object))));
+        if (!held) PyErr_Clear();
+        return held;
+    }
+    return Ref<>::share(cpython::instance_attribute(object, name).get());
+}
+
+Ref<> item_of(PyObject* container, PyObject* key) {
+    if (PyDict_Check(container)) {
+        Ref<> item = Ref<>::share(PyDict_GetItemWithError(container, key));
+        if (PyErr_Occurred() != nullptr) PyErr_Clear();
+        return item;
+    }
+    Py_ssize_t index = PyList_Check(container) && PyLong_Check(key) ? PyLong_AsSsize_t(key) : -1;
+    if (index < 0 || index >= PyList_GET_SIZE(container)) return nullptr;
+    return Ref<>::share(PyList_GET_ITEM(container, index));
+}
+
+}  // namespace
+
+Ref<> held_at(const LetGo& gone, PyObject* fetched) {
+    switch (gone.place) {
+        case LetGo::Place::Itself:
+        case LetGo::Place::Contents:
+            return Ref<>::share(fetched);
+        case LetGo::Place::Attribute:
+            return attribute_of(fetched, gone.key);
+        case LetGo::Place::Item:
+            return item_of(fetched, gone.key);
+        case LetGo::Place::Cell:
+            return Ref<>::share(cpython::cell_contents(fetched).get());
+    }
+    return nullptr;
+}
+
+bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched) {
+    return std::ranges::all_of(plan.let_go, [&](const LetGo& gone) {
+        PyObject* object = nullptr;
+        Py_ssize_t holders = 0;
+        {
+            Ref<> found = held_at(gone, fetched[static_cast<std::size_t>(gone.fetched)]);
+            if (!found) return true;
+            object = found.get();
+            holders = Py_REFCNT(object) - 1;
+        }
+        // Somebody else holds it, and so what is inside, if there are more references than the plan can take away.
+        bool stays = gone.place != LetGo::Place::Contents && holders > static_cast<Py_ssize_t>(plan.let_go.size());
+        if (stays) return !cpython::has_finalizer(object);
+        return cpython::dies_quietly(object);
+    });
+}
+
+}  // namespace stator
