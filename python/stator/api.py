@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
+import torch
 from torch import nn
 
 from stator import backends, modules
@@ -73,10 +74,15 @@ def compile(
     options = dict(options or {})
     registers_attributes = options.pop("register_attributes", config.register_attributes)
     resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode)
-    engine_options = {"fullgraph": fullgraph, "dynamic": dynamic, "registers_attributes": registers_attributes}
+    engine_options = {
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "registers_attributes": registers_attributes,
+        "arguments": arguments,  # for copies, which are compiled again
+    }
 
     def compile_call(function: Callable[..., Any]) -> Any:
-        compiled = engine().Compiled(function, resolved, engine_options)
+        compiled = _compiled_class()(function, resolved, engine_options)
         # By these two, `torch.compiler.disable` and `torch.compile` find what to start from: the outermost one wins.
         compiled._torchdynamo_orig_callable = function
         compiled._torchdynamo_wrapper_id = id(compiled)
@@ -85,7 +91,22 @@ def compile(
     original = original_of(fn)
     if isinstance(original, nn.Module):
         return modules.compile_module(original, compile_call, arguments)
+    engine_options["given"] = original
     return compile_call(_python_function(original))
+
+
+@functools.cache
+def _compiled_class() -> Any:
+    compiled_class = engine().Compiled
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """For those who call it by name, and for torch._dynamo, which traces it. A call of the object runs C code."""
+        if torch.compiler.is_dynamo_compiling():
+            return self._stator_callable(*args, **kwargs)
+        return self(*args, **kwargs)
+
+    engine().show_call(compiled_class, __call__)
+    return compiled_class
 
 
 def reset() -> None:
@@ -99,7 +120,10 @@ def original_of(fn: Any) -> Any:
         if isinstance(fn, modules.CompiledModule):
             fn = fn._stator_original
         # functools.wraps copies these attributes to wrappers that are something else: then the id is not theirs.
-        elif _wrapper_id(fn) != id(fn):
+        elif type(fn) is MethodType and _is_wrapper(fn.__func__):
+            function: Any = fn.__func__
+            fn = MethodType(function._torchdynamo_orig_callable, fn.__self__)
+        elif not _is_wrapper(fn):
             return fn
         elif isinstance(fn, nn.Module):
             fn = fn._orig_mod
@@ -107,15 +131,16 @@ def original_of(fn: Any) -> Any:
             fn = fn._torchdynamo_orig_callable
 
 
-def _wrapper_id(fn: Any) -> Any:
+def _is_wrapper(fn: Any) -> bool:
     # A model's own `__getattr__` is not asked: it may do something.
     name = "_torchdynamo_wrapper_id"
-    return vars(fn).get(name) if isinstance(fn, nn.Module) else getattr(fn, name, None)
+    return (vars(fn).get(name) if isinstance(fn, nn.Module) else getattr(fn, name, None)) == id(fn)
 
 
 def _python_function(fn: Any) -> Callable[..., Any]:
     """A function, or a bound method of one, whose frame is the program's: the engine enters nothing else."""
-    if isinstance(fn, FunctionType) or (isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType)):
+    function = fn.__func__ if type(fn) is MethodType else fn
+    if type(function) is FunctionType:
         return fn
     if inspect.isclass(fn):
         raise TypeError(

@@ -3,38 +3,64 @@
 Both objects have one `__dict__`, so parameters, buffers, hooks, `train()`, a replaced `forward` and the `state_dict`
 (without any prefix) are those of the model. What Stator adds lives in slots of a subclass. Called, it runs the model's
 own `__call__` with the model itself as `self`, so that hooks and side effects see what they see uncompiled.
+
+The class of the model is the class of both. It may change: parametrizations, lazy modules and FSDP assign `__class__`.
+Whoever asks the compiled module for its `__class__` gets that of the model, whoever assigns it changes the model, and
+the compiled module follows into a subclass of the new class.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import weakref
 from abc import ABCMeta
 from collections.abc import Callable
 from types import MemberDescriptorType, MethodType
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
-from torch.nn.modules.lazy import LazyModuleMixin
 
 from stator._engine import engine
 
 M = TypeVar("M", bound=nn.Module)
 
-_SLOTS = ("_stator_original", "_stator_called", "_stator_call", "_stator_arguments")
+_SLOTS = ("_stator_original", "_stator_called", "_stator_call", "_stator_arguments", "_stator_shared")
+
+# What CompiledModule has a property for.
+_CLASS: Any = object.__dict__["__class__"]
+
+
+def _get_class(self: Any) -> type:
+    model = _model_of(self)
+    if model is None:
+        return _CLASS.__get__(self)
+    follow(self)
+    return type(model)
+
+
+def _set_class(self: Any, cls: type) -> None:
+    model = _model_of(self)
+    if model is None:
+        _CLASS.__set__(self, cls)
+    else:
+        model.__class__ = _model_class(cls)
+        follow(self)
 
 
 class CompiledModule:
     """First among the bases of every compiled module's class; the model's class comes second."""
 
     __slots__ = ()
+    __class__ = property(_get_class, _set_class)  # type: ignore[assignment]
 
-    # The model, the `__call__` of its class, the same compiled, and the arguments it was compiled with, so that copies
-    # can be compiled again.
+    # The model, the `__call__` of its class, the same compiled, the arguments it was compiled with, so that copies can
+    # be compiled again, and the `__dict__` that both had when they were last compared.
     _stator_original: nn.Module
     _stator_called: Any
     _stator_call: Callable[..., Any]
     _stator_arguments: dict[str, Any]
+    _stator_shared: dict[str, Any]
 
     def __init_subclass__(cls) -> None:
         """Ends the chain here: a model's class that keeps a register of its subclasses is not told of this one."""
@@ -48,25 +74,81 @@ class CompiledModule:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _rebuild, (self._stator_original, self._stator_arguments)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """For those who call it by name, and for torch._dynamo, which traces it. A call of the object runs C code."""
+        if torch.compiler.is_dynamo_compiling():
+            return self._stator_original(*args, **kwargs)
+        return self(*args, **kwargs)
 
-class CompiledLazyModule(CompiledModule):
-    """The same for a lazy module. An object can only change between classes that get their slots from one base."""
+    def __getattr__(self, name: str) -> Any:
+        """What is neither in the shared `__dict__` nor in the class is asked of the model."""
+        if name in _SLOTS:
+            raise AttributeError(name)
+        try:
+            model = self._stator_original
+        except AttributeError:
+            # `stator.compile` did not make it. Without arguments, `super` would look for the name `__class__`.
+            return super(CompiledModule, self).__getattr__(name)  # type: ignore[misc]  # noqa: UP008
+        return getattr(model, name)
+
+    @property
+    def _torchdynamo_orig_callable(self) -> nn.Module:
+        """By this and the next, `torch.compile` and `torch.compiler.disable` find what to start from."""
+        return self._stator_original
+
+    @property
+    def _torchdynamo_wrapper_id(self) -> int:
+        return id(self)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """What `torch.jit.script` compiles."""
+        return self._stator_original
+
+    def _replicate_for_data_parallel(self) -> CompiledModule:
+        return _rebuild(self._stator_original._replicate_for_data_parallel(), self._stator_arguments)
+
+
+class CompiledModuleWithSlots(CompiledModule):
+    """The same with the slots. An object can only change between classes that get their slots from one base; but a
+    model's class that has slots itself can't be among the bases beside this one."""
 
     __slots__ = _SLOTS
 
 
 def compile_module(module: M, compile_call: Callable[[MethodType], Any], arguments: dict[str, Any]) -> M:
     """The compiled twin of `module`. `compile_call` compiles its bound `__call__`, with these arguments."""
-    is_lazy = isinstance(module, LazyModuleMixin) and not _forwarded_slots(type(module))
-    compiled = object.__new__(_class_for(type(module), CompiledLazyModule if is_lazy else CompiledModule))
+    compiled = object.__new__(_class_for(type(module)))
     object.__setattr__(compiled, "__dict__", module.__dict__)
     call = compile_call(MethodType(type(module).__call__, module))
-    if is_lazy:
-        call = _until_initialised(compiled, call)
     called = next(vars(base)["__call__"] for base in type(module).__mro__ if "__call__" in vars(base))
-    for slot, value in zip(_SLOTS, (module, called, call, arguments), strict=True):
+    for slot, value in zip(_SLOTS, (module, called, call, arguments, module.__dict__), strict=True):
         object.__setattr__(compiled, slot, value)
     return compiled
+
+
+def follow(compiled: Any) -> None:
+    """Takes over the class and the `__dict__` of the model, if it has others by now. The engine calls this too."""
+    # Past the engine's own look-up of attributes, which calls this.
+    model, shared, own = (
+        object.__getattribute__(compiled, name) for name in ("_stator_original", "_stator_shared", "__dict__")
+    )
+    if model.__dict__ is not own:
+        if model.__dict__ is shared:
+            model.__dict__ = own  # it was assigned to the compiled one
+        else:
+            object.__setattr__(compiled, "__dict__", model.__dict__)
+        object.__setattr__(compiled, "_stator_shared", model.__dict__)
+    if type(model) is not _model_class(_CLASS.__get__(compiled)):
+        # Objects with slots of their own can't become any other class: `__getattr__` asks the model.
+        with contextlib.suppress(TypeError):
+            _CLASS.__set__(compiled, _class_for(type(model)))
+
+
+def _model_of(compiled: Any) -> nn.Module | None:
+    try:
+        return compiled._stator_original
+    except AttributeError:
+        return None  # made by somebody who called the class: an ordinary module
 
 
 def _rebuild(module: nn.Module, arguments: dict[str, Any]) -> Any:
@@ -75,44 +157,42 @@ def _rebuild(module: nn.Module, arguments: dict[str, Any]) -> Any:
     return compile(module, **arguments)
 
 
-def _class_for(model: type[M], base: type[CompiledModule]) -> type[M]:
+def _class_for(model: type[M]) -> type[M]:
     # The list of subclasses is weak: a class made in a function goes when its last object goes.
     for subclass in type.__subclasses__(model):
-        if subclass.__bases__[0] is base:
+        if subclass.__bases__[0] in (CompiledModule, CompiledModuleWithSlots):
             return subclass
+    forwarded = _forwarded_slots(model)
     namespace: dict[str, Any] = {
-        "__slots__": () if base is CompiledLazyModule else _SLOTS,
+        "__slots__": _SLOTS if forwarded else (),
         "__module__": model.__module__,
         "__qualname__": model.__qualname__,
         "__doc__": model.__doc__,
-        **_forwarded_slots(model),
+        # In the class itself: tools that replace those of nn.Module for a while do not touch what the engine sets.
+        "__call__": CompiledModule.__call__,
+        "__getattr__": CompiledModule.__getattr__,
+        **forwarded,
     }
     # Not through the metaclass, which may register what it makes. Only that of abc has to know of every class.
     metaclass = type(model)
+    base = CompiledModule if forwarded else CompiledModuleWithSlots
     subclass = type.__new__(metaclass, model.__name__, (base, model), namespace)
     if issubclass(metaclass, ABCMeta):
         import _abc
 
         _abc._abc_init(subclass)
-    type.__setattr__(subclass, "__call__", engine().module_call_for(subclass))
+    engine().set_module_slots(subclass)
     return subclass
 
 
-def _until_initialised(compiled: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-    """What a compiled lazy module is called by, until a call makes its model another class: then it follows."""
-    twin = weakref.ref(compiled)
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return call(*args, **kwargs)
-        finally:
-            followed = twin()
-            if followed is not None and type(followed._stator_original) is not type(followed).__bases__[1]:
-                became = _class_for(type(followed._stator_original), CompiledLazyModule)
-                object.__setattr__(followed, "__class__", became)
-                object.__setattr__(followed, "_stator_call", call)
-
-    return called
+def _model_class(cls: Any) -> type:
+    """The class that a model gets where its compiled twin is to get `cls`, which may be made from the twin's class."""
+    if not issubclass(cls, CompiledModule):
+        return cls
+    if cls.__bases__[0] in (CompiledModule, CompiledModuleWithSlots):
+        return cls.__bases__[1]
+    namespace = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    return type(cls)(cls.__name__, tuple(map(_model_class, cls.__bases__)), namespace)
 
 
 def _forwarded_slots(model: type) -> dict[str, property]:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stator import backends
+from stator import backends, naming
 from stator._engine import engine
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class Report:
     recompiles: list[Recompile] = field(default_factory=list)
     mismatched_calls: list[MismatchedCall] = field(default_factory=list)
     graph_modules: list[GraphModule] = field(default_factory=list)
+    # Compiled callables that capture nothing, in words: never called, or without operations on tensors.
+    idle: list[str] = field(default_factory=list)
     result: Any = None
 
     def add(self, report: dict[str, Any]) -> None:
@@ -132,8 +134,13 @@ class Report:
             self.recompiles.append(Recompile(code, **report["recompiled"]))
 
     @property
+    def graphs(self) -> list[Capture]:
+        """The captures that have operations. Others are only a way from one real step of the program to the next."""
+        return [capture for capture in self.captures if capture.nodes]
+
+    @property
     def graph_count(self) -> int:
-        return len(self.captures)
+        return len(self.graphs)
 
     @property
     def node_count(self) -> int:
@@ -168,10 +175,11 @@ class Report:
         parts = [head]
         if self.times:
             parts.append(_times(self.times))
-        parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.captures, 1)]
+        parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.graphs, 1)]
         parts += [f"\nbreak {number}: {broken}" for number, broken in enumerate(self.breaks, 1)]
         parts += [f"\nmismatched call {number}: {call}" for number, call in enumerate(self.mismatched_calls, 1)]
         parts += [f"\nrecompile {number}: {again}" for number, again in enumerate(self.recompiles, 1)]
+        parts += [f"\n{words}" for words in self.idle]
         return "\n".join(parts)
 
 
@@ -185,6 +193,7 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
         watched = api.compile(api.original_of(fn), backend=_Watched(chosen, report.graph_modules.append))
         with _collecting(report.add):
             report.result = watched(*args, **kwargs)
+        report.idle += _idle(watched)
         return report
 
     return explained
@@ -196,6 +205,7 @@ def watch() -> Iterator[Report]:
     report = Report()
     with _collecting(report.add):
         yield report
+    report.idle += _idle()
 
 
 class _Watched(backends.Backend):
@@ -208,6 +218,32 @@ class _Watched(backends.Backend):
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         self.keep(graph_module)
         return super().__call__(graph_module, example_inputs)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = backends.Backend.__hash__
+
+
+def _idle(only: Any = None) -> list[str]:
+    """The compiled callables that do nothing for their program, or what is to be said of this one: it may well be that
+    another method of the model is the one that is called."""
+    only = getattr(only, "_stator_call", only)
+    found = []
+    for compiled, was_called, captures, graphs in engine().callables():
+        if graphs > 0 or (only is not None and compiled is not only):
+            continue
+        name, file, line = naming.callee(
+            getattr(compiled, "__func__", compiled._stator_callable), getattr(compiled, "__self__", None)
+        )
+        if not was_called:
+            found.append(f"the compiled callable {name} ({file}:{line}) was never called")
+        elif captures > 0:
+            found.append(
+                f"the compiled callable {name} ({file}:{line}) captured nothing: "
+                f"{_count(captures, 'capture')}, no operations"
+            )
+    return sorted(found)
 
 
 @contextmanager

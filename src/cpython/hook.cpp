@@ -129,6 +129,11 @@ PyObject* call(Waiting& waiting, PyObject* callable, PyObject* const* arguments,
 
 }  // namespace
 
+bool has_hook_of_others() {
+    _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(PyThreadState_Get()->interp);
+    return current != _PyEval_EvalFrameDefault && (current != hook || hook_below != _PyEval_EvalFrameDefault);
+}
+
 PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
                          PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names) {
     Waiting waiting{PyThreadState_Get(), code, handler, context, /*even_if_traced=*/false};

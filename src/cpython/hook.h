@@ -22,6 +22,9 @@ using FrameHandler = PyObject* (*)(PyThreadState* thread, Frame* frame, void* co
 PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context, PyObject* callable,
                          PyObject* const* arguments, std::size_t count_and_flags, PyObject* keyword_names);
 
+/// Whether a frame-evaluation hook is installed that is not ours.
+bool has_hook_of_others();
+
 /// Makes a frame of the function and gives it to the handler, to be filled with the state of a call that is under way
 /// and entered in the middle. Its parameters are bound to `None`: what is executed from the start is not the function.
 /// So the handler is called also where the code `is_being_traced`. Null without a call of the handler only if memory is

@@ -2,6 +2,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include <algorithm>
 #include <limits>
 #include <unordered_set>
 
@@ -12,6 +13,7 @@
 #include "cpython/objects.h"
 #include "run/cache.h"
 #include "run/recording.h"
+#include "torch/known.h"
 #include "trace/failing.h"
 #include "value/break.h"
 
@@ -25,6 +27,7 @@ struct CompiledObject {
     PyObject* callable;          // a function, or a bound method of one
     PyFunctionObject* function;  // the function in it
     PyObject* attributes;        // __dict__
+    PyObject* options;           // those of `stator.compile` are in it: copies are compiled by them
     PyObject* weak_references;
     EntryCache* cache;
 };
@@ -39,8 +42,23 @@ PyObject* handle_frame(PyThreadState* thread, cpython::Frame* frame, void* conte
     return static_cast<EntryCache*>(context)->run(thread, frame);
 }
 
+/// Whether this thread runs inside of something that torch._dynamo compiles. It is asked only where a frame-evaluation
+/// hook is installed that is not ours.
+bool is_inside_torch_compile() {
+    static PyObject* const get_callback = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._dynamo.eval_frame"));
+        return module ? PyObject_GetAttrString(module.get(), "get_eval_frame_callback") : nullptr;
+    }();
+    Ref<> callback = get_callback == nullptr ? Ref<>() : Ref<>::steal(PyObject_CallNoArgs(get_callback));
+    PyErr_Clear();
+    return callback && PyCallable_Check(callback.get()) != 0;
+}
+
 PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
     auto* compiled = reinterpret_cast<CompiledObject*>(self);
+    // The outermost compiler wins: torch._dynamo takes the function as if it was not compiled here.
+    if (cpython::has_hook_of_others() && is_inside_torch_compile()) [[unlikely]]
+        return PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names);
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(reinterpret_cast<PyObject*>(compiled->function)));
     return cpython::call_with_hook(code, handle_frame, compiled->cache, compiled->callable, arguments, count_and_flags,
                                    names);
@@ -83,6 +101,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
+    compiled->options = Py_NewRef(options);
     compiled->attributes = PyDict_New();
     try {
         take_over_attributes(compiled->attributes, callable);
@@ -99,6 +118,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(compiled->callable);
     Py_VISIT(reinterpret_cast<PyObject*>(compiled->function));
     Py_VISIT(compiled->attributes);
+    Py_VISIT(compiled->options);
     int stopped = 0;
     if (compiled->cache != nullptr)
         compiled->cache->visit([&](PyObject* object) {
@@ -111,6 +131,7 @@ int clear(PyObject* self) {
     auto* compiled = reinterpret_cast<CompiledObject*>(self);
     if (compiled->cache != nullptr) compiled->cache->release();
     Py_CLEAR(compiled->attributes);
+    Py_CLEAR(compiled->options);
     return 0;
 }
 
@@ -164,7 +185,43 @@ PyObject* entries(PyObject* self, PyObject*) {
     }
 }
 
+/// `stator.copies.NAME(self, argument)`.
+PyObject* ask_copies(const char* name, PyObject* self, PyObject* argument) {
+    Ref<> copies = Ref<>::steal(PyImport_ImportModule("stator.copies"));
+    return copies ? PyObject_CallMethod(copies.get(), name, "OO", self, argument) : nullptr;
+}
+
+PyObject* reduce(PyObject* self, PyObject* protocol) {
+    return ask_copies("reduce", self, protocol);
+}
+
+PyObject* deep_copy(PyObject* self, PyObject* memo) {
+    return ask_copies("deep_copy", self, memo);
+}
+
+/// As with functions, which are what they are.
+PyObject* shallow_copy(PyObject* self, PyObject*) {
+    return Py_NewRef(self);
+}
+
+/// What tools that look for the program's function find: its code, its globals, whether it is a function or a method.
+PyObject* get_class(PyObject* self, void*) {
+    return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<CompiledObject*>(self)->callable)));
+}
+
+PyObject* get_of_function(PyObject* self, void* name) {
+    auto* function = reinterpret_cast<PyObject*>(reinterpret_cast<CompiledObject*>(self)->function);
+    return PyObject_GetAttrString(function, static_cast<const char*>(name));
+}
+
+PyObject* get_of_callable(PyObject* self, void* name) {
+    return PyObject_GetAttrString(reinterpret_cast<CompiledObject*>(self)->callable, static_cast<const char*>(name));
+}
+
 PyMethodDef kMethods[] = {
+    {"__reduce_ex__", reduce, METH_O, "By reference where its name leads to it, else compiled again."},
+    {"__deepcopy__", deep_copy, METH_O, "Itself, or the method of the copied object compiled again."},
+    {"__copy__", shallow_copy, METH_NOARGS, "Itself."},
     {"_entries", entries, METH_NOARGS, "What is kept of each capture: guards, steps of a check, plan."},
     {},
 };
@@ -174,11 +231,23 @@ PyMemberDef kMembers[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledObject, attributes), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledObject, weak_references), READONLY, nullptr},
     {"_stator_callable", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY, "What runs compiled."},
+    {"_stator_options", T_OBJECT_EX, offsetof(CompiledObject, options), READONLY, "What it is compiled with."},
+    // Not in the `__dict__`, from which functools.wraps would copy it to functions that do something else.
+    {"_torchdynamo_inline", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY,
+     "What torch._dynamo traces where it meets a call of this."},
     {},
 };
 
 PyGetSetDef kGetters[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"__class__", get_class, nullptr, nullptr, nullptr},
+    {"__code__", get_of_function, nullptr, nullptr, const_cast<char*>("__code__")},
+    {"__globals__", get_of_function, nullptr, nullptr, const_cast<char*>("__globals__")},
+    {"__closure__", get_of_function, nullptr, nullptr, const_cast<char*>("__closure__")},
+    {"__defaults__", get_of_function, nullptr, nullptr, const_cast<char*>("__defaults__")},
+    {"__kwdefaults__", get_of_function, nullptr, nullptr, const_cast<char*>("__kwdefaults__")},
+    {"__self__", get_of_callable, nullptr, nullptr, const_cast<char*>("__self__")},
+    {"__func__", get_of_callable, nullptr, nullptr, const_cast<char*>("__func__")},
     {},
 };
 
@@ -205,26 +274,86 @@ PyType_Spec kSpec = {
     kSlots,
 };
 
-/// `__call__` of a compiled module: hands the call to the compiled `__call__` in its slot, without Python in between.
-/// If the model's class has another `__call__` by now, for good or while some tool traces, that one is called instead.
-PyObject* call_module(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-    Ref<> model = Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_original")));
-    if (!model) return nullptr;
+PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords);
+
+// Compiled modules (stator/modules.py). What C code calls on them are slots that are set here, past the special methods
+// of their classes: those are for whoever looks at the class, torch._dynamo above all.
+
+/// The class of the model, of which the class of a compiled module is made.
+PyTypeObject* model_class_of(PyObject* compiled) {
+    for (PyTypeObject* type = Py_TYPE(compiled); type != nullptr; type = type->tp_base)
+        if (type->tp_call == call_module)
+            return reinterpret_cast<PyTypeObject*>(
+                PyTuple_GET_ITEM(type->tp_bases, PyTuple_GET_SIZE(type->tp_bases) - 1));
+    return torch_room::known().module_class;
+}
+
+/// The model of a compiled module; empty if `stator.compile` did not make the object (`type(compiled)(...)`).
+Ref<> model_of(PyObject* compiled) {
+    Ref<> model = Ref<>::steal(PyObject_GenericGetAttr(compiled, interned("_stator_original")));
+    if (!model) PyErr_Clear();
+    return model;
+}
+
+/// Brings a compiled module and its model together again: one of them may have got another class or another `__dict__`.
+/// False with an exception.
+bool follow(PyObject* compiled, PyObject* model) {
+    if (Py_TYPE(model) == model_class_of(compiled) && cpython::instance_dict(model) == cpython::instance_dict(compiled))
+        [[likely]]
+        return true;
+    Ref<> modules = Ref<>::steal(PyImport_ImportModule("stator.modules"));
+    return modules && Ref<>::steal(PyObject_CallMethod(modules.get(), "follow", "O", compiled));
+}
+
+/// Hands the call to the compiled `__call__` in its slot, without Python in between. If the model's class has another
+/// `__call__` by now, for good or while some tool traces, that one is called instead.
+PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    Ref<> model = model_of(self);
+    if (!model) {
+        auto* model_class = reinterpret_cast<PyObject*>(model_class_of(self));
+        Ref<> method = Ref<>::steal(PyObject_GetAttr(model_class, interned("__call__")));
+        Ref<> bound = method ? Ref<>::steal(PyMethod_New(method.get(), self)) : Ref<>();
+        return bound ? PyObject_Call(bound.get(), arguments, keywords) : nullptr;
+    }
     Ref<> called = Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_called")));
     if (!called) return nullptr;
     bool is_as_compiled = cpython::lookup_in_mro(Py_TYPE(model.get()), interned("__call__")).get() == called.get();
-    Ref<> callee =
-        is_as_compiled ? Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_call"))) : std::move(model);
+    Ref<> callee = is_as_compiled ? Ref<>::steal(PyObject_GenericGetAttr(self, interned("_stator_call"))) : model;
     if (!callee) return nullptr;
-    return PyObject_Vectorcall(callee.get(), arguments, static_cast<std::size_t>(count), names);
+    Ref<> result =
+        Ref<>::steal(PyObject_VectorcallDict(callee.get(), &PyTuple_GET_ITEM(arguments, 0),
+                                             static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords));
+    // A lazy module becomes another class in its first call.
+    if (result && !follow(self, model.get())) return nullptr;
+    return result.release();
 }
 
-PyMethodDef kModuleCall = {"__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_module)),
-                           METH_FASTCALL | METH_KEYWORDS, "Runs the module compiled."};
+PyObject* get_module_attribute(PyObject* self, PyObject* name) {
+    PyTypeObject* model_class = model_class_of(self);
+    if (Ref<> model = model_of(self)) {
+        if (!follow(self, model.get())) return nullptr;
+        model_class = Py_TYPE(model.get());
+    }
+    return model_class->tp_getattro(self, name);
+}
 
-PyObject* module_call_for(PyObject*, PyObject* type) {
-    if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "a class is expected");
-    return PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &kModuleCall);
+PyObject* set_module_slots(PyObject*, PyObject* object) {
+    if (!PyType_Check(object)) return PyErr_Format(PyExc_TypeError, "a class is expected");
+    auto* type = reinterpret_cast<PyTypeObject*>(object);
+    type->tp_call = call_module;
+    type->tp_getattro = get_module_attribute;
+    Py_RETURN_NONE;
+}
+
+/// Puts a `__call__` into a class without C code calling it from now on. It is for whoever looks at the class.
+PyObject* show_call(PyObject*, PyObject* arguments) {
+    PyObject *type = nullptr, *function = nullptr;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyType_Type, &type, &PyFunction_Type, &function)) return nullptr;
+    if (PyDict_SetItem(cpython::class_dict(reinterpret_cast<PyTypeObject*>(type)).get(), interned("__call__"),
+                       function) < 0)
+        return nullptr;
+    PyType_Modified(reinterpret_cast<PyTypeObject*>(type));
+    Py_RETURN_NONE;
 }
 
 PyObject* reset(PyObject*, PyObject*) {
@@ -233,6 +362,25 @@ PyObject* reset(PyObject*, PyObject*) {
     for (CompiledObject* compiled : all_compiled()) all.push_back(Ref<>::share(reinterpret_cast<PyObject*>(compiled)));
     for (const Ref<>& compiled : all) reinterpret_cast<CompiledObject*>(compiled.get())->cache->clear();
     Py_RETURN_NONE;
+}
+
+/// Of every callable: itself, whether it was ever called, how often it was captured, and how many of those have a
+/// graph.
+PyObject* callables(PyObject*, PyObject*) {
+    try {
+        Ref<> list = checked(PyList_New(0));
+        for (CompiledObject* compiled : all_compiled()) {
+            auto entries = compiled->cache->entries();
+            auto graphs = std::ranges::count_if(entries, [](const auto& entry) { return entry->has_graph(); });
+            Ref<> described =
+                checked(Py_BuildValue("(OOnn)", compiled, compiled->cache->was_entered() ? Py_True : Py_False,
+                                      static_cast<Py_ssize_t>(entries.size()), static_cast<Py_ssize_t>(graphs)));
+            checked(PyList_Append(list.get(), described.get()));
+        }
+        return list.release();
+    } catch (const PythonError&) {
+        return nullptr;
+    }
 }
 
 PyObject* captures(PyObject*, PyObject*) {
@@ -293,8 +441,10 @@ PyMethodDef kFunctions[] = {
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
     {"fail_at_node", fail_at_node, METH_O,
      "Makes adding node n to a graph an internal error; None ends that. For tests."},
-    {"module_call_for", module_call_for, METH_O, "The __call__ of a class of compiled modules."},
+    {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
+    {"set_module_slots", set_module_slots, METH_O, "Makes objects of the class compiled modules to C code."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
+    {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
     {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
     {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
     {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},

@@ -78,10 +78,6 @@ PyObject* instance_of(cpython::Frame* frame) {
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
 }
 
-int line_of(PyCodeObject* code, bytecode::Index at) {
-    return at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line;
-}
-
 CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend) {
     Ref<> backends = checked(PyImport_ImportModule("stator.backends"));
     CompileOptions other = options;
@@ -91,14 +87,13 @@ CompileOptions with_backend(const CompileOptions& options, const Ref<>& backend)
 
 [[noreturn]] void raise_recompile(const std::vector<std::shared_ptr<Entry>>& entries, cpython::Frame* frame,
                                   bytecode::Index at) {
-    PyCodeObject* code = cpython::code_of(frame);
     std::string reasons;
     for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
     if (reasons.empty()) reasons = " nothing was captured yet";
     PyErr_Format(PyExc_RuntimeError,
-                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %U (%U:%d) would have to be "
+                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
                  "captured, because:%s\nMake that the same on every call, or call it once under the default stance.",
-                 code->co_qualname, code->co_filename, line_of(code, at), reasons.c_str());
+                 callee_of(frame, at).print().c_str(), reasons.c_str());
     throw PythonError();
 }
 
@@ -186,6 +181,7 @@ std::shared_ptr<Entry> EntryCache::captured_for_another(cpython::Frame* frame, b
 
 std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index at, bool is_main,
                                         const Ref<>& forced_backend) {
+    was_entered_ = true;
     if (EntryPoint& point = point_at(frame, at, is_main); !options_.fullgraph && !has_room(point, frame)) {
         warn_of_bound(point, frame, at);
         if (PyErr_Occurred() != nullptr) throw PythonError();
@@ -199,7 +195,10 @@ std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index a
     EntryPoint& point = point_at(frame, at, is_main);
     std::shared_ptr<Entry> entry;
     CaptureReport report;
-    report.line = line_of(cpython::code_of(frame), at);
+    if (report_listener != nullptr || setting("compiler_collectives", 0) != 0) {
+        report.callee = callee_of(frame, {0});
+        report.start = callee_of(frame, at);
+    }
     if (report_listener != nullptr)
         for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
     learn_changes(point, frame);
@@ -222,17 +221,16 @@ std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index a
 void EntryCache::warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (point.warned) return;
     point.warned = true;
-    PyCodeObject* code = cpython::code_of(frame);
-    const int line = line_of(code, at);
+    const Callee callee = callee_of(frame, at);
     Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
-        "Stator has captured %U (%U:%d) %zu times, which is the bound: these are kept, and further variants run "
+        "Stator has captured %s %zu times, which is the bound: these are kept, and further variants run "
         "uncompiled. The last capture does not fit because %s. Make that the same on every call, or raise "
         "stator.config.entry_bound.",
-        code->co_qualname, code->co_filename, line, point.entries.size(),
-        point.entries.front()->explain(frame).c_str()));
+        callee.print().c_str(), point.entries.size(), point.entries.front()->explain(frame).c_str()));
+    Ref<> file = Ref<>::steal(PyUnicode_FromString(callee.file.c_str()));
     // At the program's line, but without a trace of it in the program's globals.
-    if (message)
-        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), code->co_filename, line, nullptr, nullptr);
+    if (message && file)
+        PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), file.get(), callee.line, nullptr, nullptr);
 }
 
 void EntryCache::clear() {

@@ -39,6 +39,8 @@ class EntryCache {
     bool exit_before_failure(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at,
                              const graph::Failure& failure, Exit* exit);
 
+    /// Whether a call has ever looked for an entry that was not there.
+    bool was_entered() const { return was_entered_; }
     void clear();
     std::vector<std::shared_ptr<Entry>> entries() const;
     const CompileOptions& options() const { return options_; }
@@ -86,6 +88,7 @@ class EntryCache {
     void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;
+    bool was_entered_ = false;
     EntryPoint start_;  // of the callable's own function, whatever its code becomes
     std::unordered_map<Place, EntryPoint, HashPlace> inner_;
     /// By the code of the frame; an address that comes again costs a capture at most.

@@ -154,6 +154,7 @@ std::shared_ptr<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Inde
                             cpython::is_generator_frame(frame), &dynamic_[code]);
     if (options.registers_attributes || (!interpreter.modes().grad && is_freezing())) interpreter.register_attributes();
     interpreter.call_whole(&called_whole_);
+    if (options.fullgraph) interpreter.follow_compiled_by_torch();
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
     state.reads_autocast = interpreter.reads_autocast();

@@ -35,10 +35,9 @@ std::vector<std::string> run_compiler_collective(Borrowed<> module, std::span<Py
     if (end != nullptr && !end->stack.empty())
         ends = "ends at " + place_of(end->stack.front().code.get(), end->stack.front().line) + ": " + end->reason;
     Ref<> collectives = checked(PyImport_ImportModule("stator.collectives"));
-    Ref<> places = checked(PyObject_CallMethod(
-        collectives.get(), "run_compiler_collective", "OOOss", module.get(), examples.get(), numbers_of(guards).get(),
-        place_of(report.code.get(), report.line != 0 ? report.line : report.code->co_firstlineno).c_str(),
-        ends.c_str()));
+    Ref<> places =
+        checked(PyObject_CallMethod(collectives.get(), "run_compiler_collective", "OOOss", module.get(), examples.get(),
+                                    numbers_of(guards).get(), report.start.print().c_str(), ends.c_str()));
     std::vector<std::string> changing;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places.get()); ++i)
         changing.emplace_back(utf8(PyList_GET_ITEM(places.get(), i)));

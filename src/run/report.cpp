@@ -3,6 +3,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "run/cache.h"
+#include "torch/known.h"
 
 namespace stator {
 
@@ -25,9 +26,9 @@ Ref<> list_of(const Range& range, Make make) {
     return list;
 }
 
-Ref<> source_line(const UserLine& at) {
+Ref<> source_line(PyObject* file, int line) {
     Ref<> cache = checked(PyImport_ImportModule("linecache"));
-    return checked(PyObject_CallMethod(cache.get(), "getline", "Oi", at.code->co_filename, at.line));
+    return checked(PyObject_CallMethod(cache.get(), "getline", "Oi", file, line));
 }
 
 Ref<> describe(const UserLine& at) {
@@ -35,7 +36,40 @@ Ref<> describe(const UserLine& at) {
                 std::to_string(at.line) + ")");
 }
 
+/// By stator/naming.py. Throws PythonError.
+Callee ask_for_callee(PyFunctionObject* function, PyObject* first) {
+    Ref<> naming = checked(PyImport_ImportModule("stator.naming"));
+    Ref<> answer = checked(PyObject_CallMethod(naming.get(), "callee", "OO", reinterpret_cast<PyObject*>(function),
+                                               first == nullptr ? Py_None : first));
+    const char *name = nullptr, *file = nullptr;
+    int line = 0;
+    if (PyArg_ParseTuple(answer.get(), "ssi", &name, &file, &line) == 0) throw PythonError();
+    return {name, file, line};
+}
+
+bool is_call_of_module(PyCodeObject* code) {
+    const torch_room::Known& known = torch_room::known();
+    return reinterpret_cast<PyObject*>(code) == PyFunction_GET_CODE(known.module_call) ||
+           reinterpret_cast<PyObject*>(code) == PyFunction_GET_CODE(known.module_call_impl);
+}
+
 }  // namespace
+
+Callee callee_of(cpython::Frame* frame, bytecode::Index at) {
+    PyCodeObject* code = cpython::code_of(frame);
+    Callee plain{std::string(utf8(code->co_qualname)), std::string(utf8(code->co_filename)),
+                 at.value == 0 ? code->co_firstlineno : bytecode::decode(code)[at].line};
+    if (at.value != 0 && !is_call_of_module(code)) return plain;
+    ErrorAside aside;
+    try {
+        PyObject* first = code->co_argcount == 0 ? nullptr : cpython::slots(frame)[0];
+        if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+        return ask_for_callee(cpython::function_of(frame), first);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return plain;
+    }
+}
 
 Ref<> as_dict(const BreakReport& report) {
     Ref<> dict = checked(PyDict_New());
@@ -47,7 +81,7 @@ Ref<> as_dict(const BreakReport& report) {
         const UserLine& at = report.stack.front();
         set(dict.get(), "file", Ref<>::share(at.code->co_filename));
         set(dict.get(), "line", checked(PyLong_FromLong(at.line)));
-        set(dict.get(), "source", source_line(at));
+        set(dict.get(), "source", source_line(at.code->co_filename, at.line));
         callers.assign(report.stack.begin() + 1, report.stack.end());
     }
     set(dict.get(), "stack", list_of(callers, describe));
@@ -58,7 +92,9 @@ namespace {
 
 Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
-    set(dict.get(), "code", describe({report.code, report.code->co_firstlineno}));
+    set(dict.get(), "code",
+        report.callee.name.empty() ? describe({report.code, report.code->co_firstlineno})
+                                   : text(report.callee.print()));
     Ref<> entries = checked(PyList_New(0));
     if (report.is_captured) {
         Ref<> entry = checked(PyDict_New());
@@ -73,11 +109,10 @@ Ref<> as_dict(const CaptureReport& report) {
     }
     set(dict.get(), "entries", entries);
     if (!report.recompiled.empty()) {
-        const UserLine at{report.code, report.line};
         Ref<> recompiled = checked(PyDict_New());
-        set(recompiled.get(), "file", Ref<>::share(report.code->co_filename));
-        set(recompiled.get(), "line", checked(PyLong_FromLong(report.line)));
-        set(recompiled.get(), "source", source_line(at));
+        set(recompiled.get(), "file", text(report.start.file));
+        set(recompiled.get(), "line", checked(PyLong_FromLong(report.start.line)));
+        set(recompiled.get(), "source", source_line(text(report.start.file).get(), report.start.line));
         set(recompiled.get(), "reasons",
             list_of(report.recompiled, [](const std::string& line) { return text(line); }));
         set(dict.get(), "recompiled", recompiled);

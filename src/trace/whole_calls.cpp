@@ -66,7 +66,26 @@ bool is_left_to_python(PyObject* globals) {
            module == "torch._functorch.apis" || module == "torch._functorch.eager_transforms" || module == "random";
 }
 
+/// Whether a function only hands a call on: PyTorch's call of a module, or the frame that `stator.compile` gives to
+/// what has none.
+bool only_hands_on(const FunctionValue& function) {
+    auto code_of = [](PyObject* known) { return PyFunction_GET_CODE(known); };
+    auto* code = reinterpret_cast<PyObject*>(function.code);
+    if (code == code_of(torch_room::known().module_call) || code == code_of(torch_room::known().module_call_impl))
+        return true;
+    PyObject* module = function.globals == nullptr ? nullptr : PyDict_GetItemString(function.globals, "__name__");
+    return module != nullptr && PyUnicode_CheckExact(module) && utf8(module) == "stator.api";
+}
+
 }  // namespace
+
+bool Interpreter::keeps_compiled_by_torch() const {
+    if (follows_compiled_by_torch_) return false;
+    auto belongs_to_entered = [](const Activation* frame) {
+        return frame->is_task || only_hands_on(*static_cast<const BytecodeFrame*>(frame)->function);
+    };
+    return is_resumed_ || !std::ranges::all_of(frames_, belongs_to_entered);
+}
 
 PyCodeObject* Interpreter::function_without_tensors() const {
     if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject) return nullptr;

@@ -24,6 +24,10 @@ constexpr Text kTexts[] = {
     {"rebuild", "Return tensors, numbers, strings and containers of those."},
     {"graph-break-call", "Remove the call of torch._dynamo.graph_break()."},
     {"input-output", "Move the output out of the compiled function."},
+    {"compiled-by-torch",
+     "Nothing has to be done: it keeps the backend that it was compiled with. Without torch.compile around it, it "
+     "would "
+     "be captured with the rest."},
     {"internal-error", "This is an error in Stator: please report it with the program that shows it."},
     {"yield", "Nothing has to be done: a generator's frame is left where it yields."},
     {"raise", "Look at what the program does only where torch.compiler.is_compiling() is false."},

@@ -19,6 +19,7 @@ enum class BreakKind : std::uint8_t {
     Rebuild,            // a live value can't be rebuilt after the graph
     GraphBreakCall,     // torch._dynamo.graph_break()
     InputOutput,        // print, logging, warnings, files
+    CompiledByTorch,    // torch.compile made it: it runs as its own backend compiled it
     Internal,           // an error of Stator's own
     // Not failures: the program leaves the frame that was entered.
     Yield,  // a generator yields

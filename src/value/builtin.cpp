@@ -180,9 +180,23 @@ Outcome BuiltinValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 
 namespace {
 
+/// Whether pybind11 made the function: its `__qualname__` is `PyCapsule.name`, or that of another class of pybind11's.
+bool is_from_pybind11(PyObject* callable) {
+    if (!PyCFunction_CheckExact(callable)) return false;
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    return self != nullptr &&
+           (PyCapsule_CheckExact(self) || std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11"));
+}
+
 std::string function_name(PyObject* callable) {
     ErrorAside aside;
     std::string name;
+    if (is_from_pybind11(callable)) {
+        Ref<> naming = Ref<>::steal(PyImport_ImportModule("stator.naming"));
+        Ref<> text = naming ? Ref<>::steal(PyObject_CallMethod(naming.get(), "imported_name", "O", callable)) : Ref<>();
+        if (text && PyUnicode_Check(text.get())) return std::string(utf8(text.get()));
+        PyErr_Clear();
+    }
     for (const char* part : {"__module__", "__qualname__"}) {
         Ref<> text = Ref<>::steal(PyObject_GetAttrString(callable, part));
         if (!text) PyErr_Clear();

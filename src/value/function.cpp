@@ -322,8 +322,10 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
     }
     if (is_disabled(outside))
         tracer.break_graph(BreakKind::DisabledFunction, "function " + print() + " is marked torch.compiler.disable");
-    // As if it was not compiled by itself: two compilers at work in one frame would see each other.
     if (PyObject* original = compiled_by_torch(outside)) {
+        if (tracer.keeps_compiled_by_torch())
+            tracer.break_graph(BreakKind::CompiledByTorch, "function " + print() + " is compiled by torch.compile");
+        // As if it was not compiled by itself: two compilers at work in one frame would see each other.
         guard_identity();
         return operations::call(tracer, tracer.outside(tracer.provenance().pinned(original), original), arguments);
     }

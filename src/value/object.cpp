@@ -214,8 +214,32 @@ bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
     return true;
 }
 
+namespace {
+
+/// Whether `torch.compile` made the module: it also serves `torch.compiler.disable`.
+bool is_compiled_by_torch(const ObjectValue* module) {
+    if (module->outside == nullptr || std::string_view(module->class_->tp_name) != "OptimizedModule") return false;
+    PyObject* attributes = cpython::instance_dict(module->outside);
+    PyObject* context = attributes == nullptr ? nullptr : PyDict_GetItemString(attributes, "dynamo_ctx");
+    return context != nullptr && std::string_view(Py_TYPE(context)->tp_name) == "OptimizeContext";
+}
+
+/// The class of the model inside of it.
+std::string name_of_model(const ObjectValue* module) {
+    PyObject* attributes = cpython::instance_dict(module->outside);
+    PyObject* children = attributes == nullptr ? nullptr : PyDict_GetItemString(attributes, "_modules");
+    PyObject* model =
+        children != nullptr && PyDict_Check(children) ? PyDict_GetItemString(children, "_orig_mod") : nullptr;
+    return model == nullptr ? "a module" : type_name(Py_TYPE(model));
+}
+
+}  // namespace
+
 Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     PyObject* raw = nullptr;
+    if (is_compiled_by_torch(this) && tracer.keeps_compiled_by_torch())
+        tracer.break_graph(BreakKind::CompiledByTorch,
+                           "module " + name_of_model(this) + " is compiled by torch.compile");
     bool may_be_allowed = outside != nullptr && !PyType_IsSubtype(class_, torch_room::known().module_class);
     if (may_be_allowed && torch_room::role_of(outside) == torch_room::Role::InGraph) {
         tracer.guard({GuardKind::Identity, source, outside});
@@ -223,14 +247,15 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     }
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
-    if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
     // What Stator compiled is called inside other code that it compiles: as if it was not compiled by itself.
     for (const char* part : {"_stator_callable", "_stator_original"}) {
-        if (cpython::lookup_in_mro(class_, interned(part), nullptr) == nullptr) continue;
+        PyObject* slot = cpython::lookup_in_mro(class_, interned(part), nullptr);
+        if (slot == nullptr || Py_TYPE(slot) != &PyMemberDescr_Type) continue;
         Outcome inner = get_attribute(tracer, interned(part));
         STATOR_CHECK(!inner.is_pending(), "a slot is read at once");
         return operations::call(tracer, inner.value(), arguments);
     }
+    if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
         return Handlers::instance().find(raw)(tracer, arguments.after(this));
     if (Py_TYPE(raw) == &PyWrapperDescr_Type)

@@ -98,6 +98,9 @@ class Tracer {
     virtual Value* exception_in_handling() = 0;
     /// The function whose frame is innermost.
     virtual FunctionValue* running_function() = 0;
+    /// Whether something that `torch.compile` made is called as it is, which keeps its backend. It is traced through
+    /// where nothing may break, and where it is (the `forward` of) what was compiled here: the outermost compiler wins.
+    virtual bool keeps_compiled_by_torch() const = 0;
 
     // --- graph ---------------------------------------------------------------------------------------------------
 

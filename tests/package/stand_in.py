@@ -14,17 +14,18 @@ _callback = None
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def module_call_for(cls: type) -> Any:
+def set_module_slots(cls: type) -> None:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._stator_call(*args, **kwargs)
 
-    return call
+    type.__setattr__(cls, "__call__", call)
 
 
 class Compiled:
     def __init__(self, function: Any, backend: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function, self.backend, self.options = function, backend, options
+        self._stator_callable, self._stator_options = function, options
         self.entry = None
         _all.add(self)
 
@@ -87,5 +88,7 @@ def collect(callback: Any) -> Any:
 def as_module() -> ModuleType:
     module = ModuleType("stator._C")
     module.Compiled, module.reset, module.collect = Compiled, reset, collect
-    module.module_call_for = module_call_for
+    module.set_module_slots = set_module_slots
+    module.callables = list
+    module.show_call = lambda cls, function: None
     return module
