@@ -6,8 +6,8 @@ namespace stator {
 
 namespace {
 
-/// Where a backend runs the graph there is no other way out, so that more may be copied.
-constexpr std::size_t kMostKeptForBackend = std::size_t{1} << 20;
+/// Where a backend runs the graph, or a C function calls the program, there is no other way out: more may be copied.
+constexpr std::size_t kMostKeptWithoutOtherWay = std::size_t{1} << 20;
 
 void add_devices(const graph::Result& result, std::vector<torch_room::Device>& devices) {
     if (result.kind == graph::Result::Kind::Tensor &&
@@ -37,6 +37,7 @@ Undo::Undo(const graph::Graph& graph, std::span<PyObject* const> inputs, std::sp
         is_lasting_ |= node->is_lasting;
         may_fail_ |= node->may_fail;
         may_fail_behind_effect_ |= is_seen_ && node->may_fail;
+        has_other_way_ &= !is_seen_ || !node->may_fail || node->held != nullptr;
         has_attributes |= node->kind == graph::NodeKind::Attribute;
     }
     for (std::size_t input : written_)
@@ -53,20 +54,21 @@ void Undo::settle(By by) {
     switch (by) {
         case By::Runner:
             // (Whether something lasting came before the failure, the runner says.)
-            is_wanted_ = may_fail_behind_effect_ && fits(torch_room::kMostKept);
+            is_wanted_ =
+                may_fail_behind_effect_ && fits(has_other_way_ ? torch_room::kMostKept : kMostKeptWithoutOtherWay);
             break;
         case By::Backend:
-            is_wanted_ = is_seen_ && !is_lasting_ && (written_.empty() || may_fail_) && fits(kMostKeptForBackend);
+            is_wanted_ = is_seen_ && !is_lasting_ && (written_.empty() || may_fail_) && fits(kMostKeptWithoutOtherWay);
             break;
         case By::WritesAtEnd:
             is_wanted_ = is_seen_ && !is_lasting_;
-            with_contents_ = false;
+            with_contents_ = fits(torch_room::kMostKept);
             break;
     }
 }
 
 std::unique_ptr<torch_room::KeptState> Undo::keep_now(std::span<PyObject* const> inputs) const {
-    auto state = std::make_unique<torch_room::KeptState>(with_contents_ ? *bytes_ : 0);
+    auto state = std::make_unique<torch_room::KeptState>(with_contents_ ? bytes_.value_or(0) : 0);
     state->keep_random_numbers(devices_);
     for (std::size_t input : written_) state->keep(inputs[input], with_contents_);
     return state;

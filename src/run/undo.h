@@ -49,6 +49,7 @@ class Undo {
     // Of the graph's nodes, all together.
     bool is_seen_ = false, is_lasting_ = false, may_fail_ = false;
     bool may_fail_behind_effect_ = false;  // in the program's order
+    bool has_other_way_ = true;            // wherever it does, the frame can be left at that operation
 };
 
 }  // namespace stator

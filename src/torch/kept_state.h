@@ -33,7 +33,7 @@ class KeptState {
 
     /// Of the default generators of these devices.
     void keep_random_numbers(std::span<const Device> devices);
-    /// Of a tensor that will be written to. Without its contents, it can be put back only if nothing was written.
+    /// Of a tensor that may be written to. Without its contents, only what autograd knows of it is put back.
     void keep(Borrowed<> tensor, bool with_contents);
 
     /// Puts everything back; false if that is not possible, and then nothing was done.

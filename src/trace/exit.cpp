@@ -88,17 +88,20 @@ graph::Node* Interpreter::as_output(graph::Node* node, bool is_return) {
 
 namespace {
 
-/// The operations that may fail and of which nothing depends that the program sees, first ones last.
-std::vector<graph::Node*> failing_for_nobody(const graph::Graph& graph, const graph::Argument::Items& outputs) {
+/// The operations that may fail or draw random numbers, and of which nothing depends that the program sees; the last
+/// one first.
+std::vector<graph::Node*> needed_by_nobody(const graph::Graph& graph, const graph::Argument::Items& outputs) {
     std::vector<graph::Node*> found;
-    if (std::ranges::none_of(graph.nodes(), [](const graph::Node* node) { return node->may_fail; })) return found;
+    auto matters = [](const graph::Node* node) { return node->may_fail || node->is_random; };
+    if (std::ranges::none_of(graph.nodes(), matters)) return found;
     std::vector<bool> is_live(graph.size());
     auto use = [&](const graph::Node* node) { is_live[node->index] = is_live[memory_of(node)->index] = true; };
     for (const graph::Argument& output : outputs.values) use(output.node);
     for (std::size_t i = graph.size(); i-- > 0;) {
         graph::Node* node = graph.at(i);
-        bool is_used = is_live[i] || node->is_seen || (node->has_effect && is_live[memory_of(node)->index]);
-        if (!is_used && !node->may_fail) continue;
+        bool is_kept = node->is_seen && (!node->is_random || memory_of(node)->kind == graph::NodeKind::Placeholder);
+        bool is_used = is_live[i] || is_kept || (node->has_effect && is_live[memory_of(node)->index]);
+        if (!is_used && !matters(node)) continue;
         if (!is_used) found.push_back(node);
         for_each_input(*node, use);
     }
@@ -140,8 +143,9 @@ void Interpreter::finish_plan(PlanBuilder plan, bool is_return) {
     for (const void* node : plan.outputs())
         outputs->values.push_back(
             graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
-    // Backends drop what nobody uses, and with it the exception that the program is to get: so the graph gives it back.
-    for (graph::Node* node : failing_for_nobody(*graph_, *outputs))
+    // Backends drop what nobody uses. With it an exception is gone that the program is to get, or the random numbers
+    // that come next are other ones: so the graph gives it back.
+    for (graph::Node* node : needed_by_nobody(*graph_, *outputs))
         if (graph::Node* result = detached(*graph_, node)) outputs->values.push_back(graph::Argument::of(result));
     graph_->add(graph::NodeKind::Output, interned("output"),
                 {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});

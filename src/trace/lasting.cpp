@@ -16,7 +16,8 @@ void Interpreter::note_lasting(graph::Node* node, bool is_lasting) {
         on_undo([this] { has_lasting_ = false; });
     }
     node->is_lasting = is_lasting;
-    if (has_lasting_ && node->may_fail && !later_ && !stop_) node->held = held_by_program();
+    // (What a C function calls can't be left where it stands.)
+    if (has_lasting_ && node->may_fail && opaque_tasks_ == 0 && !later_ && !stop_) node->held = held_by_program();
 }
 
 const std::vector<graph::Node*>* Interpreter::held_by_program() {

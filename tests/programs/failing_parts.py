@@ -106,7 +106,7 @@ EFFECTS = {
     "a changed dict": "y = x + 1\nSTATE['calls'] += 1\nSTATE['last'] = y",
     "an attribute": "y = x + 1\nNET.last = y\nNET.steps.add_(2)",
     "a print": "y = x + 1\nprint('before')\nCOUNT.add_(1)",
-    "a warning": "y = x + 1\nCOUNT.add_(1)\nwarnings.warn('careful')",
+    "a warning": "y = x + 1\nCOUNT.add_(1)\nwarnings.warn_explicit('careful', UserWarning, 'program.py', 7)",
     "a hook": "y = NET.linear(x)\ny.register_hook(lambda g: g * 2)\nCOUNT.add_(1)",
     "another argument for the history": "y = NET.linear(x)\nx = y * 2\nx.add_(1)\nCOUNT.sub_(1)",
     "a parameter's history": "y = NET.linear(x)\nwith torch.no_grad():\n    NET.linear.weight.mul_(0.5)",
