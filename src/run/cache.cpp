@@ -1,6 +1,7 @@
 #include "run/cache.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -203,12 +204,15 @@ std::shared_ptr<Entry> EntryCache::miss(cpython::Frame* frame, bytecode::Index a
     if (report_listener != nullptr)
         for (const auto& other : point.entries) report.recompiled.push_back(other->explain(frame));
     learn_changes(point, frame);
+    std::optional<BreakReport> failed;
     try {
         entry = capture(frame, at, forced_backend ? with_backend(options_, forced_backend) : options_, report);
     } catch (const std::exception& error) {
-        // An error of Stator's own never reaches the program.
-        report_internal_error(cpython::code_of(frame), error.what());
+        failed = internal_error(cpython::code_of(frame), error.what());
     }
+    // An error of Stator's own reaches the program only where that asks for it.
+    if (failed && options_.fullgraph) raise_unsupported(*failed);
+    if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (entry == nullptr) return nullptr;
     entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
