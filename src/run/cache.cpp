@@ -1,6 +1,7 @@
 #include "run/cache.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -209,13 +210,16 @@ Shared<Entry> EntryCache::miss(EntryPoint& point, cpython::Frame* frame, bytecod
             report.recompiled.push_back(other->explain(frame));
     learn_changes(point, frame);
     Learnt learnt = learnt_of(cpython::code_of(frame));
+    std::optional<BreakReport> failed;
     try {
         OuterTraceAside aside;
         entry = capture(frame, at, forced_backend ? with_backend(options_, forced_backend) : options_, learnt, report);
     } catch (const std::exception& error) {
-        // An error of Stator's own never reaches the program.
-        report_internal_error(cpython::code_of(frame), error.what());
+        failed = internal_error(cpython::code_of(frame), error.what());
     }
+    // An error of Stator's own reaches the program only where that asks for it.
+    if (failed && options_.fullgraph) raise_unsupported(*failed);
+    if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
     entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));

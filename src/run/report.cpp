@@ -114,9 +114,14 @@ void publish(const CaptureReport& report) {
     }
 }
 
-void report_internal_error(PyCodeObject* code, const std::string& reason) {
+BreakReport internal_error(PyCodeObject* code, const std::string& reason) {
     BreakReport broken{BreakKind::Internal, reason, {}};
     broken.stack.push_back({Ref<PyCodeObject>::share(code), code->co_firstlineno});
+    return broken;
+}
+
+void report_internal_error(PyCodeObject* code, const std::string& reason) {
+    BreakReport broken = internal_error(code, reason);
     CaptureReport report;
     report.code = Ref<PyCodeObject>::share(code);
     report.broken = &broken;

@@ -30,7 +30,9 @@ struct CaptureReport {
 /// Hands the report to whoever listens in this thread. Never raises.
 void publish(const CaptureReport& report);
 
-/// The same for an error of Stator's own that left the frame uncompiled. The first one of a process is a warning.
+/// An error of Stator's own as the reason why the code is not compiled.
+BreakReport internal_error(PyCodeObject* code, const std::string& reason);
+/// Publishes an error of Stator's own that left the frame uncompiled. The first one of a process is a warning.
 void report_internal_error(PyCodeObject* code, const std::string& reason);
 /// The warning alone.
 void warn_of_internal_error(const BreakReport& report);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -63,6 +64,26 @@ def test_no_torch(package):
 def test_a_torch_too_old(package):
     answer = run("import stator", path=[with_torch(package, "2.10.1+cpu")])
     assert last_line(answer) == "ImportError: Stator needs torch 2.11 or later, and this is torch 2.10.1+cpu."
+
+
+def test_a_torch_that_was_not_tested(package):
+    with_torch(package, "2.16.0.dev20270101")
+    assert last_line(run("import stator", path=[package])) == (
+        "ImportError: Stator was tested with torch 2.11 to 2.15, and this is torch 2.16.0.dev20270101: "
+        "set STATOR_ALLOW_UNTESTED_TORCH=1 to use it all the same."
+    )
+    allowed = "import os; os.environ['STATOR_ALLOW_UNTESTED_TORCH'] = '1'; import stator"
+    assert run(allowed, path=[package]).returncode == 0
+
+
+def test_the_build_and_the_import_want_the_same_torch():
+    from stator import _requirements
+
+    script = PACKAGE.parents[1] / "cmake" / "find_torch.py"
+    if not script.is_file():
+        pytest.skip("the files of the build are not here")
+    found = runpy.run_path(str(script))
+    assert (found["OLDEST"], found["NEWEST"]) == (_requirements.OLDEST_TORCH, _requirements.NEWEST_TORCH)
 
 
 def test_another_torch_than_the_one_built_against(package):

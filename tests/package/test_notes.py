@@ -1,0 +1,213 @@
+"""What Stator does less well than was asked for is said: once, at the program's line, with what to do about it."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+import torch
+from conftest import real_engine
+
+import stator
+from stator import notes
+
+pytestmark = pytest.mark.skipif(real_engine() is None, reason="needs the engine")
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch, engine):
+    monkeypatch.setattr(notes, "_told", set())
+
+
+@pytest.fixture
+def logged(caplog):
+    caplog.set_level(logging.INFO, logger="stator")
+    return caplog
+
+
+FAILING = """
+    import sys, warnings, logging, torch, stator
+    from stator import _C
+    logging.basicConfig(stream=sys.stdout, format="%(name)s %(levelname)s %(message)s", level=logging.INFO)
+    def show(message, category, filename, lineno, file=None, line=None):
+        print(category.__name__, lineno, message)
+    warnings.showwarning = show
+    def f(x):
+        return x.sin() + 1
+    def g(x):
+        return x.cos() + 1
+    x = torch.ones(3)
+    _C.fail_at_node(1)
+    SETTING
+    for function in (f, g):
+        compiled = stator.compile(function)
+        for _ in range(2):
+            assert torch.equal(compiled(x), function(x))
+    report = stator.explain(g)(x)
+    assert report.breaks[0].kind == "internal-error", report
+    assert [note.topic for note in report.notes] == ["internal_error"]
+    assert "Stator itself failed at g" in str(report)
+"""
+
+
+def test_the_first_internal_error_warns_and_later_ones_are_logged(fresh_python):
+    first, second = fresh_python(FAILING.replace("SETTING", "")).splitlines()
+    assert first.startswith("RuntimeWarning 9 Stator itself failed at f (<string>:9): an error that was asked for")
+    for words in ("runs uncompiled, and right", "stator.config.record_errors", "python -m stator"):
+        assert words in first
+    assert second.startswith("stator INFO Stator itself failed at g (<string>:11)")
+
+
+def test_a_warning_that_is_an_error_does_not_come_out_of_the_call(fresh_python):
+    first, _ = fresh_python(FAILING.replace("SETTING", "warnings.simplefilter('error')")).splitlines()
+    assert first.startswith("stator WARNING Stator itself failed at f (<string>:9)")
+
+
+def test_the_bound_is_told_without_raising(logged):
+    def scaled(x, n):
+        return x * int(n)
+
+    compiled = stator.compile(scaled)
+    x = torch.ones(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(12):
+            assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
+    (message,) = [record.getMessage() for record in logged.records if "bound" in record.getMessage()]
+    assert "stator.config.entry_bound" in message
+
+
+def test_dynamic_is_told_once_at_the_line_that_asks_for_it():
+    def f(x):
+        return x + 1
+
+    with pytest.warns(UserWarning, match="specializes on sizes") as caught:
+        stator.compile(f, dynamic=True)
+        stator.compile(dynamic=True)(f)
+    (warning,) = caught
+    assert warning.filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # What they ask for is what is done.
+        stator.compile(f, dynamic=False)
+        stator.compile(f, dynamic=None)
+
+
+@pytest.mark.parametrize("mark", ["mark_dynamic", "maybe_mark_dynamic", "mark_static"])
+def test_marked_sizes(mark):
+    def f(x, y):
+        return x + y
+
+    compiled = stator.compile(f)
+    plain, marked = torch.ones(3), torch.ones(3)
+    getattr(torch._dynamo, mark)(marked, 0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled(plain, plain)
+        stator.reset()
+        compiled(plain, marked)
+        stator.reset()
+        compiled(marked, plain)
+    texts = [str(warning.message) for warning in caught if "dynamic sizes" in str(warning.message)]
+    if mark == "mark_static":
+        assert not texts  # sizes are static
+    else:
+        (text,) = texts
+        assert ".f (" in text and "L['y']" in text
+
+
+def test_a_backend_that_needs_data(logged):
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    def backend(module, examples):
+        raise DataDependentOutputException("item")
+
+    def f(x):
+        return x + 1
+
+    compiled = stator.compile(f, backend=backend)
+    with pytest.warns(RuntimeWarning, match="without the backend") as caught:
+        for _ in range(2):
+            assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+    (warning,) = caught
+    assert warning.filename == __file__ and warning.lineno == f.__code__.co_firstlineno
+    with pytest.raises(stator.BackendCompilerFailed):
+        stator.compile(f, backend=backend, fullgraph=True)(torch.ones(2))
+
+
+def test_a_frame_that_has_nothing_to_capture(logged):
+    def opaque(n):
+        print(end="")
+        return n
+
+    def f(x):
+        total = 0
+        for n in range(150):
+            total += opaque(n)
+        return x + total
+
+    compiled = stator.compile(f)
+    assert torch.equal(compiled(torch.ones(2)), f(torch.ones(2)))
+    topics = [record.getMessage() for record in logged.records if "captures in a row" in record.getMessage()]
+    assert len(topics) == 1 and __file__ in topics[0]
+
+
+def test_inputs_that_share_memory(logged):
+    def f(x, y):
+        x.add_(1)
+        return x + y
+
+    def backend(module, examples):
+        return lambda *inputs: module(*inputs)
+
+    compiled = stator.compile(f, backend=backend)
+    base = torch.zeros(4)
+    with stator.watch() as report:
+        for _ in range(2):
+            compiled(base[:2], base[1:3])
+    assert [note.topic for note in report.notes] == ["shared_memory"]
+    assert sum("shares memory" in record.getMessage() for record in logged.records) == 1
+
+
+def test_options_for_a_backend_that_takes_none():
+    def f(x):
+        return x + 1
+
+    def backend(module, examples):
+        return module
+
+    with pytest.raises(stator.BackendCompilerFailed, match="options"):
+        stator.compile(f, backend=backend, options={"fast": True})(torch.ones(2))
+    configured = stator.backends.resolve(backend, dynamic=None, options=None, mode=None)
+    with pytest.raises(ValueError, match="configured already"):
+        stator.compile(f, backend=configured, options={"fast": True})
+    with pytest.raises(RuntimeError, match="fast"):
+        stator.compile(f, backend="inductor", options={"fast": True})
+
+
+WATCHED = """
+    import sys, logging, ctypes, torch, stator
+    logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s", level=logging.INFO)
+    def f(x):
+        return x + 1
+    compiled = stator.compile(f, fullgraph=True)
+    def follow(frame, event, argument): return follow
+    def ignore(frame, event, argument): return None
+    x = torch.ones(3)
+    for trace in (follow, ignore):
+        for _ in range(2):
+            sys.settrace(trace); compiled(x); sys.settrace(None)
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p)
+    def in_c(holder, frame, what, argument): return 0
+    for _ in range(2):
+        ctypes.pythonapi.PyEval_SetTrace(in_c, ctypes.py_object(x)); compiled(x)
+        ctypes.pythonapi.PyEval_SetTrace(None, None)
+"""
+
+
+def test_debuggers_and_coverage(fresh_python):
+    debugger, tracer, coverage = fresh_python(WATCHED).splitlines()
+    assert debugger.startswith("WARNING f (<string>:4) runs uncompiled, because a debugger")
+    assert tracer.startswith("WARNING f (<string>:4) runs compiled while a trace function is set")
+    assert coverage.startswith("INFO f (<string>:4) runs compiled, so that coverage")
