@@ -23,6 +23,7 @@
 #include "torch/global_state.h"
 #include "trace/interpreter.h"
 #include "value/compiling.h"
+#include "value/function.h"
 #include "value/lazy_modules.h"
 
 namespace stator {
@@ -179,6 +180,16 @@ bool has_custom_operations(const graph::Graph& graph) {
     });
 }
 
+/// Whether functions have the code that was traced. What a trace runs may have given them another one.
+bool has_traced_code(std::span<const Guard> guards) {
+    return std::ranges::all_of(guards, [](const Guard& guard) {
+        if (guard.kind != GuardKind::Function || guard.source->value == nullptr) return true;
+        auto* function = cast<FunctionValue>(guard.source->value);
+        return function == nullptr ||
+               cpython::code_of(reinterpret_cast<PyFunctionObject*>(guard.expected)) == function->code;
+    });
+}
+
 bool is_seen(const graph::Graph& graph) {
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->is_seen; });
 }
@@ -260,6 +271,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         return entry;
     }
     Trace trace = interpreter.take_trace();
+    if (!has_traced_code(trace.guards)) return nullptr;
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     Shared<Entry> entry;

@@ -77,7 +77,9 @@ Value* wrap(Tracer& tracer, PyObject* object) {
     }
     if (type == &PyFunction_Type) {
         auto* real = reinterpret_cast<PyFunctionObject*>(object);
-        auto* function = tracer.make<FunctionValue>(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(object)));
+        // Kept: what runs in the middle of a trace may give the function another code.
+        PyObject* code = tracer.keep(Ref<>::share(PyFunction_GET_CODE(object)));
+        auto* function = tracer.make<FunctionValue>(reinterpret_cast<PyCodeObject*>(code));
         function->outside = object;
         function->globals = PyFunction_GET_GLOBALS(object);
         function->builtins = real->func_builtins;
