@@ -111,8 +111,8 @@ def _filled(fake: FakeTensor, integer: int) -> torch.Tensor:
     look at is as with the fake: how it lies in memory, whether autograd records it."""
     with torch.inference_mode(fake.is_inference()), torch.no_grad():
         memory = torch.empty(_memory(fake), dtype=fake.dtype, device=fake.device)
-        if fake.dtype.is_floating_point and fake.dtype.itemsize > 1:
-            memory.uniform_()
+        if fake.dtype.is_complex or (fake.dtype.is_floating_point and fake.dtype.itemsize > 1):
+            (torch.view_as_real(memory) if fake.dtype.is_complex else memory).uniform_()
         elif integer == 0 or fake.dtype.is_floating_point:
             memory.zero_()
         else:

@@ -17,6 +17,7 @@
 #include "torch/names.h"
 #include "torch/recorder.h"
 #include "torch/tensor.h"
+#include "torch/warnings.h"
 
 namespace stator::shape {
 
@@ -507,6 +508,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         throw GaveUp{Status::Unsupported, message_of(error.exception())};
     }
     answer.side_effect = is_of_the_program(question);
+    torch_room::WithoutWarnings without_warnings;
     {
         torch_room::KeepRandomState keep_random_state;
         WithoutLogging without_logging;

@@ -83,7 +83,8 @@ bool Elementwise::add(const Operand& operand) {
 }
 
 bool Elementwise::add_untyped(const Operand& operand) {
-    return operand.tensor() != nullptr && add_tensor(*operand.tensor());
+    untyped_ = operand.tensor();
+    return untyped_ != nullptr && add_tensor(*untyped_);
 }
 
 std::optional<Dtype> Elementwise::output_type(OutputType output) const {
@@ -104,7 +105,25 @@ std::optional<Dtype> Elementwise::output_type(OutputType output) const {
 
 bool Elementwise::gives(OutputType output, bool differentiable) {
     auto type = output_type(output);
-    return type && gives_type(*type, differentiable);
+    if (!type || tensors_.empty()) return false;
+    Dtype computed = output == OutputType::Float ? *type : *common_type();
+    return call_.returns(call_.fresh(sizes_, strides_after_conversion(computed), *type, device_),
+                         differentiable && call_.records(tensors_));
+}
+
+Dims Elementwise::strides_after_conversion(Dtype type) const {
+    // Kernels of other devices convert as they read. A copy is laid out like what it was made of, but without holes.
+    if (device_.kind != torch_room::DeviceKind{}) return elementwise_strides(tensors_, sizes_, has_numbers_);
+    std::vector<TensorMeta> copies;
+    copies.reserve(tensors_.size());
+    std::vector<const TensorMeta*> operands = tensors_;
+    for (const TensorMeta*& operand : operands) {
+        if (operand == untyped_ || operand->dtype == type || is_dense(operand->sizes, operand->strides)) continue;
+        copies.push_back(*operand);
+        copies.back().strides = preserved_strides(*operand);
+        operand = &copies.back();
+    }
+    return elementwise_strides(operands, sizes_, has_numbers_);
 }
 
 bool Elementwise::gives_type(Dtype type, bool differentiable) {

@@ -64,10 +64,13 @@ class Elementwise {
 
   private:
     bool add_tensor(const TensorMeta& tensor);
+    /// The strides of the result where operands are first converted to the type of the computation.
+    Dims strides_after_conversion(Dtype type) const;
 
     Call& call_;
     Promotion promotion_;
     std::vector<const TensorMeta*> tensors_;
+    const TensorMeta* untyped_ = nullptr;
     Dims sizes_;
     Device device_;
     bool device_is_of_scalar_ = false;

@@ -61,6 +61,11 @@ bool unary(Call& call) {
     return finish(call, elementwise, call[0], call.variant() & kInPlace);
 }
 
+bool absolute(Call& call) {
+    const TensorMeta* self = call[0].tensor();
+    return self != nullptr && !(is_complex(self->dtype) && has_idle_strides(*self)) && unary(call);
+}
+
 /// Of integers, which are all finite, it is made as `ones_like` is.
 bool is_finite(Call& call) {
     const TensorMeta* self = call[0].tensor();
@@ -224,8 +229,6 @@ constexpr Named kUnary[] = {
 };
 
 constexpr Named kUnaryFunctional[] = {
-    {"abs", kToReal | kNoBool},
-    {"absolute", kToReal | kNoBool},
     {"isnan", kToBool | kNoGrad},
     {"isinf", kToBool | kNoGrad},
     {"isposinf", kToBool | kNoGrad | kNoComplex},
@@ -344,6 +347,7 @@ void add_elementwise_rules(Registry& registry) {
         registry.add(both(name), "self", unary, traits, autocast_of(traits));
         registry.add(both((std::string(name) + "_").c_str()), "self", unary, traits | kInPlace, autocast_of(traits));
     }
+    for (const char* name : {"abs", "absolute"}) registry.add_neutral(both(name), "self", absolute, kToReal | kNoBool);
     registry.add_neutral(both("isfinite"), "self", is_finite, kToBool | kNoGrad);
     for (auto [name, traits] : kUnaryFunctional) registry.add(both(name), "self", unary, traits, autocast_of(traits));
     registry.add_neutral("Tensor.abs_ Tensor.absolute_ torch.abs_", "self", unary,
