@@ -120,6 +120,7 @@ def _compiled_class() -> Any:
 def reset() -> None:
     """Forgets everything that was captured, and releases what it held. The next call of each function captures anew."""
     engine().reset()
+    notes.forget()
 
 
 def original_of(fn: Any) -> Any:

@@ -44,6 +44,11 @@ def tell(
         logger.log(logging.WARNING if kind == "log" else logging.INFO, "%s", text)
 
 
+def forget() -> None:
+    """What was told is told again where it happens again."""
+    _told.clear()
+
+
 def warn_once(topic: str, text: str, stacklevel: int) -> None:
     """For what the user writes in Python: at the line that called, `stacklevel` frames up."""
     if (topic,) not in _told:
