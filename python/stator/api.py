@@ -54,7 +54,8 @@ def compile(
     """Compiles a function, a bound method or a module; without one, a decorator that does.
 
     backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
-    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph.
+    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph, and `stator.EntryBoundHit`
+        where it would have to be captured more often than `stator.config.entry_bound`.
     dynamic: sizes are numbers in every graph, and each new size is captured again, up to `stator.config.entry_bound`
         times. That is what False asks for, and what None gets. True is taken with a warning, once a process.
     options, mode: for the backend, as with `torch.compile`. One option is Stator's own: with
@@ -118,7 +119,10 @@ def _compiled_class() -> Any:
 
 
 def reset() -> None:
-    """Forgets everything that was captured, and releases what it held. The next call of each function captures anew."""
+    """Forgets everything that was captured, and releases what it held. The next call of each function captures anew.
+
+    Can be called at any time and in any thread: calls and captures that are under way go on with what they have.
+    """
     engine().reset()
     notes.forget()
 

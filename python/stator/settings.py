@@ -11,7 +11,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     "entry_bound": (
         8,
         "How many captures one place of one function (or of one module instance) may have before Stator warns and "
-        "leaves further variants uncompiled.",
+        "leaves further variants uncompiled; with `fullgraph=True` it raises `stator.EntryBoundHit` instead.",
     ),
     "register_attributes": (
         False,

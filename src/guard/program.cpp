@@ -394,8 +394,8 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (step->version == cpython::abstract_class_token()) [[likely]]
                     continue;
                 has_run_code = ask_subclass(*step, from);
-                failed = has_run_code || started != check_number ? kInterrupted
-                                                                 : static_cast<std::int32_t>(step - first);
+                failed =
+                    has_run_code || started != check_number ? kInterrupted : static_cast<std::int32_t>(step - first);
                 return false;
             case StepOp::Same:
                 if (from != values[step->number]) goto failed;

@@ -30,9 +30,9 @@ class GuardProgram {
 
     /// True if everything still holds. `slots` are the frame's, `function` the function it runs. Never raises, whatever
     /// the objects have become, and runs no user code but this: Python asks the `__eq__` of a foreign key that has the
-    /// very same hash as a `str` that is looked up, an abstract base class may have to be asked again, and a tensor of a
-    /// class may compute its sizes. That code, or another thread meanwhile, may check this program: then the outer check
-    /// starts again or fails.
+    /// very same hash as a `str` that is looked up, an abstract base class may have to be asked again, and a tensor of
+    /// a class may compute its sizes. That code, or another thread meanwhile, may check this program: then the outer
+    /// check starts again or fails.
     bool check(PyObject* const* slots, PyObject* function);
     /// After a successful check: what `fetched[i]` led to. Borrowed; valid until Python code runs.
     std::span<PyObject* const> fetched() const;
@@ -45,14 +45,14 @@ class GuardProgram {
 
     /// A guard that compares what is at one place with one value.
     struct Expected {
-        std::string place;    // as it prints: the same place has the same text in other programs
+        std::string place;  // as it prints: the same place has the same text in other programs
         GuardKind kind;
         std::int32_t number;  // of the place in this program
         std::uint64_t key;    // another one for most other values
     };
     std::vector<Expected> expected() const;
-    /// The key of what a frame holds at such a place of this program: where it is not `at.key`, the guard fails. Nothing
-    /// if that can't be told without running code.
+    /// The key of what a frame holds at such a place of this program: where it is not `at.key`, the guard fails.
+    /// Nothing if that can't be told without running code.
     std::optional<std::uint64_t> found(const Expected& at, PyObject* const* slots, PyObject* function) const;
 
     std::size_t size() const;                // guards, without repetitions

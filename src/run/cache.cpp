@@ -162,7 +162,7 @@ bool EntryCache::compiles_like(const EntryCache& other) const {
 }
 
 Shared<Entry> EntryCache::captured_for_another(cpython::Frame* frame, bytecode::Index at, bool is_main,
-                                                        const Ref<>& forced_backend) const {
+                                               const Ref<>& forced_backend) const {
     PyObject* instance = instance_of(frame);
     if (instance == nullptr) return nullptr;
     PyCodeObject* code = cpython::code_of(frame);
@@ -271,8 +271,7 @@ void EntryCache::clear() {
 
 std::vector<Shared<Entry>> EntryCache::entries() const {
     std::vector<Shared<Entry>> all = start_->entries();
-    for (const auto& [place, point] : inner_)
-        all.insert(all.end(), point->entries().begin(), point->entries().end());
+    for (const auto& [place, point] : inner_) all.insert(all.end(), point->entries().begin(), point->entries().end());
     return all;
 }
 

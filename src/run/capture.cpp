@@ -276,8 +276,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     Shared<Entry> entry;
     try {
-        entry =
-            Shared<Entry>::make(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
+        entry = Shared<Entry>::make(code, at, std::move(state), GuardProgram(trace.guards, fetched, trace.distinct));
     } catch (const PythonError&) {
         // A tensor that PyTorch does not tell the metadata of: the program will hear of it where it is used.
         PyErr_Clear();

@@ -8,8 +8,7 @@ namespace {
 
 std::uint64_t key_of(const std::int64_t* sizes, std::size_t count) {
     std::uint64_t key = count;
-    for (std::size_t i = 0; i < count; ++i)
-        key = (key ^ static_cast<std::uint64_t>(sizes[i])) * 0x9E3779B97F4A7C15ull;
+    for (std::size_t i = 0; i < count; ++i) key = (key ^ static_cast<std::uint64_t>(sizes[i])) * 0x9E3779B97F4A7C15ull;
     return key;
 }
 
