@@ -7,6 +7,7 @@ import copy
 
 import pytest
 import torch
+import torch._dynamo
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
@@ -263,3 +264,39 @@ def test_scripting_takes_the_model():
     model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
     x = torch.ones(2, 3)
     assert torch.equal(torch.jit.script(stator.compile(model))(x), model(x))
+
+
+def test_code_that_is_compiled_reads_a_twin_without_a_break():
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = stator.compile(made())
+
+        def forward(self, x):
+            inner = self.inner
+            names = len(inner.__class__.__name__) + len(type(inner).__name__) + isinstance(inner, Net)
+            inner.noted = 5
+            return inner(x) + inner.shift + inner.factor + inner.tenfold + inner.noted + names + inner.more()
+
+    model = Outer()
+    x = torch.ones(2, 3)
+    compiled = stator.compile(model, fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(compiled(x), model(x))
+    model.inner._stator_original.factor = 4
+    assert torch.equal(compiled(x), model(x))
+    parametrize.register_parametrization(model.inner, "weight", Symmetric())
+    assert torch.equal(stator.compile(model)(x), model(x))
+    assert torch.equal(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("compiler", [torch.compile, stator.compile])
+def test_a_twin_that_is_replaced_by_another_is_noticed(compiler):
+    torch._dynamo.reset()
+    held = [None]
+    outer = compiler(lambda x: held[0](x) * 2, backend="eager")
+    x = torch.ones(2, 3)
+    first, second = made(), Other()
+    for model in (first, second, first):
+        held[0] = stator.compile(model)
+        torch.testing.assert_close(outer(x), model(x) * 2)
