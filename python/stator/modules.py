@@ -33,10 +33,7 @@ _CLASS: Any = object.__dict__["__class__"]
 
 def _get_class(self: Any) -> type:
     model = _model_of(self)
-    if model is None:
-        return _CLASS.__get__(self)
-    follow(self)
-    return type(model)
+    return _CLASS.__get__(self) if model is None else type(model)
 
 
 def _set_class(self: Any, cls: type) -> None:

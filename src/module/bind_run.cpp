@@ -331,13 +331,22 @@ PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords) {
     return result.release();
 }
 
+bool has_own_getter(PyTypeObject* type) {
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
+    return owner != &PyBaseObject_Type;
+}
+
+/// The class is that of the model. Else what the object itself has, in the shared `__dict__` or by its class, and then
+/// what the model answers, which finds parameters, buffers and submodules.
 PyObject* get_module_attribute(PyObject* self, PyObject* name) {
-    PyTypeObject* model_class = model_class_of(self);
-    if (Ref<> model = model_of(self)) {
-        if (!follow(self, model.get())) return nullptr;
-        model_class = Py_TYPE(model.get());
-    }
-    return model_class->tp_getattro(self, name);
+    Ref<> model = model_of(self);
+    if (!model) return model_class_of(self)->tp_getattro(self, name);
+    if (!follow(self, model.get())) return nullptr;
+    if (name == interned("__class__")) return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(model.get())));
+    if (has_own_getter(Py_TYPE(self))) return Py_TYPE(model.get())->tp_getattro(self, name);
+    PyObject* found = _PyObject_GenericGetAttrWithDict(self, name, nullptr, /*suppress=*/1);
+    return found != nullptr || PyErr_Occurred() != nullptr ? found : PyObject_GetAttr(model.get(), name);
 }
 
 PyObject* set_module_slots(PyObject*, PyObject* object) {

@@ -260,6 +260,10 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         }
     }
     if (report.broken != nullptr && options.fullgraph) {
+        if (interpreter.followed_compiled_by_torch())
+            interpreter.add_to_reason(
+                "; the program calls something that torch.compile made, which is traced through because of "
+                "fullgraph=True, and would run as it is without");
         publish(report);
         raise_unsupported(interpreter.report());
     }

@@ -66,11 +66,19 @@ bool is_traced_into(std::string_view name) {
     return names.contains(name);
 }
 
+/// Whether `torch.compile` or `torch.compiler.disable` made the function: it has the names of what is inside.
+bool is_wrapper(PyObject* function) {
+    PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+    PyObject* id =
+        attributes == nullptr ? nullptr : PyDict_GetItemWithError(attributes, interned("_torchdynamo_wrapper_id"));
+    return id != nullptr && PyLong_Check(id) && PyLong_AsVoidPtr(id) == function;
+}
+
 Role role_of_function(PyObject* function) {
     PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
     if (module == nullptr || !PyUnicode_CheckExact(module)) return Role::None;
     std::string_view module_name = utf8(module);
-    if (!module_name.starts_with("torch.")) return Role::None;
+    if (!module_name.starts_with("torch.") || is_wrapper(function)) return Role::None;
     std::string_view name = utf8(reinterpret_cast<PyFunctionObject*>(function)->func_name);
     if (module_name == "torch._tensor") {
         std::string_view qualified = utf8(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);

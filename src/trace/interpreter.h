@@ -78,7 +78,9 @@ class Interpreter final : public Tracer {
     void register_attributes() { registers_attributes_ = true; }
     /// What `torch.compile` made is followed as if it was not compiled: a break is not allowed.
     void follow_compiled_by_torch() { follows_compiled_by_torch_ = true; }
-    bool keeps_compiled_by_torch() const override;
+    bool keeps_compiled_by_torch() override;
+    /// Whether that was asked about anything.
+    bool followed_compiled_by_torch() const { return followed_compiled_by_torch_; }
     /// These are called for real instead of being followed.
     void call_whole(const CodeSet* functions) { called_whole_ = functions; }
     /// After a break: the outermost function among those that were being followed that it would have been better not to
@@ -319,6 +321,7 @@ class Interpreter final : public Tracer {
     bool entered_generator_ = false;
     bool is_resumed_ = false;  // the trace starts in the middle of its frame
     bool follows_compiled_by_torch_ = false;
+    bool followed_compiled_by_torch_ = false;
     std::size_t depth_limit_ = 0;
     std::uint64_t shape_ticks_ = 0;
     std::vector<Guard> guards_;

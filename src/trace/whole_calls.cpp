@@ -79,8 +79,11 @@ bool only_hands_on(const FunctionValue& function) {
 
 }  // namespace
 
-bool Interpreter::keeps_compiled_by_torch() const {
-    if (follows_compiled_by_torch_) return false;
+bool Interpreter::keeps_compiled_by_torch() {
+    if (follows_compiled_by_torch_) {
+        followed_compiled_by_torch_ = true;
+        return false;
+    }
     auto belongs_to_entered = [](const Activation* frame) {
         return frame->is_task || only_hands_on(*static_cast<const BytecodeFrame*>(frame)->function);
     };

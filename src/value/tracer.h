@@ -100,7 +100,7 @@ class Tracer {
     virtual FunctionValue* running_function() = 0;
     /// Whether something that `torch.compile` made is called as it is, which keeps its backend. It is traced through
     /// where nothing may break, and where it is (the `forward` of) what was compiled here: the outermost compiler wins.
-    virtual bool keeps_compiled_by_torch() const = 0;
+    virtual bool keeps_compiled_by_torch() = 0;
 
     // --- graph ---------------------------------------------------------------------------------------------------
 
