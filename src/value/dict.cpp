@@ -41,11 +41,30 @@ Ref<> keys_in_order(PyObject* real) {
     return checked(PySequence_Tuple(iterator.get()));
 }
 
+/// The order of an OrderedDict is told by an iterator that looks its keys up.
+void refuse_hashed_order(Tracer& tracer, PyObject* dict) {
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);) {
+        PyObject* method = cpython::lookup_in_mro(Py_TYPE(key), interned("__hash__"));
+        if (method != nullptr && PyFunction_Check(method) && PyType_HasFeature(Py_TYPE(key), Py_TPFLAGS_HEAPTYPE) &&
+            !is_constant(key))
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the order of an OrderedDict is asked whose keys have a __hash__ of their own");
+    }
+}
+
+/// Keys of subclasses of tuple are values with an identity, which a guard by value would not hold.
+bool holds_named_tuples(PyObject* keys) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
+        if (PyObject* key = PyTuple_GET_ITEM(keys, i); PyTuple_Check(key) && !PyTuple_CheckExact(key)) return true;
+    return false;
+}
+
 /// Values of keys that only containers hold: a constant is itself, anything else is pinned by the guard on the keys.
 Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
     Value* value = tracer.constant(key);
     tracer.realize(value);
-    mark_as_member(value, dict);
+    mark_as_member(value, dict, key);
     return value;
 }
 
@@ -133,8 +152,9 @@ void DictValue::realize(Tracer& tracer) {
 void DictValue::complete_now(Tracer& tracer) {
     tracer.realize(this);
     if (complete) return;
+    if (is_ordered(this)) refuse_hashed_order(tracer, outside);
     PyObject* keys = tracer.keep(keys_in_order(outside));
-    tracer.guard({GuardKind::Keys, source, keys});
+    tracer.guard({GuardKind::Keys, source, keys, holds_named_tuples(keys) ? kVeryObjects : 0});
     set_undoably(tracer, complete, true);
     Table* overlay = start_anew(tracer, this);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {

@@ -52,19 +52,21 @@ Outcome same_or_equal(Tracer& tracer, Value* left, Value* right) {
     return tracer.start(compare_for_truth(tracer, left, right));
 }
 
-void mark_as_member(Value* key, Value* container) {
+void mark_as_member(Value* key, Value* container, PyObject* object) {
     bool is_made = key->kind == Kind::Tuple || key->kind == Kind::Set;
     if (key->kind != Kind::Constant && (!is_made || key->source != nullptr)) return;
     if (key->kind == Kind::Constant && (!is_safe_to_compare(key->object()) || key->object() == Py_None)) return;
     key->equal_member_of = container;
     if (key->kind != Kind::Tuple) return;
-    for (Value* item : static_cast<TupleValue*>(key)->items) mark_as_member(item, container);
+    // A copy of it would be another object than the key.
+    if (key->type() == &PyTuple_Type && object != nullptr) static_cast<TupleValue*>(key)->outside = object;
+    for (Value* item : static_cast<TupleValue*>(key)->items) mark_as_member(item, container, item->object());
 }
 
 void guard_members(Tracer& tracer, const Value* key) {
     if (key->equal_member_of == nullptr) return;
-    // A tuple is made anew of its items, as is a frozenset.
-    if (key->kind != Kind::Constant)
+    // A frozenset is made anew of its elements, as are tuples in tuples.
+    if (key->object() == nullptr)
         tracer.break_graph(BreakKind::UnknownObject, "the identity of a key or an element is compared");
     auto* container = static_cast<ObjectValue*>(key->equal_member_of);
     if (container->kind == Kind::Set) {

@@ -15,7 +15,7 @@ bool is_true(const Value* boolean);
 Outcome same_or_equal(Tracer& tracer, Value* left, Value* right);
 
 /// Says of a key of a dict from outside, or an element of a set, that the guard on the container compares it by value.
-void mark_as_member(Value* key, Value* container);
+void mark_as_member(Value* key, Value* container, PyObject* object);
 /// The program asks which object it is: if it is such a key, the guard is to compare the very objects.
 void guard_members(Tracer& tracer, const Value* key);
 

@@ -102,7 +102,7 @@ void SetValue::realize(Tracer& tracer) {
     std::vector<Value*> elements;
     while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
         Value* element = tracer.constant(object);
-        mark_as_member(element, this);
+        mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
         if (!element_object(tracer, element))
             tracer.break_graph(BreakKind::UnknownObject, "a set from outside has elements that are not constants");
         elements.push_back(element);
