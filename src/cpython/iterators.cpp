@@ -177,4 +177,16 @@ Borrowed<> inner_iterator(PyObject* iterator, Py_ssize_t index) {
     return index < zip.tuplesize ? PyTuple_GET_ITEM(zip.ittuple, index) : nullptr;
 }
 
+PyObject* reversed_from(PyObject* sequence, Py_ssize_t index) {
+    Ref<> empty = Ref<>::steal(PyTuple_New(0));
+    Ref<> arguments = empty ? Ref<>::steal(PyTuple_Pack(1, empty.get())) : Ref<>();
+    if (!arguments) return nullptr;
+    PyObject* made = PyReversed_Type.tp_new(&PyReversed_Type, arguments.get(), nullptr);
+    if (made == nullptr || index < 0) return made;
+    auto& iteration = *reinterpret_cast<SequenceIteration*>(made);
+    iteration.it_index = index;
+    Py_XSETREF(iteration.it_seq, Py_NewRef(sequence));
+    return made;
+}
+
 }  // namespace stator::cpython

@@ -40,7 +40,8 @@ enum class PlanOp : std::uint8_t {
     Arithmetic,  // to = from[0] op from[1] of exact numbers, where op is `number`, an Expression::Op
     SetAttribute,   // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
                     // from[1] (-1: delete)
-    SetItem,        // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete)
+    SetItem,        // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete); in a dict, where
+                    // `object` is given, without asking the key for its hash, which that int is
     Append,         // from[0].append(from[1])
     Add,            // from[0].add(from[1])
     SetCell,        // cell from[0] = from[1] (-1: empty)

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/python_error.h"
 #include "cpython/generators.h"
+#include "cpython/hashed_items.h"
 #include "cpython/objects.h"
 #include "cpython/tracebacks.h"
 #include "effect/plan.h"
@@ -308,6 +309,12 @@ class Executor {
             case PlanOp::SetAttribute:
                 return set_attribute(from(step, 0), step.object, from(step, 1));
             case PlanOp::SetItem:
+                if (step.object != nullptr) {
+                    STATOR_CHECK(PyDict_Check(from(step, 0)), "only a dict takes items by hash");
+                    checked(cpython::set_item_by_hash(from(step, 0), from(step, 1), from(step, 2),
+                                                      PyLong_AsSsize_t(step.object)));
+                    return;
+                }
                 return set_item(from(step, 0), from(step, 1), from(step, 2));
             case PlanOp::Append:
                 STATOR_CHECK(PyList_Check(from(step, 0)), "a plan appends to lists only");

@@ -203,9 +203,11 @@ void GuardBuilder::emit_check(std::int32_t index) {
         case GuardKind::Keys:
             STATOR_CHECK(PyTuple_CheckExact(fact.expected), "a guard on keys needs a tuple");
             step.op = has_own_order(fact) ? StepOp::OrderedKeys : StepOp::Keys;
+            step.number = narrow(fact.number);
             break;
         case GuardKind::Elements:
             step.op = StepOp::Elements;
+            step.number = narrow(fact.number);
             step.object = elements_in_order(draft.source->object, fact.expected);
             break;
         case GuardKind::Present:

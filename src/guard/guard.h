@@ -19,8 +19,8 @@ enum class GuardKind : std::uint8_t {
     Length,      // a tuple, list, deque, dict or set of `number` items
     Present,     // something is there: the key of a DictItem exists, a cell is not empty
     HasNoKey,    // a dict without `expected`
-    Keys,        // a dict with exactly the keys of the tuple `expected`, in that order
-    Elements,    // a set with the elements of the frozenset `expected`, iterated in the order seen
+    Keys,        // a dict with exactly the keys of the tuple `expected`, in that order (`number`: see kVeryObjects)
+    Elements,    // a set with the elements of the frozenset `expected`, iterated in the order seen (likewise)
     Absent,      // nothing there: an empty cell or slot, or a class attribute that does not exist
     Tensor,      // the metadata of the tensor `expected`
     Autograd,    // autograd's state of a tensor is that of `expected`
@@ -30,6 +30,9 @@ enum class GuardKind : std::uint8_t {
     Different,   // not the object that `other` leads to
     Expression,  // numbers for which `expression` is true; `source` is one of theirs
 };
+
+/// In `number` of a guard on keys or elements: they are the very objects, not just equal ones.
+inline constexpr std::int64_t kVeryObjects = 1;
 
 struct Guard {
     GuardKind kind;

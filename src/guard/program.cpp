@@ -71,20 +71,24 @@ bool has_safe_keys(PyObject* dict) {
     return true;
 }
 
-bool has_keys(PyObject* dict, PyObject* expected) {
+bool is_member(PyObject* key, PyObject* expected, std::int64_t how) {
+    return key == expected || (how != kVeryObjects && same_constant(key, expected));
+}
+
+bool has_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     Py_ssize_t count = PyTuple_GET_SIZE(expected);
     if (PyDict_GET_SIZE(dict) != count || (count > 1 && PyODict_Check(dict))) return false;
     PyObject *key, *value;
     Py_ssize_t position = 0;
     for (Py_ssize_t i = 0; i < count; ++i)
-        if (!PyDict_Next(dict, &position, &key, &value) || !same_constant(key, PyTuple_GET_ITEM(expected, i)))
+        if (!PyDict_Next(dict, &position, &key, &value) || !is_member(key, PyTuple_GET_ITEM(expected, i), how))
             return false;
     return true;
 }
 
 /// An OrderedDict has an order of its own, which moves without the dict's version changing, and which only its iterator
 /// tells. That iterator looks keys up, so it is asked only where all keys are plain.
-bool has_ordered_keys(PyObject* dict, PyObject* expected) {
+bool has_ordered_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     Py_ssize_t count = PyTuple_GET_SIZE(expected);
     if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != count || !has_safe_keys(dict)) return false;
     CollectorPaused paused;
@@ -93,16 +97,16 @@ bool has_ordered_keys(PyObject* dict, PyObject* expected) {
     for (Py_ssize_t i = 0; i < count; ++i) {
         Ref<> key = Ref<>::steal(Py_TYPE(iterator.get())->tp_iternext(iterator.get()));
         if (!key) return PyErr_Clear(), false;
-        if (!same_constant(key.get(), PyTuple_GET_ITEM(expected, i))) return false;
+        if (!is_member(key.get(), PyTuple_GET_ITEM(expected, i), how)) return false;
     }
     return true;
 }
 
-bool has_elements(PyObject* set, PyObject* expected) {
+bool has_elements(PyObject* set, PyObject* expected, std::int64_t how) {
     if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
     Py_ssize_t i = 0;
     for (SetEntries entries(set); entries.next(); ++i)
-        if (!same_constant(entries.key(), PyTuple_GET_ITEM(expected, i))) return false;
+        if (!is_member(entries.key(), PyTuple_GET_ITEM(expected, i), how)) return false;
     return true;
 }
 
@@ -370,13 +374,13 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (!has_no_identical_key(from, step->object)) goto failed;
                 continue;
             case StepOp::Keys:
-                if (!has_keys(from, step->object)) goto failed;
+                if (!has_keys(from, step->object, step->number)) goto failed;
                 continue;
             case StepOp::OrderedKeys:
-                if (!has_ordered_keys(from, step->object)) goto failed;
+                if (!has_ordered_keys(from, step->object, step->number)) goto failed;
                 continue;
             case StepOp::Elements:
-                if (!has_elements(from, step->object)) goto failed;
+                if (!has_elements(from, step->object, step->number)) goto failed;
                 continue;
             case StepOp::Tensor:
                 if (!torch_room::matches(from, tensors[step->number])) goto failed;

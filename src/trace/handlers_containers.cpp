@@ -51,7 +51,9 @@ namespace {
 Task fill_display(Tracer& tracer, Value* container, std::vector<Value*> parts) {
     auto* dict = cast<DictValue>(container);
     for (std::size_t i = 0; i < parts.size(); i += dict != nullptr ? 2 : 1) {
+        ForgottenHash forgotten(parts[i]);
         Value* key = co_await prepare_key(tracer, container, parts[i]);
+        ForgottenHash also_forgotten(key);
         if (dict != nullptr)
             dict->insert(tracer, key, parts[i + 1]);
         else
@@ -156,9 +158,10 @@ Task update_set(Tracer& tracer, SetValue* set, Value* iterable) {
         set->merge(tracer, other);
         co_return tracer.none();
     }
-    auto* items = static_cast<ListValue*>(co_await operations::collect(tracer, iterable));
+    auto* items = static_cast<ListValue*>(co_await operations::collect_elements(tracer, iterable));
     for (Value* item : items->items) {
         tracer.realize(item);
+        refuse_own_hash(tracer, item);
         set->add(tracer, item);
     }
     co_return tracer.none();
@@ -189,9 +192,10 @@ Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callabl
             tracer.raise(PyExc_TypeError, "'" + type + "' object is not a mapping");
         }
         Value* keys = co_await operations::call(tracer, method, {});
-        auto* list = static_cast<ListValue*>(co_await operations::collect(tracer, keys));
+        auto* list = static_cast<ListValue*>(co_await operations::collect_as_sequence(tracer, keys));
         for (std::size_t i = 0; i < list->items.size(); ++i) {
             Value* key = list->items[i];
+            refuse_own_hash(tracer, key);
             if (callable != nullptr) expect_new_keyword(tracer, dict, key, callable);
             Value* value = co_await operations::get_item(tracer, mapping, key);
             dict->insert(tracer, key, value);
@@ -266,25 +270,41 @@ void unpack_starred(Interpreter& t, BytecodeFrame& frame, const Instruction& ins
     next(frame);
 }
 
-Task collect_to_unpack(Tracer& tracer, Value* value) {
+/// The items that an unpacking takes: one more than `least` where there have to be that many, or all of them.
+Task take_items(Tracer& tracer, Value* iterator, std::size_t least, bool takes_all) {
+    Value* taken = co_await operations::collect_some(tracer, iterator, takes_all ? least : least + 1);
+    auto* items = static_cast<ListValue*>(taken);
+    if (!takes_all || items->items.size() < least) co_return items;
+    auto* rest = static_cast<ListValue*>(co_await operations::collect(tracer, iterator));
+    for (Value* item : rest->items) items->append(tracer, item);
+    co_return items;
+}
+
+Task collect_to_unpack(Tracer& tracer, Value* value, std::size_t least, bool takes_all) {
     tracer.realize(value);
+    bool is_exact = value->type() == &PyList_Type || value->type() == &PyTuple_Type;
+    if (is_exact) co_return co_await operations::collect(tracer, value);
+    Value* iterator = nullptr;
     try {
-        co_return co_await operations::collect(tracer, value);
+        iterator = co_await operations::iterate(tracer, value);
     } catch (const Raised& raised) {
         bool has_iteration = value->type()->tp_iter != nullptr || value->type()->tp_as_sequence != nullptr;
         if (raised.exception->type() != reinterpret_cast<PyTypeObject*>(PyExc_TypeError) || has_iteration) throw;
     }
+    if (iterator != nullptr) co_return co_await tracer.start(take_items(tracer, iterator, least, takes_all));
     tracer.raise(PyExc_TypeError, "cannot unpack non-iterable " + std::string(value->type()->tp_name) + " object");
 }
 
 }  // namespace
 
-void UnpackSequence(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    t.finish(frame, t.start(collect_to_unpack(t, frame.top())), 1, unpack);
+void UnpackSequence(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto least = static_cast<std::size_t>(instruction.arg);
+    t.finish(frame, t.start(collect_to_unpack(t, frame.top(), least, false)), 1, unpack);
 }
 
-void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    t.finish(frame, t.start(collect_to_unpack(t, frame.top())), 1, unpack_starred);
+void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    auto least = static_cast<std::size_t>(instruction.arg);
+    t.finish(frame, t.start(collect_to_unpack(t, frame.top(), least, true)), 1, unpack_starred);
 }
 
 // --- strings

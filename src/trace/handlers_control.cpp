@@ -199,7 +199,7 @@ void ReturnValue(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 }
 
 void ReturnConst(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    t.return_from_frame(frame, t.constant(frame.code->constant(instruction.arg)));
+    t.return_from_frame(frame, t.literal(frame.code->constant(instruction.arg)));
 }
 
 // --- functions

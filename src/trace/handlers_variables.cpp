@@ -44,7 +44,7 @@ void Swap(Interpreter&, BytecodeFrame& frame, const Instruction& instruction) {
 }
 
 void LoadConst(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    frame.push(t.constant(frame.code->constant(instruction.arg)));
+    frame.push(t.literal(frame.code->constant(instruction.arg)));
     next(frame);
 }
 

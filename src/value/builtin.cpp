@@ -13,6 +13,7 @@
 #include "value/rebuilding.h"
 #include "value/registry.h"
 #include "value/scalar.h"
+#include "value/sequence.h"
 #include "value/torch_function.h"
 #include "value/tracer.h"
 
@@ -97,6 +98,7 @@ bool Handlers::is_pure(Borrowed<> callable) const {
 bool ConstantArguments::take(Tracer& tracer, const Arguments& arguments) {
     auto take_one = [&](Value* value) {
         tracer.realize(value);
+        if (value->kind == Kind::Constant && runs_program_code(value->object())) return false;
         held_.push_back(value->as_constant(tracer));
         raw_.push_back(held_.back().get());
         return bool(held_.back());
@@ -123,7 +125,14 @@ Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
     if (!constants.take(tracer, arguments)) return nullptr;
     Ref<> result = constants.call(callable);
     if (!result) tracer.raise_from_python();
-    return tracer.fresh(std::move(result));
+    if (Value* itself = argument_itself(arguments.positional, result.get())) return itself;
+    Value* value = tracer.fresh(std::move(result));
+    if (value->kind == Kind::Tuple || value->kind == Kind::List) {
+        for (Value*& item : static_cast<SequenceValue*>(value)->items)
+            if (Value* itself = item->kind == Kind::Constant ? argument_itself(arguments.positional, item->object()) : nullptr)
+                item = itself;
+    }
+    return value;
 }
 
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,

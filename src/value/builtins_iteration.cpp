@@ -159,12 +159,8 @@ Outcome make_filterfalse(Tracer& tracer, const Arguments& arguments) {
 // ----------------------------------------------------------------------------------------------------------
 
 Task reverse_by_protocol(Tracer& tracer, Value* sequence) {
-    // Items are asked for by index, from the last one on.
     Value* length = co_await operations::length(tracer, sequence);
-    std::vector<Value*> items;
-    for (Py_ssize_t i = expect_index(tracer, length) - 1; i >= 0; --i)
-        items.push_back(co_await operations::get_item(tracer, sequence, tracer.integer(i)));
-    co_return tracer.make<ItemsIterator>(&PyReversed_Type, std::move(items));
+    co_return tracer.make<IndexIterator>(sequence, std::int64_t{expect_index(tracer, length)} - 1);
 }
 
 Outcome reverse_sequence(Tracer& tracer, const Arguments& arguments) {

@@ -12,6 +12,7 @@
 #include "value/exception.h"
 #include "value/function.h"
 #include "value/generator.h"
+#include "value/keys.h"
 #include "value/operations.h"
 #include "value/partial.h"
 #include "value/raising.h"
@@ -66,6 +67,8 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
 // ------------------------------------------------------------------------------------------------
 
 PyObject* attribute_name(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    refuse_own_hash(tracer, value);
     value = unwrapped(tracer, value);
     Ref<> name = value->as_constant(tracer);
     if (!name || !PyUnicode_Check(name.get()))

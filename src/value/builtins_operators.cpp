@@ -103,6 +103,7 @@ Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
     if (value->kind == Kind::Constant && PyIndex_Check(value->object())) {
         Ref<> number = Ref<>::steal(PyNumber_Index(value->object()));
         if (!number) tracer.raise_from_python();
+        if (number.get() == value->object()) return value;
         return tracer.fresh(std::move(number));
     }
     if (value->kind == Kind::Scalar) return unwrapped(tracer, value);

@@ -4,6 +4,7 @@
 #include "base/python_error.h"
 #include "cpython/sorting.h"
 #include "value/calling.h"
+#include "value/constant.h"
 #include "value/identity.h"
 #include "value/raising.h"
 #include "value/registry.h"
@@ -19,16 +20,29 @@ struct Keyed {
     Value* item;
 };
 
-/// Sorts by Python's own sort where all keys are constants; false if one is not.
+/// With more comparisons than this a sort that runs the program's code is left to Python itself: each costs as much as
+/// all before it.
+constexpr std::size_t kMostComparisons = 2000;
+
+/// Whether C code may compare it: neither does that run the program's code, nor does an identity decide.
+bool is_compared_by_value(Tracer& tracer, Value* key, bool is_inside) {
+    tracer.realize(key);
+    if (key->kind == Kind::Constant)
+        return !runs_program_code(key->object()) && !(is_inside && is_unequal_to_itself(key->object()));
+    if (key->type() != &PyTuple_Type && key->type() != &PyList_Type) return false;
+    const auto& items = as_sequence(key)->all(tracer);
+    return std::ranges::all_of(items, [&](Value* item) { return is_compared_by_value(tracer, item, true); });
+}
+
+/// Sorts by Python's own sort where all keys are known; false if one is not.
 bool sort_constants(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
-    for (const Keyed& one : keyed) {
-        tracer.realize(one.key);
-        if (one.key->kind != Kind::Constant) return false;
-    }
     auto size = static_cast<Py_ssize_t>(keyed.size());
     Ref<> keys = checked(PyTuple_New(size)), order = checked(PyList_New(size));
     for (Py_ssize_t i = 0; i < size; ++i) {
-        PyTuple_SET_ITEM(keys.get(), i, Py_NewRef(keyed[static_cast<std::size_t>(i)].key->object()));
+        Value* key = keyed[static_cast<std::size_t>(i)].key;
+        Ref<> known = is_compared_by_value(tracer, key, false) ? key->as_constant(tracer) : Ref<>();
+        if (!known) return false;
+        PyTuple_SET_ITEM(keys.get(), i, known.release());
         PyList_SET_ITEM(order.get(), i, checked(PyLong_FromSsize_t(i)).release());
     }
     Ref<> sort = checked(PyObject_GetAttrString(order.get(), "sort"));
@@ -36,40 +50,99 @@ bool sort_constants(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
     Ref<> options = checked(Py_BuildValue("{sOsO}", "key", key.get(), "reverse", reverse ? Py_True : Py_False));
     Ref<> nothing = checked(PyTuple_New(0));
     Ref<> done = Ref<>::steal(PyObject_Call(sort.get(), nothing.get(), options.get()));
-    if (!done) tracer.raise_from_python();
     std::vector<Keyed> sorted;
     for (Py_ssize_t i = 0; i < size; ++i)
         sorted.push_back(keyed[static_cast<std::size_t>(PyLong_AsSsize_t(PyList_GET_ITEM(order.get(), i)))]);
     keyed = std::move(sorted);
+    if (!done) tracer.raise_from_python();
     return true;
 }
 
-/// Binary insertion: stable, and each comparison is awaited.
-Task sort_keyed(Tracer& tracer, std::vector<Keyed> keyed, bool reverse, ListValue* into) {
-    if (!sort_constants(tracer, keyed, reverse)) {
-        if (reverse) std::ranges::reverse(keyed);
-        for (std::size_t i = 1; i < keyed.size(); ++i) {
-            Keyed moved = keyed[i];
-            std::size_t low = 0, high = i;
-            while (low < high) {
-                std::size_t middle = low + (high - low) / 2;
-                Value* less = co_await operations::compare(tracer, Comparison::Less, moved.key, keyed[middle].key);
-                less = co_await operations::truth(tracer, less);
-                if (is_true(less))
-                    high = middle;
-                else
-                    low = middle + 1;
-            }
-            std::rotate(keyed.begin() + static_cast<std::ptrdiff_t>(low),
-                        keyed.begin() + static_cast<std::ptrdiff_t>(i),
-                        keyed.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-        }
-        if (reverse) std::ranges::reverse(keyed);
+/// What the sort finds out about the keys before it compares any: it takes short cuts where they are of one class, or
+/// tuples that begin with objects of one class.
+struct KeyClasses {
+    bool are_tuples = false;
+    bool is_one = true;
+};
+
+KeyClasses classes_of(Tracer& tracer, const std::vector<Keyed>& keyed) {
+    KeyClasses classes;
+    auto is_filled_tuple = [&](Value* key) {
+        tracer.realize(key);
+        return key->kind == Kind::Tuple && key->type() == &PyTuple_Type && key->length(tracer) > 0;
+    };
+    classes.are_tuples = std::ranges::all_of(keyed, is_filled_tuple, &Keyed::key);
+    auto first = [&](const Keyed& one) {
+        Value* value = classes.are_tuples ? as_sequence(one.key)->item(tracer, 0) : one.key;
+        tracer.realize(value);
+        return value->type();
+    };
+    for (const Keyed& one : keyed) classes.is_one = classes.is_one && first(one) == first(keyed[0]);
+    return classes;
+}
+
+/// `left < right` of objects of one class: where its `__lt__` does not know, Python begins anew, and asks it again.
+Task is_less_in_class(Tracer& tracer, Value* left, Value* right) {
+    if (Value* method = operations::user_method(tracer, left, "__lt__")) {
+        Value* answer = co_await call_with(tracer, method, left, right);
+        if (answer->object() != Py_NotImplemented) co_return co_await operations::truth(tracer, answer);
     }
+    Value* answer = co_await operations::compare(tracer, Comparison::Less, left, right);
+    co_return co_await operations::truth(tracer, answer);
+}
+
+Task is_less(Tracer& tracer, KeyClasses classes, Value* left, Value* right) {
+    std::size_t at = 0;
+    if (classes.are_tuples) {
+        SequenceValue *one = as_sequence(left), *other = as_sequence(right);
+        for (; at < one->items.size() && at < other->items.size(); ++at) {
+            Value* equal = co_await same_or_equal(tracer, one->item(tracer, at), other->item(tracer, at));
+            if (!is_true(equal)) break;
+        }
+        if (at >= one->items.size() || at >= other->items.size())
+            co_return tracer.boolean(one->items.size() < other->items.size());
+        left = one->item(tracer, at);
+        right = other->item(tracer, at);
+    }
+    if (classes.is_one && at == 0) co_return co_await tracer.start(is_less_in_class(tracer, left, right));
+    Value* answer = co_await operations::compare(tracer, Comparison::Less, left, right);
+    co_return co_await operations::truth(tracer, answer);
+}
+
+std::vector<Keyed> in_order(const std::vector<Keyed>& keyed, const std::vector<std::size_t>& order) {
+    std::vector<Keyed> ordered;
+    for (std::size_t position : order) ordered.push_back(keyed[position]);
+    return ordered;
+}
+
+/// Sorts as Python does. If a comparison raises, what was sorted so far stays so.
+Task sort_keyed(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
+    if (keyed.size() < 2 || sort_constants(tracer, keyed, reverse)) co_return tracer.none();
+    if (reverse) std::ranges::reverse(keyed);
+    KeyClasses classes = classes_of(tracer, keyed);
+    cpython::StepwiseSort sort(keyed.size());
+    try {
+        while (auto pair = sort.next()) {
+            if (sort.answered() == kMostComparisons)
+                tracer.break_graph(BreakKind::UnknownFunction, "a long list is sorted by comparisons of the program");
+            Value* less = co_await tracer.start(
+                is_less(tracer, classes, keyed[pair->left].key, keyed[pair->right].key));
+            sort.answer(is_true(less));
+        }
+    } catch (const Raised&) {
+        keyed = in_order(keyed, sort.order());
+        if (reverse) std::ranges::reverse(keyed);
+        throw;
+    }
+    keyed = in_order(keyed, sort.order());
+    if (reverse) std::ranges::reverse(keyed);
+    co_return tracer.none();
+}
+
+std::vector<Value*> items_of(const std::vector<Keyed>& keyed) {
     std::vector<Value*> items;
     for (const Keyed& one : keyed) items.push_back(one.item);
-    into->assign(tracer, std::move(items));
-    co_return tracer.none();
+    return items;
 }
 
 Task sort_list(Tracer& tracer, ListValue* list, Value* key_function, Value* reverse) {
@@ -78,16 +151,17 @@ Task sort_list(Tracer& tracer, ListValue* list, Value* key_function, Value* reve
         Value* truth = co_await operations::truth(tracer, reverse);
         descending = is_true(truth);
     }
-    std::vector<Value*> items = list->all(tracer);
     std::vector<Keyed> keyed;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-        Value* key = items[i];
-        if (key_function != nullptr) key = co_await call_with(tracer, key_function, items[i]);
-        keyed.push_back(Keyed{key, items[i]});
+    for (Value* item : list->begin_sort(tracer)) keyed.push_back(Keyed{item, item});
+    try {
+        for (std::size_t i = 0; key_function != nullptr && i < keyed.size(); ++i)
+            keyed[i].key = co_await call_with(tracer, key_function, keyed[i].item);
+        co_await tracer.start(sort_keyed(tracer, keyed, descending));
+    } catch (const Raised&) {
+        list->end_sort(tracer, items_of(keyed));
+        throw;
     }
-    std::size_t size = list->items.size();
-    co_await tracer.start(sort_keyed(tracer, keyed, descending, list));
-    if (size != items.size()) tracer.raise(PyExc_ValueError, "list modified during sort");
+    list->end_sort(tracer, items_of(keyed));
     co_return tracer.none();
 }
 

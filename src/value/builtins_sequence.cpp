@@ -242,6 +242,7 @@ Outcome sequence_count(Tracer& tracer, const Arguments& arguments) {
 
 Outcome tuple_getnewargs(Tracer& tracer, const Arguments& arguments) {
     auto* self = receiver<TupleValue>(tracer, arguments, &PyTuple_Type, "__getnewargs__", 0, 0);
+    if (self->class_ == &PyTuple_Type) return make_tuple(tracer, {self});
     return make_tuple(tracer, {make_tuple(tracer, self->all(tracer))});
 }
 

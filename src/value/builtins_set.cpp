@@ -2,6 +2,7 @@
 #include "value/calling.h"
 #include "value/class.h"
 #include "value/identity.h"
+#include "value/keys.h"
 #include "value/raising.h"
 #include "value/registry.h"
 #include "value/sequence.h"
@@ -23,7 +24,9 @@ Task as_operand(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (iterable->kind == Kind::Set && operations::user_method(tracer, iterable, "__iter__") == nullptr)
         co_return iterable;
-    co_return co_await operations::collect(tracer, iterable);
+    Value* collected = co_await operations::collect_elements(tracer, iterable);
+    for (Value* element : as_sequence(collected)->items) refuse_own_hash(tracer, element);
+    co_return collected;
 }
 
 Task fill(Tracer& tracer, SetValue* set, Value* iterable, Value* result) {
@@ -182,6 +185,7 @@ Task related_to_iterable(Tracer& tracer, Relation relation, SetValue* self, Valu
         Value* item = co_await operations::next(tracer, iterator);
         if (item == tracer.exhausted()) co_return tracer.boolean(true);
         tracer.realize(item);
+        refuse_own_hash(tracer, item);
         item->hash(tracer);
         bool is_in = self->table.find(tracer, item) != nullptr;
         if (is_in == (relation == Relation::Disjoint)) co_return tracer.boolean(false);

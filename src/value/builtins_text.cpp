@@ -34,7 +34,7 @@ Outcome builtin_format(Tracer& tracer, const Arguments& arguments) {
 }
 
 Task join_items(Tracer& tracer, Value* separator, Value* iterable, PyObject* method) {
-    Value* collected = co_await operations::collect(tracer, iterable);
+    Value* collected = co_await operations::collect_as_sequence(tracer, iterable);
     std::vector<Value*>& items = as_sequence(collected)->items;
     for (std::size_t i = 0; i < items.size(); ++i) {
         tracer.realize(items[i]);

@@ -1,5 +1,7 @@
 #include "value/constant.h"
 
+#include <cmath>
+
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -10,9 +12,12 @@
 #include "value/attributes.h"
 #include "value/builtin.h"
 #include "value/function.h"
+#include "value/identity.h"
 #include "value/iterator.h"
 #include "value/numpy.h"
+#include "value/operations.h"
 #include "value/refusal.h"
+#include "value/sequence.h"
 #include "value/slice.h"
 #include "value/symbolic.h"
 #include "value/tracer.h"
@@ -31,7 +36,56 @@ Value* result_of(Tracer& tracer, PyObject* new_reference) {
     return tracer.fresh(Ref<>::steal(new_reference));
 }
 
+/// The same of an operation that may give an operand itself, as `s + ""` does.
+Value* result_of(Tracer& tracer, PyObject* new_reference, const std::vector<Value*>& operands) {
+    Ref<> owned = Ref<>::steal(new_reference);
+    if (!owned) tracer.raise_from_python();
+    if (Value* itself = argument_itself(operands, owned.get())) return itself;
+    return tracer.fresh(std::move(owned));
+}
+
+/// Operators of Python itself would run what the program's enums have of their own.
+void refuse_program_code(Tracer& tracer, Value* operand) {
+    if (runs_program_code(operand->object()))
+        tracer.break_graph(BreakKind::UnknownObject, "a member of " + type_name(operand->type()) +
+                                                         ", an enum with special methods of its own, is an operand");
+}
+
 }  // namespace
+
+bool is_unequal_to_itself(Borrowed<> object) {
+    if (PyFloat_CheckExact(object.get())) return std::isnan(PyFloat_AS_DOUBLE(object.get()));
+    if (!PyComplex_CheckExact(object.get()) && !is_numpy_number(object)) return false;
+    Ref<> answer = Ref<>::steal(PyObject_RichCompare(object, object, Py_EQ));
+    if (!answer) PyErr_Clear();
+    return !answer || PyObject_IsTrue(answer.get()) != 1;
+}
+
+bool runs_program_code(Borrowed<> object) {
+    if (!is_enum_member(object)) return false;
+    constexpr const char* kMethods[] = {
+        "__eq__",   "__ne__",    "__lt__",    "__le__",      "__gt__",   "__ge__",      "__hash__", "__repr__",
+        "__str__",  "__format__", "__bool__", "__len__",     "__index__", "__int__",    "__float__", "__iter__",
+        "__add__",  "__radd__",  "__sub__",   "__rsub__",    "__mul__",  "__rmul__",    "__or__",   "__ror__",
+        "__and__",  "__rand__",  "__mod__",   "__contains__", "__call__", "__getitem__"};
+    for (const char* name : kMethods) {
+        PyObject* found = cpython::lookup_in_mro(Py_TYPE(object.get()), interned(name));
+        if (found == nullptr || !PyFunction_Check(found)) continue;
+        PyObject* module = reinterpret_cast<PyFunctionObject*>(found)->func_module;
+        if (module == nullptr || !PyUnicode_Check(module) || utf8(module) != "enum") return true;
+    }
+    return false;
+}
+
+Value* argument_itself(const std::vector<Value*>& arguments, Borrowed<> object) {
+    for (Value* argument : arguments) {
+        if (argument->kind == Kind::Constant && argument->object() == object.get()) return argument;
+        if (argument->kind != Kind::Tuple && argument->kind != Kind::List) continue;
+        for (Value* item : static_cast<SequenceValue*>(argument)->items)
+            if (item != nullptr && item->kind == Kind::Constant && item->object() == object.get()) return item;
+    }
+    return nullptr;
+}
 
 bool is_safe_to_compare(Borrowed<> object) {
     PyTypeObject* type = Py_TYPE(object.get());
@@ -68,7 +122,7 @@ Outcome ConstantValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (raw != nullptr && (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type ||
                            Py_TYPE(raw) == &PyWrapperDescr_Type || PyObject_TypeCheck(raw, &PyProperty_Type)))
         return bind_attribute(tracer, class_attribute(tracer, type(), name), raw, this, type(), name);
-    return result_of(tracer, PyObject_GetAttr(held, name));
+    return result_of(tracer, PyObject_GetAttr(held, name), {this});
 }
 
 Outcome ConstantValue::get_item(Tracer& tracer, Value* key) {
@@ -78,7 +132,7 @@ Outcome ConstantValue::get_item(Tracer& tracer, Value* key) {
         if (PyMapping_Check(held) == 0) return Value::get_item(tracer, key);
         tracer.break_graph(BreakKind::DataDependent, "a constant is indexed by a value that is not known");
     }
-    return result_of(tracer, PyObject_GetItem(held, index.get()));
+    return result_of(tracer, PyObject_GetItem(held, index.get()), {this});
 }
 
 Outcome ConstantValue::contains(Tracer& tracer, Value* item) {
@@ -117,6 +171,8 @@ Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     bool formats = op == BinaryOperator::Remainder && !reflected && (PyUnicode_Check(held) || PyBytes_Check(held));
     if (Value* answer = numpy_binary(tracer, op, this, other, reflected)) return answer;
     if (other->kind != Kind::Constant && !formats) return nullptr;
+    refuse_program_code(tracer, this);
+    if (other->kind == Kind::Constant) refuse_program_code(tracer, other);
     Ref<> operand = other->as_constant(tracer);
     if (!operand) {
         if (formats)
@@ -125,12 +181,14 @@ Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     }
     PyObject* left = reflected ? operand.get() : held;
     PyObject* right = reflected ? held : operand.get();
-    return result_of(tracer, python_binary(op, false, left, right));
+    return result_of(tracer, python_binary(op, false, left, right), {this, other});
 }
 
 Value* ConstantValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     if (other->kind != Kind::Constant || is_numpy_number(held) || is_numpy_number(other->object())) return nullptr;
-    return result_of(tracer, python_binary(op, true, held, other->object()));
+    refuse_program_code(tracer, this);
+    refuse_program_code(tracer, other);
+    return result_of(tracer, python_binary(op, true, held, other->object()), {this, other});
 }
 
 Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {
@@ -139,7 +197,7 @@ Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {
         case UnaryOperator::Negative:
             return result_of(tracer, PyNumber_Negative(held));
         case UnaryOperator::Positive:
-            return result_of(tracer, PyNumber_Positive(held));
+            return result_of(tracer, PyNumber_Positive(held), {this});
         case UnaryOperator::Invert:
             return result_of(tracer, PyNumber_Invert(held));
     }
@@ -159,11 +217,24 @@ Outcome ConstantValue::compare(Tracer& tracer, Comparison op, Value* other) {
     }
     if (other->kind != Kind::Constant) return nullptr;
     tracer.realize(other);
+    // Python would go on to ask the other side, whose methods may be the program's own.
+    if (is_enum_member(held) || is_enum_member(other->object()))
+        return result_of(tracer, type()->tp_richcompare(held, other->object(), static_cast<int>(op)));
     return result_of(tracer, PyObject_RichCompare(held, other->object(), static_cast<int>(op)));
 }
 
 Py_hash_t ConstantValue::hash(Tracer& tracer) {
     tracer.realize(this);
+    if (is_enum_member(held) && operations::user_method(tracer, this, "__hash__") != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a member of " + type_name(type()) +
+                                                         ", an enum with a __hash__ of its own, is used as a key");
+    if (is_unequal_to_itself(held)) {
+        // Hashed by its identity. One that was computed is another one in each call.
+        if (source == nullptr && equal_member_of == nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, "NaN is used as a key");
+        guard_members(tracer, this);
+        if (source != nullptr) tracer.guard({GuardKind::Identity, source, held});
+    }
     Py_hash_t hash = PyObject_Hash(held);
     if (hash == -1 && PyErr_Occurred() != nullptr) tracer.raise_from_python();
     return hash;

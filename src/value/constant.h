@@ -38,6 +38,14 @@ struct ConstantValue final : Value {
     std::string print() const override;
 };
 
+/// Whether an object is not equal to itself (NaN): containers then find it by its identity alone.
+bool is_unequal_to_itself(Borrowed<> object);
+/// Whether an object is a member of an enum whose class has special methods of the program's own: what C code does with
+/// it may run them.
+bool runs_program_code(Borrowed<> object);
+/// The argument of a call, or the item of one, that this object is: C code has given it back. Null if it is none.
+Value* argument_itself(const std::vector<Value*>& arguments, Borrowed<> object);
+
 /// Whether an object is of a class whose instances are constants.
 bool is_constant(Borrowed<> object);
 /// Whether a guard may compare it by value: its class is written in C and its comparison runs no user code.

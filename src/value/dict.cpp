@@ -12,7 +12,9 @@
 #include "value/calling.h"
 #include "value/changing.h"
 #include "value/class.h"
+#include "value/constant.h"
 #include "value/identity.h"
+#include "value/keys.h"
 #include "value/nesting.h"
 #include "value/operations.h"
 #include "value/raising.h"
@@ -39,15 +41,36 @@ Ref<> keys_in_order(PyObject* real) {
     return checked(PySequence_Tuple(iterator.get()));
 }
 
+/// The order of an OrderedDict is told by an iterator that looks its keys up.
+void refuse_hashed_order(Tracer& tracer, PyObject* dict) {
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);) {
+        PyObject* method = cpython::lookup_in_mro(Py_TYPE(key), interned("__hash__"));
+        if (method != nullptr && PyFunction_Check(method) && PyType_HasFeature(Py_TYPE(key), Py_TPFLAGS_HEAPTYPE) &&
+            !is_constant(key))
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the order of an OrderedDict is asked whose keys have a __hash__ of their own");
+    }
+}
+
+/// Keys of subclasses of tuple are values with an identity, which a guard by value would not hold.
+bool holds_named_tuples(PyObject* keys) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
+        if (PyObject* key = PyTuple_GET_ITEM(keys, i); PyTuple_Check(key) && !PyTuple_CheckExact(key)) return true;
+    return false;
+}
+
 /// Values of keys that only containers hold: a constant is itself, anything else is pinned by the guard on the keys.
-Value* key_value(Tracer& tracer, PyObject* key) {
+Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
     Value* value = tracer.constant(key);
     tracer.realize(value);
+    mark_as_member(value, dict, key);
     return value;
 }
 
 /// The object to look a key up by in a real dict; empty if the key was made in the trace and so cannot be in it.
 Ref<> lookup_object(Tracer& tracer, Value* key) {
+    if (key->kind == Kind::Constant || key->kind == Kind::Tuple) key->hash(tracer);
     if (Ref<> constant = key->as_constant(tracer)) return constant;
     if (key->kind != Kind::Tensor && !compares_by_identity(key->type())) {
         key->hash(tracer);
@@ -72,9 +95,17 @@ PyObject* held_key(PyObject* dict, PyObject* wanted) {
     return wanted;
 }
 
+/// Without a call of the key's `__hash__`.
+PyObject* item_by_identity(PyObject* dict, PyObject* wanted) {
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);)
+        if (key == wanted) return value;
+    return nullptr;
+}
+
 Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
     Value* made = co_await call_with(tracer, factory);
-    dict->insert(tracer, key, made);
+    co_await operations::set_item(tracer, dict, key, made);
     co_return made;
 }
 
@@ -121,12 +152,13 @@ void DictValue::realize(Tracer& tracer) {
 void DictValue::complete_now(Tracer& tracer) {
     tracer.realize(this);
     if (complete) return;
+    if (is_ordered(this)) refuse_hashed_order(tracer, outside);
     PyObject* keys = tracer.keep(keys_in_order(outside));
-    tracer.guard({GuardKind::Keys, source, keys});
+    tracer.guard({GuardKind::Keys, source, keys, holds_named_tuples(keys) ? kVeryObjects : 0});
     set_undoably(tracer, complete, true);
     Table* overlay = start_anew(tracer, this);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-        Value* key = key_value(tracer, PyTuple_GET_ITEM(keys, i));
+        Value* key = key_value(tracer, this, PyTuple_GET_ITEM(keys, i));
         if (changed && removed.find(tracer, key) != nullptr) continue;
         Table::Entry* put_there = changed ? overlay->find(tracer, key) : nullptr;
         table.insert(tracer, key, put_there == nullptr ? nullptr : put_there->value);
@@ -195,7 +227,7 @@ Value* DictValue::value_of(Tracer& tracer, Table::Entry* entry) {
     PyObject* key = constant && constant.get() != entry->key->object() ? tracer.keep(constant) : entry->key->object();
     if (key == nullptr)
         tracer.break_graph(BreakKind::UnknownObject, "a dict from outside has the key " + entry->key->print());
-    PyObject* found = PyDict_GetItemWithError(outside, key);
+    PyObject* found = has_own_hash(entry->key) ? item_by_identity(outside, key) : PyDict_GetItemWithError(outside, key);
     STATOR_CHECK(found != nullptr, "a dict lost a key while it was traced");
     key = held_key(outside, key);
     Source* child = tracer.provenance().child(source, Access::DictItem, key, 0, found);
@@ -271,6 +303,7 @@ Ref<> DictValue::as_constant(Tracer& tracer) {
     Ref<> made = checked(PyDict_New());
     for (Table::Entry* entry : entries(tracer)) {
         tracer.realize(entry->value);
+        if (entry->value->kind == Kind::Constant && runs_program_code(entry->value->object())) return nullptr;
         Ref<> key = entry->key->as_constant(tracer), value = key ? entry->value->as_constant(tracer) : Ref<>();
         if (!key || !value) return nullptr;
         checked(PyDict_SetItem(made.get(), key.get(), value.get()));
@@ -422,7 +455,10 @@ int DictValue::rebuild(PlanBuilder& plan) {
         parts.push_back(entry->key);
         parts.push_back(entry->value);
     }
-    if (class_ == &PyDict_Type && all_leaves(parts)) {
+    bool are_hashed = has_own_hashes(table);
+    if (are_hashed && is_ordered(this))
+        throw Break{BreakKind::Rebuild, "an OrderedDict with keys that have a __hash__ of their own is rebuilt"};
+    if (class_ == &PyDict_Type && !are_hashed && all_leaves(parts)) {
         std::vector<std::int32_t> from;
         from.reserve(parts.size());
         for (Value* part : parts) from.push_back(part->rebuild(plan));
@@ -443,10 +479,7 @@ int DictValue::rebuild(PlanBuilder& plan) {
         if (default_factory != nullptr)
             plan.add(PlanOp::SetAttribute, {to, default_factory->rebuild(plan)}, interned("default_factory"));
     }
-    for (std::size_t i = 0; i < parts.size(); i += 2) {
-        int key = parts[i]->rebuild(plan), value = parts[i + 1]->rebuild(plan);
-        plan.add(PlanOp::SetItem, {to, key, value});
-    }
+    for (Table::Entry* entry : table.entries()) rebuild_entry(plan, to, *entry);
     rebuild_attributes(plan, to, this);
     return to;
 }
@@ -473,13 +506,26 @@ DictValue* changed_dict(Tracer& tracer, Borrowed<> real) {
     return dict != nullptr && dict->changed ? dict : nullptr;
 }
 
+namespace {
+
+/// C code copies a dict by its table, unless its class says how it is iterated over.
+void refuse_own_iteration(Tracer& tracer, DictValue* dict) {
+    if (dict->class_ != &PyDict_Type && operations::user_method(tracer, dict, "__iter__") != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a copy is made of a " + type_name(dict->class_) + ", which has its own __iter__");
+}
+
+}  // namespace
+
 DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type) {
+    refuse_own_iteration(tracer, dict);
     auto* copy = tracer.make<DictValue>(type);
-    for (Table::Entry* entry : dict->entries(tracer)) copy->table.insert(tracer, entry->key, entry->value);
+    for (Table::Entry* entry : dict->entries(tracer)) copy->table.insert(tracer, *entry, entry->value);
     return copy;
 }
 
 void merge_dict(Tracer& tracer, DictValue* target, DictValue* other) {
+    refuse_own_iteration(tracer, other);
     for (Table::Entry* entry : other->entries(tracer)) target->insert(tracer, entry->key, entry->value);
 }
 

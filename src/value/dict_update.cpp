@@ -2,6 +2,7 @@
 #include "base/names.h"
 #include "value/calling.h"
 #include "value/dict.h"
+#include "value/keys.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/sequence.h"
@@ -12,10 +13,14 @@ namespace {
 
 Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
     Value* keys = co_await call_method_with(tracer, other, "keys");
+    // All keys first, then the values, but for an OrderedDict.
+    bool is_ordered = PyType_IsSubtype(target->class_, &PyODict_Type) != 0;
+    if (!is_ordered) keys = co_await operations::collect_as_sequence(tracer, keys);
     Value* iterator = co_await operations::iterate(tracer, keys);
     while (true) {
         Value* key = co_await operations::next(tracer, iterator);
         if (key == tracer.exhausted()) co_return tracer.none();
+        refuse_own_hash(tracer, key);
         Value* value = co_await operations::get_item(tracer, other, key);
         co_await put_into_dict(tracer, target, key, value);
     }
@@ -38,12 +43,13 @@ Task update_from_pairs(Tracer& tracer, DictValue* target, Value* pairs) {
         if (!is_iterable(pair) && !is_ordered)
             tracer.raise(PyExc_TypeError, "cannot convert dictionary update sequence element #" +
                                               std::to_string(position) + " to a sequence");
-        Value* collected = co_await operations::collect(tracer, pair);
+        Value* collected = co_await operations::collect_as_sequence(tracer, pair);
         const std::vector<Value*>& parts = as_sequence(collected)->items;
         if (parts.size() != 2 && is_ordered) raise_for_ordered(tracer, parts.size());
         if (parts.size() != 2)
             tracer.raise(PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +
                                                " has length " + std::to_string(parts.size()) + "; 2 is required");
+        refuse_own_hash(tracer, parts[0]);
         co_await put_into_dict(tracer, target, parts[0], parts[1]);
     }
 }

@@ -14,6 +14,11 @@ bool is_true(const Value* boolean);
 /// `left is right or left == right`, as a bool value; pending where `__eq__` is the program's own.
 Outcome same_or_equal(Tracer& tracer, Value* left, Value* right);
 
+/// Says of a key of a dict from outside, or an element of a set, that the guard on the container compares it by value.
+void mark_as_member(Value* key, Value* container, PyObject* object);
+/// The program asks which object it is: if it is such a key, the guard is to compare the very objects.
+void guard_members(Tracer& tracer, const Value* key);
+
 /// Whether a class leaves `==` and `hash` at what `object` does: by identity.
 bool compares_by_identity(PyTypeObject* type);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/python_error.h"
+#include "cpython/iterators.h"
 #include "base/text.h"
 #include "effect/plan.h"
 #include "value/calling.h"
@@ -30,9 +31,14 @@ Task next_of_call(Tracer& tracer, CallIterator* iterator) {
 
 Task next_by_index(Tracer& tracer, IndexIterator* iterator) {
     if (iterator->sequence == nullptr) co_return tracer.exhausted();
+    int step = iterator->is_reversed() ? -1 : 1;
+    if (iterator->position < 0) {
+        set_undoably(tracer, iterator->sequence, nullptr);
+        co_return tracer.exhausted();
+    }
     try {
         Value* item = co_await operations::get_item(tracer, iterator->sequence, tracer.integer(iterator->position));
-        set_undoably(tracer, iterator->position, iterator->position + 1);
+        set_undoably(tracer, iterator->position, iterator->position + step);
         co_return item;
     } catch (const Raised& raised) {
         PyTypeObject* type = raised.exception->type();
@@ -202,13 +208,36 @@ PyObject* index_iterator_function() {
     return function;
 }
 
+/// `reversed`, from an index on, without asking for the length.
+PyObject* reversed_by_index_function() {
+    static PyMethodDef definition = {"reversed_from",
+                                     [](PyObject*, PyObject* arguments) {
+                                         return cpython::reversed_from(
+                                             PyTuple_GET_ITEM(arguments, 0),
+                                             PyLong_AsSsize_t(PyTuple_GET_ITEM(arguments, 1)));
+                                     },
+                                     METH_VARARGS, nullptr};
+    static PyObject* const function = checked(PyCFunction_New(&definition, nullptr)).release();
+    return function;
+}
+
 }  // namespace
+
+Value* sequence_by_index(Value* iterator) {
+    auto* by_index = dynamic_cast<IndexIterator*>(iterator);
+    return by_index == nullptr ? nullptr : by_index->sequence;
+}
 
 int IndexIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     int over = sequence == nullptr ? plan.add(PlanOp::Tuple) : sequence->rebuild(plan);
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
+    if (is_reversed()) {
+        Ref<> last = checked(PyLong_FromLongLong(sequence == nullptr ? -1 : position));
+        plan.add_to(to, PlanOp::Call, {over, plan.constant(last.get())}, reversed_by_index_function());
+        return to;
+    }
     plan.add_to(to, PlanOp::Call, {over}, index_iterator_function());
     if (sequence == nullptr) return to;
     if (position > 0) rebuild_position(plan, to, class_, position);

@@ -92,14 +92,20 @@ struct CallIterator final : IteratorValue {
 };
 
 /// Over an instance of a class of the program's that has `__getitem__` and no `__iter__`: asked for 0, 1, 2, ... until
-/// it raises IndexError.
+/// it raises IndexError. Or what `reversed` gives of one: asked from its last item on.
 struct IndexIterator final : IteratorValue {
     explicit IndexIterator(Value* sequence) : IteratorValue(&PySeqIter_Type), sequence(sequence) {}
+    IndexIterator(Value* sequence, std::int64_t last)
+        : IteratorValue(&PyReversed_Type), sequence(sequence), position(last) {}
+    bool is_reversed() const { return class_ == &PyReversed_Type; }
     Value* sequence;  // null at the end
     std::int64_t position = 0;
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
 };
+
+/// What an iterator by index asks for its items; null at its end, and for other iterators.
+Value* sequence_by_index(Value* iterator);
 
 /// A new iterator over a constant: what `iter` of the real object walks over.
 Value* iterate_constant(Tracer& tracer, Borrowed<> constant);

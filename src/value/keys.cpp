@@ -52,6 +52,18 @@ Task learn_hash(Tracer& tracer, Value* key) {
     co_return tracer.none();
 }
 
+/// Gives the objects in a key of a table the hashes of their counterparts in the equal key that is looked for.
+void share_hashes(Value* from, Value* to) {
+    if (from->kind == Kind::Tuple && to->kind == Kind::Tuple) {
+        const auto &mine = static_cast<TupleValue*>(from)->items, &theirs = static_cast<TupleValue*>(to)->items;
+        for (std::size_t i = 0; i < mine.size() && i < theirs.size(); ++i) share_hashes(mine[i], theirs[i]);
+        return;
+    }
+    if (!has_own_hash(to)) return;
+    auto* object = static_cast<ObjectValue*>(to);
+    object->known_hash = has_own_hash(from) ? static_cast<ObjectValue*>(from)->known_hash : std::nullopt;
+}
+
 Task prepare(Tracer& tracer, Value* container, Value* key) {
     co_await tracer.start(learn_hash(tracer, key));
     Table* table = table_of(tracer, container);
@@ -61,7 +73,10 @@ Task prepare(Tracer& tracer, Value* container, Value* key) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (entries[i]->hash != hash) continue;
         Value* equal = co_await same_or_equal(tracer, entries[i]->key, key);
-        if (is_true(equal)) co_return entries[i]->key;
+        if (!is_true(equal)) continue;
+        share_hashes(key, entries[i]->key);
+        if (has_own_hash(entries[i]->key)) static_cast<ObjectValue*>(entries[i]->key)->known_hash = hash;
+        co_return entries[i]->key;
     }
     co_return key;
 }
@@ -75,6 +90,32 @@ Task index_from(Tracer& tracer, Value* value, Value* method) {
 }
 
 }  // namespace
+
+ForgottenHash::~ForgottenHash() {
+    if (key_->kind == Kind::Tuple) {
+        for (Value* item : static_cast<TupleValue*>(key_)->items)
+            if (item != nullptr) ForgottenHash forgotten(item);
+    }
+    if (has_own_hash(key_)) static_cast<ObjectValue*>(key_)->known_hash.reset();
+}
+
+bool has_own_hash(const Value* key) {
+    switch (key->kind) {
+        case Kind::Object:
+        case Kind::Scalar:
+        case Kind::TensorObject:
+        case Kind::Dict:
+        case Kind::List:
+        case Kind::Set:
+        case Kind::Exception:
+        case Kind::Tuple:
+            break;
+        default:
+            return false;
+    }
+    PyObject* method = cpython::lookup_in_mro(key->type(), interned("__hash__"));
+    return method != nullptr && PyFunction_Check(method);
+}
 
 bool needs_preparation(Tracer& tracer, Value* key) {
     switch (key->kind) {
@@ -98,6 +139,12 @@ bool needs_preparation(Tracer& tracer, Value* key) {
         default:
             return false;
     }
+}
+
+void refuse_own_hash(Tracer& tracer, Value* key) {
+    if (needs_preparation(tracer, key))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "objects of " + type_name(key->type()) + " have a __hash__ of their own");
 }
 
 Outcome prepare_key(Tracer& tracer, Value* container, Value* key) {
@@ -131,7 +178,10 @@ bool takes_only_numbers(PyObject* callable) {
 
 Task settle_and_call(Tracer& tracer, Handler handler, Arguments arguments) {
     if (is_table(arguments.positional[0])) {
+        ForgottenHash forgotten(arguments.positional[1]);
         arguments.positional[1] = co_await prepare_key(tracer, arguments.positional[0], arguments.positional[1]);
+        ForgottenHash also_forgotten(arguments.positional[1]);
+        co_return co_await handler(tracer, arguments);
     } else {
         for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
             if (!has_own_index(tracer, arguments.positional[i])) continue;

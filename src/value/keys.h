@@ -10,8 +10,28 @@ namespace stator {
 
 /// Whether the program's own code has to run before a table can look for the key.
 bool needs_preparation(Tracer& tracer, Value* key);
-/// Runs it. Gives the key to look for in `container`, a dict or a set.
+/// Runs it. Gives the key to look for in `container`, a dict or a set. Its hash is known from then on, and has to be
+/// forgotten once the key was looked for: the next use of the key asks the program again.
 Outcome prepare_key(Tracer& tracer, Value* container, Value* key);
+/// Forgets what the program's code gave as the hash of a key, and of the objects in it, at its end.
+class ForgottenHash {
+  public:
+    explicit ForgottenHash(Value* key) : key_(key) {}
+    ~ForgottenHash();
+    ForgottenHash(const ForgottenHash&) = delete;
+    ForgottenHash& operator=(const ForgottenHash&) = delete;
+
+  private:
+    Value* key_;
+};
+
+/// Whether the hash of a key that is in a table came from the program's own code: to put it into a real dict or set
+/// must not ask again.
+bool has_own_hash(const Value* key);
+
+/// Breaks if the program's own code says what the hash of a key is: for C code that hashes keys one after the other
+/// while it takes them from somewhere.
+void refuse_own_hash(Tracer& tracer, Value* key);
 
 /// Whether a value is an int to the program by a `__index__` of its own.
 bool has_own_index(Tracer& tracer, Value* value);

@@ -5,6 +5,8 @@
 #include "base/stack_room.h"
 #include "base/text.h"
 #include "cpython/objects.h"
+#include "guard/constants.h"
+#include "torch/known.h"
 #include "torch/names.h"
 #include "value/attributes.h"
 #include "value/class.h"
@@ -157,23 +159,31 @@ Outcome settle_key(Tracer& tracer, Value* container, Value* key) {
 }
 
 Task get_item_of(Tracer& tracer, Value* object, Value* key) {
+    ForgottenHash forgotten(key);
     Value* settled = co_await settle_key(tracer, object, key);
+    ForgottenHash also_forgotten(settled);
     co_return co_await object->get_item(tracer, settled);
 }
 
 Task set_item_of(Tracer& tracer, Value* object, Value* key, Value* value) {
+    ForgottenHash forgotten(key);
     Value* settled = co_await settle_key(tracer, object, key);
+    ForgottenHash also_forgotten(settled);
     co_return co_await object->assign_item(tracer, settled, value);
 }
 
 Task delete_item_of(Tracer& tracer, Value* object, Value* key) {
+    ForgottenHash forgotten(key);
     Value* settled = co_await settle_key(tracer, object, key);
+    ForgottenHash also_forgotten(settled);
     object->delete_item(tracer, settled);
     co_return tracer.none();
 }
 
 Task contains_settled(Tracer& tracer, Value* container, Value* item) {
+    ForgottenHash forgotten(item);
     Value* settled = co_await settle_key(tracer, container, item);
+    ForgottenHash also_forgotten(settled);
     co_return co_await container->contains(tracer, settled);
 }
 
@@ -333,10 +343,79 @@ Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     co_return tracer.exhausted();
 }
 
-Task collect_items(Tracer& tracer, Value* iterable) {
+/// Larger ones may not fit into memory, which Python would say before it takes an item.
+constexpr Py_ssize_t kLargestHint = Py_ssize_t{1} << 24;
+
+Task length_hint_by_method(Tracer& tracer, Value* method, Value* iterable) {
+    Value* answer = nullptr;
+    try {
+        answer = co_await call(tracer, method, Arguments::of(iterable));
+    } catch (const Raised& raised) {
+        if (!raised.is(PyExc_TypeError)) throw;
+        co_return tracer.none();
+    }
+    tracer.realize(answer);
+    if (answer->object() == Py_NotImplemented) co_return tracer.none();
+    if (answer->object() == nullptr || !PyLong_Check(answer->object()))
+        tracer.raise(PyExc_TypeError,
+                     "__length_hint__ must be an integer, not " + std::string(answer->type()->tp_name));
+    Py_ssize_t hint = PyLong_AsSsize_t(answer->object());
+    PyErr_Clear();
+    if (hint < 0 || hint > kLargestHint)
+        tracer.break_graph(BreakKind::UnknownObject, "a __length_hint__ is not one that can be");
+    co_return tracer.none();
+}
+
+Task ask_length(Tracer& tracer, Value* value) {
+    try {
+        Value* answer = co_await length(tracer, value);
+        Py_ssize_t count = PyLong_AsSsize_t(answer->object());
+        PyErr_Clear();
+        if (count < 0 || count > kLargestHint)
+            tracer.break_graph(BreakKind::UnknownObject, "a __len__ is not one that can be");
+    } catch (const Raised& raised) {
+        if (!raised.is(PyExc_TypeError)) throw;
+        co_return tracer.boolean(false);
+    }
+    co_return tracer.boolean(true);
+}
+
+/// Calls what `operator.length_hint` calls; the answer is for Python alone.
+Task ask_hint(Tracer& tracer, Value* iterable) {
+    Value* asked = iterable;
+    if (iterable->kind == Kind::Iterator) asked = sequence_by_index(iterable);
+    if (asked == nullptr) co_return tracer.none();
+    if (user_method(tracer, asked, "__len__") != nullptr) {
+        Value* answered = co_await tracer.start(ask_length(tracer, asked));
+        if (answered->object() == Py_True || asked != iterable) co_return tracer.none();
+    } else if (has_special_method(tracer, asked->type(), "__len__")) {
+        co_return tracer.none();
+    }
+    if (Value* method = user_method(tracer, iterable, "__length_hint__"))
+        co_await tracer.start(length_hint_by_method(tracer, method, iterable));
+    co_return tracer.none();
+}
+
+Task collect_items(Tracer& tracer, Value* iterable, bool asks_for_length) {
     Value* iterator = co_await iterate(tracer, iterable);
+    if (asks_for_length) co_await tracer.start(ask_hint(tracer, iterable));
     std::vector<Value*> items;
     while (true) {
+        Value* item = co_await next(tracer, iterator);
+        if (item == tracer.exhausted()) break;
+        items.push_back(item);
+    }
+    co_return make_list(tracer, std::move(items));
+}
+
+Task collect_from_iterator(Tracer& tracer, Value* iterable) {
+    Value* iterator = co_await iterate(tracer, iterable);
+    co_return co_await collect(tracer, iterator);
+}
+
+Task take_some(Tracer& tracer, Value* iterator, std::size_t count) {
+    std::vector<Value*> items;
+    while (items.size() < count) {
         Value* item = co_await next(tracer, iterator);
         if (item == tracer.exhausted()) break;
         items.push_back(item);
@@ -355,10 +434,32 @@ Outcome next(Tracer& tracer, Value* iterator) {
 
 Outcome collect(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
-    if (SequenceValue* sequence = as_sequence(iterable);
-        sequence != nullptr && user_method(tracer, iterable, "__iter__") == nullptr)
-        return make_list(tracer, sequence->all(tracer));
-    return tracer.start(collect_items(tracer, iterable));
+    SequenceValue* sequence = as_sequence(iterable);
+    if (sequence != nullptr && user_method(tracer, iterable, "__iter__") == nullptr) {
+        bool asks = user_method(tracer, iterable, "__len__") != nullptr;
+        if (!asks) return make_list(tracer, sequence->all(tracer));
+    }
+    return tracer.start(collect_items(tracer, iterable, true));
+}
+
+Outcome ask_length_hint(Tracer& tracer, Value* iterable) {
+    return tracer.start(ask_hint(tracer, iterable));
+}
+
+Outcome collect_elements(Tracer& tracer, Value* iterable) {
+    tracer.realize(iterable);
+    return tracer.start(collect_items(tracer, iterable, false));
+}
+
+Outcome collect_as_sequence(Tracer& tracer, Value* iterable) {
+    tracer.realize(iterable);
+    if (iterable->type() == &PyList_Type || iterable->type() == &PyTuple_Type)
+        return make_list(tracer, as_sequence(iterable)->all(tracer));
+    return tracer.start(collect_from_iterator(tracer, iterable));
+}
+
+Outcome collect_some(Tracer& tracer, Value* iterator, std::size_t count) {
+    return tracer.start(take_some(tracer, iterator, count));
 }
 
 // --- operators
@@ -486,13 +587,22 @@ Comparison mirrored(Comparison op) {
     return kMirrored[static_cast<int>(op)];
 }
 
+/// Whether `!=` of a class of the program's is what `object` makes of its `__eq__`. A builtin base has its own `!=`.
+bool inverts_own_equality(Tracer& tracer, Value* value) {
+    if (user_method(tracer, value, "__eq__") == nullptr || user_method(tracer, value, "__ne__") != nullptr)
+        return false;
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(value->type(), interned("__ne__"), &owner);
+    return owner == &PyBaseObject_Type;
+}
+
 Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
     if (Value* method = user_method(tracer, self, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
     if (Value* method = method_that_asks(tracer, self, other, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
     // `object.__ne__` inverts what `__eq__` says.
-    if (op == Comparison::NotEqual && user_method(tracer, self, "__eq__") != nullptr) return nullptr;
+    if (op == Comparison::NotEqual && inverts_own_equality(tracer, self)) return nullptr;
     return self->compare(tracer, op, other);
 }
 
@@ -512,8 +622,7 @@ Task compare_by_methods(Tracer& tracer, Comparison op, Value* left, Value* right
         Comparison asked = of_right ? mirrored(op) : op;
         Value* answer = co_await compare_side(tracer, asked, self, other);
         if (!is_not_implemented(answer)) co_return answer;
-        if (op == Comparison::NotEqual && user_method(tracer, self, "__ne__") == nullptr &&
-            user_method(tracer, self, "__eq__") != nullptr) {
+        if (op == Comparison::NotEqual && inverts_own_equality(tracer, self)) {
             answer = co_await compare_side(tracer, Comparison::Equal, self, other);
             if (!is_not_implemented(answer)) {
                 Value* equal = co_await truth(tracer, answer);
@@ -526,7 +635,7 @@ Task compare_by_methods(Tracer& tracer, Comparison op, Value* left, Value* right
 
 bool has_own_comparison(Tracer& tracer, Value* value, Comparison op) {
     return user_method(tracer, value, method_name(op)) != nullptr ||
-           (op == Comparison::NotEqual && user_method(tracer, value, "__eq__") != nullptr);
+           (op == Comparison::NotEqual && inverts_own_equality(tracer, value));
 }
 
 Task compare_by_kinds(Tracer& tracer, Comparison op, Value* left, Value* right) {
@@ -583,6 +692,66 @@ bool is_empty_tuple(Tracer& tracer, Value* value) {
 
 }  // namespace
 
+namespace {
+
+/// Whether a guard on the value is one on the object: there is one object of that value.
+bool is_unique(PyObject* object) {
+    if (is_singleton(object) || !is_safe_to_compare(object)) return true;
+    const auto& known = torch_room::known();
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == known.dtype_class || type == known.layout_class || type == known.memory_format_class) return true;
+    if (type != &PyLong_Type) return false;
+    // CPython shares the small ints.
+    int overflow = 0;
+    long number = PyLong_AsLongAndOverflow(object, &overflow);
+    return overflow == 0 && number >= -5 && number <= 256;
+}
+
+bool comes_from_outside(const Value* value) {
+    return value->source != nullptr && value->source->access != Access::Pinned;
+}
+
+/// Two places hold one object, which no guard says yet.
+void guard_one_object(Tracer& tracer, Value* left, Value* right) {
+    if (comes_from_outside(left) && comes_from_outside(right))
+        tracer.guard({GuardKind::Same, left->source, nullptr, 0, right->source});
+    else if (comes_from_outside(left))
+        tracer.guard({GuardKind::Identity, left->source, left->object()});
+    else if (comes_from_outside(right))
+        tracer.guard({GuardKind::Identity, right->source, right->object()});
+}
+
+void guard_two_objects(Tracer& tracer, Value* left, Value* right) {
+    auto place_of = [&](Value* value) {
+        if (value->source != nullptr || value->object() == nullptr) return value->source;
+        return tracer.provenance().pinned(value->object());
+    };
+    if (!comes_from_outside(left)) std::swap(left, right);
+    if (!comes_from_outside(left)) return;
+    if (Source* other = place_of(right)) tracer.guard({GuardKind::Different, left->source, nullptr, 0, other});
+}
+
+bool are_one_constant(Tracer& tracer, Value* left, Value* right) {
+    PyObject *left_object = left->object(), *right_object = right->object();
+    // The guards on their values tell these apart.
+    if (!same_constant(left_object, right_object)) return false;
+    if (left_object == right_object && is_unique(left_object)) return true;
+    guard_members(tracer, left);
+    guard_members(tracer, right);
+    if (left_object == right_object) {
+        guard_one_object(tracer, left, right);
+        return true;
+    }
+    // Whether a computed number or string is an object that was there before is CPython's business.
+    auto is_known = [](Value* value) { return comes_from_outside(value) || value->equal_member_of != nullptr; };
+    if (!is_known(left) || !is_known(right))
+        tracer.break_graph(BreakKind::UnknownObject, "the identity of two equal constants is compared");
+    guard_two_objects(tracer, left, right);
+    return false;
+}
+
+}  // namespace
+
 bool same_object(Tracer& tracer, Value* left, Value* right) {
     if (left == right) return true;
     if (is_of_other_class(left, right) || is_of_other_class(right, left)) {
@@ -593,23 +762,22 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     tracer.realize(left);
     tracer.realize(right);
     if (is_empty_tuple(tracer, left) && is_empty_tuple(tracer, right)) return true;
+    if (left->kind == Kind::Constant && right->kind == Kind::Constant) return are_one_constant(tracer, left, right);
     // A function is no constant, whichever function it is: nothing has to be kept alive to know that.
     if (right->kind != Kind::Constant) guard_identity(tracer, left);
     if (left->kind != Kind::Constant) guard_identity(tracer, right);
-    PyObject *left_object = left->object(), *right_object = right->object();
-    if (left_object == nullptr || right_object == nullptr) return false;
-    if (left_object == right_object) return true;
-    if (left->kind == Kind::Constant && right->kind == Kind::Constant && !is_singleton(left_object) &&
-        !is_singleton(right_object) && Py_TYPE(left_object) == Py_TYPE(right_object)) {
-        int equal = PyObject_RichCompareBool(left_object, right_object, Py_EQ);
-        if (equal < 0) PyErr_Clear();
-        // Whether two equal numbers or strings are one object is CPython's business, not something to rely on.
-        if (equal != 0) tracer.break_graph(BreakKind::UnknownObject, "the identity of two equal constants is compared");
-        return false;
+    if (left->type() == right->type()) {
+        guard_members(tracer, left);
+        guard_members(tracer, right);
     }
-    if (left->kind != Kind::Constant && right->kind != Kind::Constant && left->source != nullptr &&
-        right->source != nullptr)
-        tracer.guard({GuardKind::Different, left->source, nullptr, 0, right->source});
+    PyObject *left_object = left->object(), *right_object = right->object();
+    if (left_object != nullptr && left_object == right_object) {
+        // Other kinds are guarded by identity, or are one value where they are one object.
+        if (left->kind == Kind::Tuple || left->kind == Kind::Method) guard_one_object(tracer, left, right);
+        return true;
+    }
+    if (left->kind == Kind::Constant || right->kind == Kind::Constant) return false;
+    guard_two_objects(tracer, left, right);
     return false;
 }
 

@@ -29,8 +29,17 @@ Outcome length(Tracer& tracer, Value* value);
 Outcome iterate(Tracer& tracer, Value* iterable);
 /// `Tracer::exhausted()` at the end.
 Outcome next(Tracer& tracer, Value* iterator);
-/// All items, as a list value.
+/// All items, as a list value, the way `list(iterable)` takes them: it asks how many there will be.
 Outcome collect(Tracer& tracer, Value* iterable);
+/// Calls what Python calls to know how many items an iterable will give. The answer is for Python alone.
+Outcome ask_length_hint(Tracer& tracer, Value* iterable);
+/// The way a set takes them: it does not ask.
+Outcome collect_elements(Tracer& tracer, Value* iterable);
+/// The way C code takes the items of any iterable as a list or a tuple (`str.join`): what is neither is asked for its
+/// iterator, and that one for its items as by `list`.
+Outcome collect_as_sequence(Tracer& tracer, Value* iterable);
+/// At most so many items of an iterator, as a list value.
+Outcome collect_some(Tracer& tracer, Value* iterator, std::size_t count);
 
 Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right);
 Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right);

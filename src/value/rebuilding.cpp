@@ -1,11 +1,14 @@
 #include "value/rebuilding.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/names.h"
 #include "base/python_error.h"
 #include "effect/carrier.h"
+#include "value/break.h"
 #include "value/dict.h"
+#include "value/keys.h"
 #include "value/sequence.h"
 
 namespace stator {
@@ -70,6 +73,41 @@ void rebuild_own_dict_entries(PlanBuilder& plan, int to, ObjectValue* object) {
         int key = entry->key->rebuild(plan), value = entry->value->rebuild(plan);
         plan.add(PlanOp::SetItem, {dict, key, value});
     }
+}
+
+void rebuild_entry(PlanBuilder& plan, int to, const Table::Entry& entry) {
+    int key = entry.key->rebuild(plan);
+    int value = entry.value == nullptr ? plan.constant(Py_None) : entry.value->rebuild(plan);
+    Ref<> hash = has_own_hash(entry.key) ? checked(PyLong_FromSsize_t(entry.hash)) : Ref<>();
+    plan.add(PlanOp::SetItem, {to, key, value}, hash.get());
+}
+
+namespace {
+
+/// A tuple is asked for its hash by a real table, and asks its items.
+bool holds_own_hash(const Value* key) {
+    if (key->kind != Kind::Tuple) return false;
+    return std::ranges::any_of(static_cast<const TupleValue*>(key)->items, [](const Value* item) {
+        return item != nullptr && (has_own_hash(item) || holds_own_hash(item));
+    });
+}
+
+}  // namespace
+
+bool has_own_hashes(const Table& table) {
+    std::unordered_set<Py_hash_t> hashes;
+    bool found = false, clash = false;
+    for (const Table::Entry& entry : table.all()) {
+        if (!entry.live) continue;
+        found = found || has_own_hash(entry.key);
+        if (holds_own_hash(entry.key))
+            throw Break{BreakKind::Rebuild, "a key is put into a dict that holds objects with their own __hash__"};
+        clash = clash || !hashes.insert(entry.hash).second;
+    }
+    // The real table would compare them.
+    if (found && clash)
+        throw Break{BreakKind::Rebuild, "keys with the same hash, from a __hash__ of their own, are put into a dict"};
+    return found;
 }
 
 int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, const std::vector<Value*>& arguments) {

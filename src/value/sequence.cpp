@@ -12,6 +12,7 @@
 #include "value/attributes.h"
 #include "value/calling.h"
 #include "value/changing.h"
+#include "value/constant.h"
 #include "value/function.h"
 #include "value/identity.h"
 #include "value/index.h"
@@ -93,6 +94,7 @@ Task compare_items(Tracer& tracer, Comparison op, SequenceValue* left, SequenceV
 
 Task extend_from(Tracer& tracer, ListValue* list, Value* iterable) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
+    co_await operations::ask_length_hint(tracer, iterable);
     while (true) {
         Value* item = co_await operations::next(tracer, iterator);
         if (item == tracer.exhausted()) break;
@@ -135,9 +137,16 @@ void check_assignable(Tracer& tracer, Value* slice, Value* value) {
 }
 
 Task collect_then_put(Tracer& tracer, ListValue* list, Value* slice, Value* iterable) {
-    Value* collected = co_await operations::collect(tracer, iterable);
+    Value* collected = co_await operations::collect_as_sequence(tracer, iterable);
     put_slice(tracer, list, slice, as_sequence(collected)->all(tracer));
     co_return tracer.none();
+}
+
+/// A tuple plus an empty one is that tuple itself. Null where a new one is made.
+SequenceValue* sum_of_tuples(Tracer& tracer, SequenceValue* left, SequenceValue* right) {
+    if (left->class_ != &PyTuple_Type || right->class_ != &PyTuple_Type) return nullptr;
+    if (left->length(tracer) == 0) return right;
+    return right->length(tracer) == 0 ? left : nullptr;
 }
 
 std::vector<Value*> repeated(Tracer& tracer, const std::vector<Value*>& items, Py_ssize_t times) {
@@ -225,6 +234,7 @@ Ref<> SequenceValue::as_constant(Tracer& tracer) {
     for (Py_ssize_t i = 0; i < size; ++i) {
         Value* part = item(tracer, static_cast<std::size_t>(i));
         tracer.realize(part);
+        if (part->kind == Kind::Constant && runs_program_code(part->object())) return nullptr;
         Ref<> known = part->as_constant(tracer);
         if (!known) return nullptr;
         if (kind == Kind::Tuple)
@@ -310,6 +320,7 @@ Value* SequenceValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
         if (sequence == nullptr || sequence->kind != kind) return nullptr;
         SequenceValue* left = reflected ? sequence : this;
         SequenceValue* right = reflected ? this : sequence;
+        if (SequenceValue* itself = sum_of_tuples(tracer, left, right)) return itself;
         std::vector<Value*> contents = left->all(tracer);
         const auto& tail = right->all(tracer);
         contents.insert(contents.end(), tail.begin(), tail.end());
@@ -356,6 +367,7 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
 int SequenceValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
+    if (is_literal()) return plan.constant(outside);
     if (kind == Kind::List && !(class_ == &PyList_Type && all_leaves(items))) {
         int to = plan.reserve(this);
         if (class_ == &PyList_Type)
@@ -390,6 +402,10 @@ std::string SequenceValue::print() const {
 }
 
 Py_hash_t TupleValue::hash(Tracer& tracer) {
+    // What is hashed by its identity, or by the program's own code, sees to that itself.
+    for (std::size_t i = 0; i < items.size(); ++i)
+        if (Value* part = item(tracer, i); part->kind == Kind::Constant || part->kind == Kind::Tuple)
+            part->hash(tracer);
     if (Ref<> known = as_constant(tracer)) {
         Py_hash_t hash = PyObject_Hash(known.get());
         if (hash == -1) tracer.raise_from_python();
@@ -508,14 +524,41 @@ void ListValue::assign(Tracer& tracer, std::vector<Value*> contents) {
     assign(tracer, std::move(contents), std::move(effect));
 }
 
+std::vector<Value*> ListValue::begin_sort(Tracer& tracer) {
+    refuse_in_sort(tracer);
+    std::vector<Value*> contents = all(tracer);
+    tracer.on_undo([this, before = contents] {
+        items = before;
+        is_in_sort = false;
+    });
+    items.clear();
+    is_in_sort = true;
+    return contents;
+}
+
+void ListValue::end_sort(Tracer& tracer, std::vector<Value*> sorted) {
+    tracer.on_undo([this] {
+        items.clear();
+        is_in_sort = true;
+    });
+    is_in_sort = false;
+    assign(tracer, std::move(sorted));
+}
+
+void ListValue::refuse_in_sort(Tracer& tracer) const {
+    if (is_in_sort) tracer.break_graph(BreakKind::UnknownObject, "a list is changed while it is sorted");
+}
+
 void ListValue::assign(Tracer& tracer, std::vector<Value*> contents, Effect effect) {
     tracer.realize(this);
+    refuse_in_sort(tracer);
     if (source != nullptr) tracer.record(std::move(effect));
     tracer.on_undo([this, before = items] { items = before; });
     items = std::move(contents);
 }
 
 void ListValue::append(Tracer& tracer, Value* value) {
+    refuse_in_sort(tracer);
     if (source != nullptr) tracer.record({PlanOp::Append, {this, value}});
     if (!realized) {
         tracer.on_undo([this] { appended.pop_back(); });
@@ -527,6 +570,7 @@ void ListValue::append(Tracer& tracer, Value* value) {
 }
 
 void ListValue::insert(Tracer& tracer, std::size_t position, Value* value) {
+    refuse_in_sort(tracer);
     all(tracer);
     if (source != nullptr)
         tracer.record(

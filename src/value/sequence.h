@@ -14,6 +14,8 @@ struct SequenceValue : ObjectValue {
     /// Null where an outside item was not looked at yet; go through `item`.
     std::vector<Value*> items;
 
+    /// Whether it is a tuple that is a literal of the program's code: one object in all calls.
+    bool is_literal() const { return source == nullptr && outside != nullptr; }
     Value* item(Tracer& tracer, std::size_t index);
     /// All items, wrapped.
     const std::vector<Value*>& all(Tracer& tracer);
@@ -45,6 +47,8 @@ struct ListValue final : SequenceValue {
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
     /// Put behind the items of an outside list that is not realized: how many those are does not matter yet.
     std::vector<Value*> appended;
+    /// While it is sorted it is empty to the program, and nothing may change it.
+    bool is_in_sort = false;
 
     void set_item(Tracer& tracer, Value* key, Value* value) override;
     Outcome assign_item(Tracer& tracer, Value* key, Value* value) override;
@@ -60,7 +64,13 @@ struct ListValue final : SequenceValue {
     Value* remove(Tracer& tracer, std::size_t position);
     Py_hash_t hash(Tracer& tracer) override;
 
+    /// Makes it empty for as long as it is sorted; gives its items.
+    std::vector<Value*> begin_sort(Tracer& tracer);
+    /// Gives it these items, the same ones in another order.
+    void end_sort(Tracer& tracer, std::vector<Value*> sorted);
+
   private:
+    void refuse_in_sort(Tracer& tracer) const;
     void replace(Tracer& tracer, std::size_t position, Value* value);
 };
 

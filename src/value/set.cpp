@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "effect/plan.h"
 #include "value/changing.h"
+#include "value/identity.h"
+#include "value/keys.h"
 #include "value/operations.h"
 #include "value/raising.h"
 #include "value/rebuilding.h"
@@ -100,6 +102,7 @@ void SetValue::realize(Tracer& tracer) {
     std::vector<Value*> elements;
     while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
         Value* element = tracer.constant(object);
+        mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
         if (!element_object(tracer, element))
             tracer.break_graph(BreakKind::UnknownObject, "a set from outside has elements that are not constants");
         elements.push_back(element);
@@ -164,7 +167,12 @@ std::vector<Value*> SetValue::in_order(Tracer& tracer) {
         }
         return elements;
     }
-    for (Table::Entry* entry : table.entries()) elements.push_back(entry->key);
+    for (Table::Entry* entry : table.entries()) {
+        if (has_own_hash(entry->key))
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the order of a set whose elements have a __hash__ of their own is asked");
+        elements.push_back(entry->key);
+    }
     return elements;
 }
 
@@ -445,9 +453,22 @@ Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
 
 }  // namespace
 
+/// By way of a dict, of which a set takes over keys and hashes.
+int SetValue::rebuild_hashed(PlanBuilder& plan) {
+    if (class_ != &PySet_Type && class_ != &PyFrozenSet_Type)
+        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " is rebuilt whose elements have their own __hash__"};
+    int dict = plan.add(PlanOp::Dict);
+    for (Table::Entry* entry : table.entries()) rebuild_entry(plan, dict, *entry);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, std::vector<std::int32_t>(1, dict), reinterpret_cast<PyObject*>(class_));
+    return to;
+}
+
 int SetValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
+    if (has_own_hashes(table)) return rebuild_hashed(plan);
     std::vector<std::int32_t> elements;
     for (Table::Entry* entry : table.entries()) elements.push_back(entry->key->rebuild(plan));
     if (int known = plan.known(this); known >= 0) return known;

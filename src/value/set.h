@@ -47,6 +47,7 @@ struct SetValue final : ObjectValue {
     Py_hash_t hash(Tracer& tracer) override;
     graph::Argument as_argument(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
+    int rebuild_hashed(PlanBuilder& plan);
     std::string print() const override;
 
   private:

@@ -73,7 +73,10 @@ void Table::append(Value* key, Value* value, Py_hash_t hash) {
 
 void Table::insert(Tracer& tracer, Value* key, Value* value) {
     tracer.realize(key);
-    Py_hash_t hash = key->hash(tracer);
+    insert(tracer, key, value, key->hash(tracer));
+}
+
+void Table::insert(Tracer& tracer, Value* key, Value* value, Py_hash_t hash) {
     if (Entry* entry = find(tracer, key, hash)) {
         tracer.on_undo([entry, before = entry->value] { entry->value = before; });
         entry->value = value;

@@ -65,6 +65,8 @@ class Table {
     Entry* find(Tracer& tracer, Value* key);
     /// Sets or replaces; keeps the place of an existing key. Undoable.
     void insert(Tracer& tracer, Value* key, Value* value);
+    /// The same for the key of an entry of another table, which is not hashed again.
+    void insert(Tracer& tracer, const Entry& from, Value* value) { insert(tracer, from.key, value, from.hash); }
     /// False if absent. Undoable.
     bool erase(Tracer& tracer, Value* key);
     void erase(Tracer& tracer, Entry* entry);
@@ -80,6 +82,7 @@ class Table {
 
   private:
     Entry* find(Tracer& tracer, Value* key, Py_hash_t hash);
+    void insert(Tracer& tracer, Value* key, Value* value, Py_hash_t hash);
     void append(Value* key, Value* value, Py_hash_t hash);
 
     Entries entries_;

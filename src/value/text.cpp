@@ -142,6 +142,7 @@ Outcome format_of(Tracer& tracer, Value* value, Value* specification) {
     if (Value* method = operations::user_method(tracer, value, "__format__"))
         return tracer.start(
             format_by_method(tracer, method, value, specification != nullptr ? specification : tracer.string("")));
+    if (how.empty() && value->kind == Kind::Constant && PyUnicode_CheckExact(value->object())) return value;
     if (value->kind == Kind::Constant)
         return text_from(
             tracer, PyObject_Format(value->object(), specification == nullptr ? nullptr : specification->object()));

@@ -67,6 +67,8 @@ class Tracer {
     Value* fresh(Ref<> object);
     /// A constant, or any object that may be used without a guard (an immutable literal of the code).
     Value* constant(Borrowed<> object);
+    /// The same for a literal of the program's code, which is one object in all calls, a tuple too.
+    Value* literal(Borrowed<> object);
     Value* integer(std::int64_t number);
     Value* boolean(bool truth);
     Value* string(std::string_view text);
@@ -264,6 +266,8 @@ class Tracer {
     /// Outside objects with an identity of their own, by address.
     std::pmr::monotonic_buffer_resource memory_{std::size_t{16} * 1024};
     std::pmr::unordered_map<PyObject*, Value*> by_identity_{256, &memory_};
+    /// Tuples that are literals of the program's code: however often one is loaded, it is one object.
+    std::unordered_map<PyObject*, Value*> literals_;
     Value* none_ = nullptr;
     Value* booleans_[2] = {};
     Value* exhausted_ = nullptr;

@@ -122,6 +122,9 @@ struct Value {
     const Kind kind;
     /// False while the value is only passed around: what is not looked at needs no guard.
     bool realized = true;
+    /// The dict or set from outside that it is a key or an element of, where a guard compares those by value: the
+    /// program may have another object, equal to this one.
+    Value* equal_member_of = nullptr;
     /// Where it came from; null if it was made in the trace.
     Source* source = nullptr;
 

@@ -186,6 +186,18 @@ Value* Tracer::constant(Borrowed<> object) {
     return value;
 }
 
+Value* Tracer::literal(Borrowed<> object) {
+    if (!PyTuple_CheckExact(object.get())) return constant(object);
+    if (auto known = literals_.find(object.get()); known != literals_.end()) return known->second;
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object.get()); ++i)
+        items.push_back(literal(PyTuple_GET_ITEM(object.get(), i)));
+    TupleValue* tuple = make_tuple(*this, std::move(items));
+    tuple->outside = keep(Ref<>::share(object.get()));
+    literals_.emplace(object.get(), tuple);
+    return tuple;
+}
+
 namespace {
 
 bool takes_items(PyTypeObject* type) {
