@@ -8,6 +8,7 @@
 #include "base/python_error.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
+#include "torch/second_backward.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -85,7 +86,12 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     PyObject* compiled =
         entry.as_captured && entry.shared_memory.matters(inputs) ? entry.as_captured.get() : entry.compiled.get();
     Ref<> answer;
-    if (cpython::holds_arguments(compiled)) {
+    if (entry.is_recorded && compiled == entry.compiled.get()) {
+        Held held(inputs);
+        answer = Ref<>::steal(PyObject_Vectorcall(compiled, held.objects().data(), held.objects().size(), nullptr));
+        PyObject* again = entry.is_repeatable ? entry.as_captured.get() : nullptr;
+        if (answer) torch_room::allow_second_backward(results_of(answer.get()), held.objects(), again);
+    } else if (cpython::holds_arguments(compiled)) {
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     } else {
         Held held(inputs);

@@ -125,6 +125,8 @@ Interpreter::End Interpreter::run() {
         PyErr_Clear();
         return End::Failed;
     };
+    if (torch_room::is_in_dual_level())
+        return fail({BreakKind::UnsupportedTensor, "forward-mode automatic differentiation is going on"});
     try {
         try {
             interpret();
@@ -188,7 +190,10 @@ void Interpreter::step_until_interrupted() {
         }
         ++instructions_;
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
-        kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+        if (later_) [[unlikely]]
+            step_later(frame, instruction);
+        else
+            kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
     }
 }
 
