@@ -37,6 +37,12 @@ class Backend:
         self.writes_at_end = writes_at_end
         self.name = name
         self.compiler = compiler
+        # Read by the engine: whether the graph runs operation by operation, whether PyTorch brings the compiler, and
+        # whether that is content with fake tensors for examples, as all are that go through aot_autograd. Those keep
+        # nothing of the program's tensors.
+        self.runs_as_captured = compiler is eager
+        self.is_pytorchs = floats_are_constants
+        self.takes_fakes = floats_are_constants and (name == "inductor" or name.startswith("aot_"))
         self.arguments = arguments or {}
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -53,10 +59,11 @@ class Backend:
         try:
             with (
                 compiling_alone(),
-                fake.tracing_context(graph_module),
+                fake.tracing_context(graph_module) as context,
                 _as_if_compiling(),
                 _undisturbed(),
                 fake.numbers_as_symbols(graph_module, example_inputs) as examples,
+                _kept_for_another_backward(context),
             ):
                 compiled = self.compiler(graph_module, examples, **self.arguments)
             if not callable(compiled):
@@ -156,6 +163,20 @@ def _as_if_compiling() -> Iterator[None]:
         yield
     finally:
         torch.compiler._is_compiling_flag = before
+
+
+@contextmanager
+def _kept_for_another_backward(context: Any) -> Iterator[None]:
+    """Compilers may reuse the memory of what is saved for a backward pass, which then can't run again: with
+    `retain_graph=True` it would raise."""
+    from torch._functorch import config
+
+    with config.patch(donated_buffer=False):
+        yield
+    metadata = context.fw_metadata
+    # Nothing was given away; where this says nothing at all, aot_autograd takes it that something was.
+    if getattr(metadata, "bw_donated_idxs", ()) is None:
+        metadata.bw_donated_idxs = []
 
 
 @contextmanager

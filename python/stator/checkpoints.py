@@ -17,7 +17,8 @@ _COMPILERS = (
 class Checkpointed:
     """The target of a node that runs a part of the program's graph so that it is computed again in the backward pass.
 
-    It takes all tensors that the part reads, and gives its results in a tuple.
+    It takes all tensors that the part reads, and gives its results in a tuple. `arguments` are the places of those that
+    were arguments of the program's function: the checkpoint saves these, and the function finds the others by itself.
     """
 
     __name__ = __qualname__ = "checkpoint"
@@ -25,12 +26,14 @@ class Checkpointed:
     def __init__(
         self,
         part: Callable[..., tuple[torch.Tensor, ...]],
+        arguments: list[int],
         is_random: bool,
         preserve_rng_state: bool,
         determinism_check: str,
         early_stop: bool,
     ) -> None:
         self._part = part
+        self._arguments = arguments
         self._is_random = is_random
         self._options: dict[str, Any] = {
             "preserve_rng_state": preserve_rng_state,
@@ -39,8 +42,6 @@ class Checkpointed:
         }
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        from torch.utils.checkpoint import checkpoint
-
         options = self._options
         if any(torch._C._get_dispatch_mode(key) is not None for key in _COMPILERS):
             # As torch.compile has it traced: the operations are marked, for the compiler to compute them again, random
@@ -48,15 +49,26 @@ class Checkpointed:
             options = {"preserve_rng_state": False, "early_stop": False, "context_fn": _marking_contexts}
         elif self._is_random:
             return self._run_or_undo(tensors)
-        return checkpoint(self._part, *tensors, use_reentrant=False, **options)
+        return self._checkpoint(tensors, options)
+
+    def _checkpoint(self, tensors: tuple[torch.Tensor, ...], options: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        from torch.utils.checkpoint import checkpoint
+
+        def run(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            read = list(tensors)
+            for place, tensor in zip(self._arguments, given, strict=True):
+                read[place] = tensor
+            return self._part(*read)
+
+        return checkpoint(run, *(tensors[place] for place in self._arguments), use_reentrant=False, **options)
 
     def _run_or_undo(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         """A node that fails has done nothing: the program goes on before it, and draws its random numbers by itself."""
-        from torch.utils.checkpoint import checkpoint, get_device_states, set_device_states
+        from torch.utils.checkpoint import get_device_states, set_device_states
 
         state, device_states = torch.get_rng_state(), get_device_states(*tensors)
         try:
-            return checkpoint(self._part, *tensors, use_reentrant=False, **self._options)
+            return self._checkpoint(tensors, self._options)
         except Exception:
             torch.set_rng_state(state)
             set_device_states(*device_states)

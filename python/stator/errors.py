@@ -62,6 +62,8 @@ def _backend_compiler_failed() -> type[Exception]:
             self.graph_module = graph_module
             # Asked by the engine: then the graph may run as it is, unless `fullgraph=True` wants it compiled.
             self.needs_data = _needs_data(cause)
+            # The same, always: uncompiled, only a backward pass would fail, and in its own words.
+            self.fails_in_backward = _fails_in_backward(cause)
 
     return _at_home(BackendCompilerFailed)
 
@@ -88,6 +90,14 @@ def _needs_data(error: BaseException | None) -> bool:
         fake_tensor.UnsupportedOperatorException,
     )
     while error is not None and not isinstance(error, kinds):
+        error = error.__cause__
+    return error is not None
+
+
+def _fails_in_backward(error: BaseException | None) -> bool:
+    """Whether a backend that traces the backward pass met there what autograd will not do."""
+    words = ("has been modified by an inplace operation", "derivative for ")
+    while error is not None and not (isinstance(error, RuntimeError) and any(text in str(error) for text in words)):
         error = error.__cause__
     return error is not None
 

@@ -21,6 +21,8 @@
 #include "shape/failing.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
+#include "torch/second_backward.h"
+#include "torch/tensor.h"
 #include "trace/interpreter.h"
 #include "value/compiling.h"
 #include "value/function.h"
@@ -79,10 +81,57 @@ GraphModule make_graph_module(std::unique_ptr<graph::Graph> graph, const std::ve
     return {std::move(module), nodes};
 }
 
-Ref<> call_backend(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs) {
+/// What a backend says of itself: see stator.backends.
+struct BackendTraits {
+    bool runs_as_captured = false;
+    bool is_pytorchs = false;
+    bool takes_fakes = false;
+    bool writes_at_end = false;
+};
+
+BackendTraits traits_of(Borrowed<> backend) {
+    auto has = [&](const char* name) {
+        Ref<> value = Ref<>::steal(PyObject_GetAttrString(backend, name));
+        if (!value) PyErr_Clear();
+        return value.get() == Py_True;
+    };
+    return {has("runs_as_captured"), has("is_pytorchs"), has("takes_fakes"), has("writes_at_end")};
+}
+
+/// A fake tensor in the place of an input; empty where PyTorch has none for it. The mode that a tensor was made in says
+/// nothing of the mode that a backend runs in.
+Ref<> fake_example(Borrowed<> module, PyObject* input) {
+    try {
+        torch_room::TensorMeta meta = torch_room::read_meta(input);
+        meta.dispatch_keys &= ~torch_room::trait::kInference;
+        Ref<> state = checked(PyObject_GetAttr(module, interned("__dict__")));
+        PyObject* cell = PyDict_GetItemWithError(state.get(), interned("_stator_fake_mode"));
+        return cell == nullptr ? Ref<>() : make_example(cell, meta);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return {};
+    }
+}
+
+/// What a backend gets to see of the inputs. One that shares its memory with another one, and is written to, is no
+/// example of what the compiled code will get: such calls run the graph as it was captured.
+Ref<> make_examples(const BackendTraits& traits, Borrowed<> module, std::span<PyObject* const> inputs,
+                    std::span<const std::size_t> written) {
+    bool shares = !traits.runs_as_captured && !written.empty() && SharedMemory(inputs.size(), written).matters(inputs);
     Ref<> examples = checked(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-        PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), Py_NewRef(inputs[i]));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        Ref<> example;
+        if (torch_room::is_tensor(inputs[i])) {
+            if (traits.takes_fakes) example = fake_example(module, inputs[i]);
+            if (!example && shares) example = torch_room::copy_with_own_memory(inputs[i]);
+        }
+        if (!example) example = Ref<>::share(inputs[i]);
+        PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), example.release());
+    }
+    return examples;
+}
+
+Ref<> call_backend(const CompileOptions& options, Borrowed<> module, Borrowed<> examples) {
     Ref<> compiled =
         checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
     if (compiled.get() != module.get()) return compiled;
@@ -126,22 +175,24 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
     }
 }
 
-/// The same where the program may go on without the backend: if that can't do without what the tensors hold, the graph
-/// runs as it was captured.
-Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, std::span<PyObject* const> inputs,
-                          cpython::Frame* frame, bytecode::Index at) {
+/// The same where the program may go on without the backend: if that can't do without what the tensors hold, or fails
+/// where only a backward pass of the program would, the graph runs as it was captured.
+Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, Borrowed<> examples, cpython::Frame* frame,
+                          bytecode::Index at) {
     try {
-        return call_backend(options, module, inputs);
+        return call_backend(options, module, examples);
     } catch (const PythonError&) {
-        if (options.fullgraph) throw;
         TakenError error = TakenError::take();
-        Ref<> needs_data = Ref<>::steal(PyObject_GetAttrString(error.exception(), "needs_data"));
-        if (!needs_data) PyErr_Clear();
-        if (needs_data.get() != Py_True) {
+        auto says = [&](const char* name) {
+            Ref<> answer = Ref<>::steal(PyObject_GetAttrString(error.exception(), name));
+            if (!answer) PyErr_Clear();
+            return answer.get() == Py_True;
+        };
+        if ((options.fullgraph || !says("needs_data")) && !says("fails_in_backward")) {
             std::move(error).restore();
             throw;
         }
-        tell_of_needed_data(error, callee_of(frame, at));
+        if (says("needs_data")) tell_of_needed_data(error, callee_of(frame, at));
     }
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
@@ -167,11 +218,9 @@ bool has_lstm(const graph::Graph& graph) {
 }
 
 /// What the backend made of the graph, as far as that is known.
-Undo::By run_by(Borrowed<> compiled, Borrowed<> backend) {
+Undo::By run_by(Borrowed<> compiled, const BackendTraits& traits) {
     if (graph::runner_of(compiled) != nullptr) return Undo::By::Runner;
-    Ref<> writes_at_end = Ref<>::steal(PyObject_GetAttrString(backend, "writes_at_end"));
-    if (!writes_at_end) PyErr_Clear();
-    return writes_at_end.get() == Py_True ? Undo::By::WritesAtEnd : Undo::By::Backend;
+    return traits.writes_at_end ? Undo::By::WritesAtEnd : Undo::By::Backend;
 }
 
 bool has_custom_operations(const graph::Graph& graph) {
@@ -188,6 +237,11 @@ bool has_traced_code(std::span<const Guard> guards) {
         return function == nullptr ||
                cpython::code_of(reinterpret_cast<PyFunctionObject*>(guard.expected)) == function->code;
     });
+}
+
+/// Whether a second run would draw other random numbers, or be seen.
+bool has_effects(const graph::Graph& graph) {
+    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) { return node->is_random || node->is_seen; });
 }
 
 bool is_seen(const graph::Graph& graph) {
@@ -221,6 +275,9 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
     if (options.registers_attributes || (!interpreter.modes().grad && is_freezing())) interpreter.register_attributes();
     interpreter.call_whole(&learnt.called_whole);
     if (options.fullgraph) interpreter.follow_compiled_by_torch();
+    const BackendTraits traits = traits_of(options.backend.get());
+    interpreter.set_run_by(traits.runs_as_captured ? Tracer::RunBy::Stator : Tracer::RunBy::Compiler,
+                           options.fullgraph);
     took_compiling_answer();
     Interpreter::End end = interpreter.run();
     state.reads_autocast = interpreter.reads_autocast();
@@ -317,6 +374,7 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
         std::optional<torch_room::WithoutOneDnn> without_onednn;
         if (interpreter.modes().grad && has_lstm(*trace.graph)) without_onednn.emplace();
         entry->undo = Undo(*trace.graph, inputs, trace.written);
+        const bool is_repeatable = !has_effects(*trace.graph);
         GraphModule module = make_graph_module(std::move(trace.graph), trace.attributes);
         report.nodes = module.nodes;
         report.times.emplace_back("fx", watch.lap());
@@ -334,11 +392,20 @@ Shared<Entry> EntryCache::capture(cpython::Frame* frame, bytecode::Index at, con
             if (is_new) return capture(frame, at, options, learnt, report);
         }
         Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
-        entry->compiled = compile_if_possible(options, module.module.get(), inputs, frame, at);
-        entry->undo.settle(run_by(entry->compiled.get(), options.backend.get()));
-        if (!trace.written.empty() && inputs.size() > 1 && graph::runner_of(entry->compiled.get()) == nullptr) {
+        const bool is_kept = interpreter.is_kept_as_captured() && !traits.runs_as_captured;
+        if (!is_kept || !traits.is_pytorchs) {
+            Ref<> examples = make_examples(traits, module.module.get(), inputs, trace.written);
+            entry->compiled = compile_if_possible(options, module.module.get(), examples.get(), frame, at);
+        }
+        if (is_kept) entry->compiled = Ref<>::share(as_captured.get());
+        entry->undo.settle(run_by(entry->compiled.get(), traits));
+        if (graph::runner_of(entry->compiled.get()) == nullptr) {
             entry->as_captured = std::move(as_captured);
-            entry->shared_memory = SharedMemory(inputs.size(), trace.written);
+            if (!trace.written.empty() && inputs.size() > 1)
+                entry->shared_memory = SharedMemory(inputs.size(), trace.written);
+            entry->is_recorded = (entry->state.modes.grad || interpreter.modes().grad) &&
+                                 std::ranges::any_of(inputs, torch_room::requires_gradient);
+            entry->is_repeatable = entry->is_recorded && is_repeatable && trace.written.empty();
         }
         if (auto constants = burned_in(module.module.get(), trace.inputs); !constants.empty()) {
             // Each time there are fewer numbers that are variables, so this ends.

@@ -10,6 +10,7 @@
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
 #include "run/notes.h"
+#include "torch/second_backward.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -100,7 +101,12 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     PyObject* compiled = shares_memory ? entry.as_captured.get() : entry.compiled.get();
     failure->before = entry.undo.keep(inputs);
     Ref<> answer;
-    if (cpython::holds_arguments(compiled)) {
+    if (entry.is_recorded && compiled == entry.compiled.get()) {
+        Held held(inputs);
+        answer = Ref<>::steal(PyObject_Vectorcall(compiled, held.objects().data(), held.objects().size(), nullptr));
+        PyObject* again = entry.is_repeatable ? entry.as_captured.get() : nullptr;
+        if (answer) torch_room::allow_second_backward(results_of(answer.get()), held.objects(), again);
+    } else if (cpython::holds_arguments(compiled)) {
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     } else {
         Held held(inputs);

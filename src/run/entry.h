@@ -36,10 +36,15 @@ struct Entry : Counted {
     std::size_t input_count = 0;
     /// Inputs of classes of the program's own: the graph gets plain views of them, and asks no class.
     std::vector<std::uint32_t> of_classes;
-    /// The graph as it was captured, for inputs in the same memory; empty where that does not matter.
+    /// The graph as it was captured, for inputs in the same memory and for gradients of gradients; empty where that is
+    /// what runs anyway.
     Ref<> as_captured;
     SharedMemory shared_memory;
     bool has_told_of_sharing = false;
+    /// Whether autograd records what the compiled graph does.
+    bool is_recorded = false;
+    /// Whether the graph as it was captured gives the same results when it runs once more on the same inputs.
+    bool is_repeatable = false;
     /// The program sees something of a run of the graph that does not come to its end.
     bool is_seen = false;
     /// The graph calls operations that the program, or a library, has registered: these may raise anything.

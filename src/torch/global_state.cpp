@@ -11,8 +11,10 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include "base/imported.h"
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/versions.h"
 #include "torch/names.h"
 
 namespace stator::torch_room {
@@ -165,11 +167,29 @@ std::string print(const Modes& modes) {
     return text;
 }
 
+bool is_in_dual_level() {
+    // What PyTorch offers takes a lock. All ways into a level go through this variable of a Python module.
+    static PyObject* const variables = [] {
+        Ref<> module = checked(PyImport_ImportModule("torch.autograd.forward_ad"));
+        return Py_NewRef(PyModule_GetDict(module.get()));
+    }();
+    static std::uint64_t known_version = 0;
+    static bool is_inside = false;
+    std::uint64_t version = cpython::dict_version(variables);
+    if (version != 0 && version == known_version) return is_inside;
+    PyObject* level = PyDict_GetItemWithError(variables, interned("_current_level"));
+    is_inside = level != nullptr && PyLong_Check(level) && PyLong_AsLong(level) >= 0;
+    PyErr_Clear();
+    known_version = version;
+    return is_inside;
+}
+
 GlobalState snapshot_global_state() {
     const at::Context& context = at::globalContext();
     GlobalState state;
     state.modes = current_modes();
     state.forward_grad = c10::AutogradState::get_tls_state().get_fw_grad_mode();
+    state.is_in_dual_level = is_in_dual_level();
     state.default_dtype = static_cast<Dtype>(c10::get_default_dtype_as_scalartype());
     ThreadKeys keys = thread_keys();
     state.included_keys = keys.included;
@@ -194,7 +214,7 @@ GlobalState snapshot_global_state() {
 bool matches(const GlobalState& state) {
     const c10::AutogradState& autograd = autograd_state();
     if (autograd.get_grad_mode() != state.modes.grad || autograd.get_inference_mode() != state.modes.inference ||
-        autograd.get_fw_grad_mode() != state.forward_grad)
+        autograd.get_fw_grad_mode() != state.forward_grad || is_in_dual_level() != state.is_in_dual_level)
         return false;
     ThreadKeys keys = thread_keys();
     if (keys.included != state.included_keys || keys.excluded != state.excluded_keys) return false;
@@ -223,6 +243,8 @@ std::string explain_mismatch(const GlobalState& was) {
     if (now.modes.grad != was.modes.grad) return differs("grad mode", yes_no(now.modes.grad), yes_no(was.modes.grad));
     if (now.modes.inference != was.modes.inference)
         return differs("inference mode", yes_no(now.modes.inference), yes_no(was.modes.inference));
+    if (now.is_in_dual_level != was.is_in_dual_level)
+        return differs("forward-mode differentiation", yes_no(now.is_in_dual_level), yes_no(was.is_in_dual_level));
     for (std::size_t i = 0; i < kAutocastDevices; ++i) {
         const auto &is = now.modes.autocast[i], &before = was.modes.autocast[i];
         std::string what = "autocast of " + device_name({static_cast<DeviceKind>(kDevices[i]), -1});

@@ -49,6 +49,7 @@ struct GlobalState {
     /// Whether the program asked for autocast's dtypes or cache: they matter then although autocast is off.
     bool reads_autocast = false;
     bool forward_grad = true;
+    bool is_in_dual_level = false;
     Dtype default_dtype{};
     std::uint64_t included_keys = 0;  // dispatch keys that this thread adds to and takes from every call
     std::uint64_t excluded_keys = 0;
@@ -73,6 +74,10 @@ struct GlobalState {
 };
 
 GlobalState snapshot_global_state();
+/// Whether forward-mode differentiation is going on (`torch.autograd.forward_ad.dual_level`): any tensor may have a
+/// tangent then.
+bool is_in_dual_level();
+
 /// Some 40 ns with no function modes active, half of it PyTorch's look-up of the float32 precision.
 bool matches(const GlobalState& state);
 /// What differs from now, in words; empty if nothing does.

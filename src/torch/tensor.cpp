@@ -73,6 +73,33 @@ Ref<> plain_view(Borrowed<> object) {
     return translating_errors([&] { return checked(THPVariable_Wrap(THPVariable_Unpack(object).alias())); });
 }
 
+Ref<> copy_with_own_memory(Borrowed<> object) {
+    return translating_errors([&]() -> Ref<> {
+        const at::Tensor& tensor = THPVariable_Unpack(object);
+        const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+        if (!has_plain_strides(impl) || tensor.is_conj() || tensor.is_neg() || tensor.numel() == 0) return {};
+        c10::InferenceMode inference(false);
+        std::int64_t length = 1;
+        for (std::int64_t i = 0; i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
+        at::Tensor memory;
+        {
+            at::NoGradGuard no_grad;
+            memory = tensor.detach().as_strided({length}, {1}, tensor.storage_offset()).clone();
+        }
+        if (tensor.requires_grad()) {
+            memory.set_requires_grad(true);
+            at::AutoGradMode with_gradients(true);
+            if (!tensor.is_leaf()) memory = memory.clone();
+        }
+        // (A view of a leaf would be none.)
+        const bool is_leaf = tensor.is_leaf();
+        at::AutoGradMode records(!is_leaf);
+        at::Tensor copy = (is_leaf ? memory.detach() : memory).as_strided(tensor.sizes(), tensor.strides(), 0);
+        if (is_leaf && tensor.requires_grad()) copy.set_requires_grad(true);
+        return checked(THPVariable_Wrap(copy));
+    });
+}
+
 const void* storage_identity(Borrowed<> object) {
     const c10::TensorImpl& impl = *implementation(object);
     return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;

@@ -25,6 +25,9 @@ TensorMeta read_meta(Borrowed<> tensor);
 /// A view of all of it, as a `torch.Tensor` whatever its class.
 Ref<> plain_view(Borrowed<> tensor);
 
+/// Another tensor that looks the same, in memory of its own; empty where there is none (it has no strides).
+Ref<> copy_with_own_memory(Borrowed<> tensor);
+
 /// Where two tensors may share memory: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
 /// The memory between a tensor's first and last element; empty for anything else, and for tensors without data.

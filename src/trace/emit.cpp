@@ -1,6 +1,7 @@
 /// Operations of the program becoming nodes of the graph, and the end of a trace.
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/stopwatch.h"
@@ -136,10 +137,19 @@ std::int64_t count_of(const torch_room::TensorMeta& meta) {
     return count;
 }
 
-/// As those of an expanded tensor do.
+/// As those of an expanded tensor do, or of windows that overlap. It may say so in vain for unusual strides.
 bool has_shared_elements(const torch_room::TensorMeta& meta) {
-    for (std::size_t i = 0; i < meta.strides.size(); ++i)
-        if (meta.strides[i].value() == 0 && meta.sizes[i].value() > 1) return true;
+    std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride and size
+    for (std::size_t i = 0; i < meta.strides.size(); ++i) {
+        if (meta.sizes[i].value() == 0) return false;
+        if (meta.sizes[i].value() > 1) dimensions.emplace_back(meta.strides[i].value(), meta.sizes[i].value());
+    }
+    std::ranges::sort(dimensions);
+    std::int64_t end = 0;  // of what the dimensions before reach
+    for (auto [stride, size] : dimensions) {
+        if (stride <= end) return true;
+        end += stride * (size - 1);
+    }
     return false;
 }
 
@@ -226,6 +236,27 @@ void Interpreter::note_write(const TensorValue* tensor, bool is_recorded) {
     bytes_written_ += bytes.value_or(0);
     if (!bytes || bytes_written_ > torch_room::kMostKept || (is_recorded && torch_room::shares_history(base->outside)))
         has_lasting_ = true;
+}
+
+namespace {
+
+/// Whether autograd takes a view for a tensor of its own.
+bool is_detaching(const graph::Node& node) {
+    static PyObject* const function = imported("torch", "detach");
+    if (node.target == function || node.target == data_function()) return true;
+    return node.kind == graph::NodeKind::Method && node.target == interned("detach");
+}
+
+}  // namespace
+
+void Interpreter::note_recorded_write(const TensorValue* tensor) {
+    const TensorValue* base = base_of(tensor);
+    if (base->source == nullptr || run_by_ != RunBy::Compiler) return;
+    // aot_autograd writes to the input behind its compiled function, which may have saved that very input for the
+    // backward pass; and it takes what was detached for a view of the input, without a history of its own.
+    bool has_history = base->meta->requires_grad;
+    for (; tensor->view_of != nullptr; tensor = tensor->view_of) has_history = has_history || is_detaching(*tensor->node);
+    if (has_history) keep_as_captured();
 }
 
 /// Where a graph writes to an input that requires a gradient, or does so from then on, and gives back another one that
@@ -379,7 +410,10 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     bool is_lasting = answer->side_effect ||
                       std::ranges::any_of(answer->changed_metadata, is_outside, &shape::MetadataChange::argument);
     node->is_seen = answer->random || is_lasting || std::ranges::any_of(answer->written, is_outside);
-    for (int argument : answer->written) note_write(tensors.at(static_cast<std::size_t>(argument)), is_recorded);
+    for (int argument : answer->written) {
+        note_write(tensors.at(static_cast<std::size_t>(argument)), is_recorded);
+        if (is_recorded) note_recorded_write(tensors.at(static_cast<std::size_t>(argument)));
+    }
     note_lasting(node, is_lasting);
     node->location = current_location();
     node->modules = current_modules();

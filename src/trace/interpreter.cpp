@@ -149,6 +149,8 @@ Interpreter::End Interpreter::run() {
         PyErr_Clear();
         return End::Failed;
     };
+    if (torch_room::is_in_dual_level())
+        return fail({BreakKind::UnsupportedTensor, "forward-mode automatic differentiation is going on"});
     try {
         try {
             interpret();
@@ -212,8 +214,14 @@ void Interpreter::step_until_interrupted() {
         }
         ++instructions_;
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+        auto execute = [&] {
+            if (later_) [[unlikely]]
+                step_later(frame, instruction);
+            else
+                kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+        };
         if (only_loads(instruction.op)) {
-            kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+            execute();
             continue;
         }
         if (opaque_tasks_ == 0) {
@@ -222,7 +230,7 @@ void Interpreter::step_until_interrupted() {
         }
         if (instruction.op == bytecode::Op::ReturnValue || instruction.op == bytecode::Op::ReturnConst)
             expect_nothing_lost_by_return(frame, instruction);
-        kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+        execute();
         if (loud_ > 0 && result_ == nullptr) expect_nothing_lost_after(frame);
     }
 }

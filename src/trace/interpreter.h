@@ -119,7 +119,7 @@ class Interpreter final : public Tracer {
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override;
     bool is_later() const override { return later_.has_value(); }
     bool is_made_later(const TensorValue* tensor) const override;
-    void begin_later() override;
+    void begin_later(LaterKind kind) override;
     Later end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;
     void emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) override;
     void emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
@@ -205,6 +205,11 @@ class Interpreter final : public Tracer {
                       std::span<const torch_room::TensorMeta* const> metas);
     /// Whether a node was there before what runs later.
     bool predates_later(const graph::Node* node) const;
+    /// Notes what an instruction of a part that runs later reads, if that may be something else by then: from which
+    /// object, before the instruction, and which value, behind it. `owner` is the object whose attribute it read.
+    void note_reread_object(const BytecodeFrame& frame, const bytecode::Instruction& instruction);
+    void note_reread_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction, const Value* owner);
+    void step_later(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     /// Breaks if what runs later would write to what was there before.
     void expect_own(const TensorValue* written);
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
@@ -260,6 +265,8 @@ class Interpreter final : public Tracer {
     /// An operation whose effects are known by now. `is_lasting` says that it does more than to write and to draw.
     void note_lasting(graph::Node* node, bool is_lasting);
     const std::vector<graph::Node*>* held_by_program();
+    /// Keeps the graph from compilers if autograd records a write to an input in a way that they do not follow.
+    void note_recorded_write(const TensorValue* tensor);
     bool may_give_back_inputs() const;
     /// Marks what a backward pass must not compute again from inputs that the graph writes to.
     void save_what_reads_overwritten();
@@ -343,7 +350,9 @@ class Interpreter final : public Tracer {
     /// Operations under capture that run later.
     struct LaterPart {
         std::size_t start;  // in the graph
+        LaterKind kind;
         std::vector<std::pair<const graph::Node*, TensorValue*>> read;
+        std::string rereads;  // see `Later`
     };
     std::optional<LaterPart> later_;
     std::unordered_set<const TensorValue*> recomputed_;  // what parts gave that are computed again

@@ -91,15 +91,16 @@ bool Interpreter::is_made_later(const TensorValue* tensor) const {
     return tensor->node != nullptr && !predates_later(tensor->node);
 }
 
-void Interpreter::begin_later() {
+void Interpreter::begin_later(LaterKind kind) {
     if (later_)
         break_graph(BreakKind::UnsupportedTensor, "what is computed in a backward pass has a backward pass of its own");
     on_undo([this] { later_.reset(); });
-    later_ = LaterPart{graph_->size(), {}};
+    later_ = LaterPart{graph_->size(), kind, {}, {}};
 }
 
 Tracer::Later Interpreter::end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) {
     Later later;
+    later.rereads = later_->rereads;
     auto apart = std::make_unique<graph::Graph>();
     Copier copier(*apart);
     for (TensorValue* input : inputs) copier.add_input(input->node);

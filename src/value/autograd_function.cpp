@@ -297,7 +297,7 @@ Task differentiate(Tracer& tracer, Application call) {
     std::vector<const Value*> before = reachable_by_backward(tracer, call);
     const std::size_t effects = tracer.recorded();
     const torch_room::Modes modes = tracer.modes();
-    tracer.begin_later();
+    tracer.begin_later(Tracer::LaterKind::Backward);
     tracer.set_runs_in_any_grad_mode(!once);
     call.context->is_in_backward = true;
     std::vector<TensorValue*> stand_ins;
@@ -318,6 +318,8 @@ Task differentiate(Tracer& tracer, Application call) {
     std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
     tracer.set_runs_in_any_grad_mode(false);
     Tracer::Later later = tracer.end_later(stand_ins, wanted);
+    if (!later.rereads.empty())
+        refuse(tracer, "reads " + later.rereads + " in backward, which may change until the backward pass");
     switch_gradients(tracer, true);
     attach(tracer, call, later, once);
     co_return call.result;

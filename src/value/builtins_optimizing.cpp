@@ -66,6 +66,44 @@ Outcome addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
     return result != nullptr ? result : tracer.emit_method(interned("addcdiv_"), arguments);
 }
 
+std::vector<Value*> items_of(Tracer& tracer, Value* list) {
+    tracer.realize(list);
+    SequenceValue* sequence = as_sequence(list);
+    return sequence == nullptr ? std::vector<Value*>() : sequence->all(tracer);
+}
+
+/// `torch._foreach_addcdiv_` with its numbers in a tensor, which it would look into: as many steps as there are
+/// tensors. False if they would not compute the same.
+bool add_quotients(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 4 || !arguments.keywords.empty()) return false;
+    const TensorValue* numbers = as_tensor(tracer, arguments.positional[3]);
+    std::vector<Value*> lists[3];
+    for (std::size_t i = 0; i < 3; ++i) lists[i] = items_of(tracer, arguments.positional[i]);
+    const std::size_t count = lists[0].size();
+    bool is_list = numbers != nullptr && numbers->meta->sizes.size() == 1 && !numbers->meta->requires_grad &&
+                   torch_room::is_floating(numbers->meta->dtype) &&
+                   numbers->meta->sizes[0] == torch_room::Dim(static_cast<std::int64_t>(count));
+    if (!is_list || lists[1].size() != count || lists[2].size() != count) return false;
+    std::vector<Arguments> steps;
+    for (std::size_t i = 0; i < count; ++i) {
+        steps.push_back(Arguments::of(lists[0][i], lists[1][i], lists[2][i]));
+        if (!is_computed_in_steps(tracer, steps.back())) return false;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        Value* place = tracer.integer(static_cast<std::int64_t>(i));
+        Value* number = tracer.emit_function(getitem_function(), Arguments::of(arguments.positional[3], place));
+        steps[i].keywords.push_back({interned("value"), number});
+        add_quotient(tracer, steps[i], "add_");
+    }
+    return true;
+}
+
+Outcome foreach_addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const function = imported("torch", "_foreach_addcdiv_");
+    if (add_quotients(tracer, arguments)) return tracer.none();
+    return tracer.emit_function(function, arguments);
+}
+
 /// A whole step of an optimizer in one operation: it takes lists to write to that may be empty, which aot_autograd
 /// fails on, and numbers that change with every step.
 Outcome steps_at_once(Tracer& tracer, const Arguments&) {
@@ -122,6 +160,7 @@ void register_optimizing(Handlers& handlers) {
     handlers.add(checked(PyObject_GetAttrString(tensor_class, "addcdiv_")).get(), addcdiv_in_place);
     handlers.add(checked(PyObject_GetAttrString(tensor_class, "addcdiv")).get(), addcdiv_method);
     handlers.add("torch", "addcdiv", addcdiv_function);
+    handlers.add("torch", "_foreach_addcdiv_", foreach_addcdiv_in_place);
     handlers.add("torch._C", "_group_tensors_by_device_and_dtype", group_tensors);
     for (const char* name : {"_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"})
         handlers.add("torch", name, steps_at_once);

@@ -101,6 +101,13 @@ Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
     static PyObject* leave = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
     static PyObject* enter = PyObject_GetAttrString(reinterpret_cast<PyObject*>(context->type()), "__enter__");
+    // Tensors that are made in this mode are inference tensors. A compiler makes all results of a graph in one mode.
+    if (tracer.run_by() == Tracer::RunBy::Compiler && context->mode != tracer.modes().inference) {
+        if (!tracer.wants_one_graph())
+            tracer.break_graph(BreakKind::UnsupportedTensor,
+                               "inference mode is entered or left inside a function that a backend compiles");
+        tracer.keep_as_captured();
+    }
     graph::Node* node = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
     torch_room::Modes before = tracer.modes(), modes = before;
     modes.inference = context->mode;
@@ -293,7 +300,18 @@ Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
     return tracer.emit_method(interned("detach"), arguments);
 }
 
-Outcome runs_backward(Tracer& tracer, const Arguments&) {
+/// Whether a call of autograd makes gradients that can be differentiated again.
+bool creates_graph(Tracer& tracer, const Arguments& arguments) {
+    constexpr std::size_t kPlace = 4;  // of torch.autograd.grad; that of backward is 3
+    Value* wanted = arguments.keyword("create_graph");
+    if (wanted == nullptr) return arguments.positional.size() >= kPlace;
+    tracer.realize(wanted);
+    return wanted->object() != Py_False;
+}
+
+Outcome runs_backward(Tracer& tracer, const Arguments& arguments) {
+    // What aot_autograd makes of a graph can be differentiated once.
+    if (creates_graph(tracer, arguments)) tracer.keep_as_captured();
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
 

@@ -120,7 +120,7 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     std::vector<const Value*> before = within_reach(tracer, call);
     const std::size_t effects = tracer.recorded();
     const torch_room::Modes modes = tracer.modes();
-    tracer.begin_later();
+    tracer.begin_later(Tracer::LaterKind::Recomputed);
     bool raises = false;
     Value* given = nullptr;
     try {
@@ -136,11 +136,18 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
     Tracer::Later part = tracer.end_later({}, outputs);
+    if (!part.rereads.empty())
+        refuse(tracer, "reads " + part.rereads + ", which may change until it is computed again");
     if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
-    PyObject* target = tracer.keep(
-        checked(PyObject_CallFunction(maker, "OOOsO", part.runner, part.is_seen ? Py_True : Py_False,
-                                      call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
-                                      call.stops_early ? Py_True : Py_False)));
+    // PyTorch holds the function's own arguments against what they were, and reads all else anew.
+    Ref<> given_to_it = checked(PyList_New(0));
+    for (std::size_t i = 0; i < part.reads.size(); ++i)
+        if (std::ranges::find(call.arguments.positional, part.reads[i]) != call.arguments.positional.end())
+            checked(PyList_Append(given_to_it.get(), checked(PyLong_FromSize_t(i)).get()));
+    PyObject* target = tracer.keep(checked(
+        PyObject_CallFunction(maker, "OOOOsO", part.runner, given_to_it.get(), part.is_seen ? Py_True : Py_False,
+                              call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
+                              call.stops_early ? Py_True : Py_False)));
     Arguments arguments;
     arguments.positional.assign(part.reads.begin(), part.reads.end());
     tracer.emit_part(target, arguments, results, part);

@@ -55,6 +55,8 @@ void TensorValue::realize(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a tensor is used of which PyTorch does not tell the metadata");
     }
+    if ((meta->dispatch_keys & torch_room::trait::kNested) != 0 || torch_room::is_quantized(meta->dtype))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a nested or quantized tensor is used");
     if (torch_room::read_autograd_state(outside).is_given_up)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd has given up");
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});

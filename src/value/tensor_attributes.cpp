@@ -49,6 +49,11 @@ bool is_on(const TensorMeta& meta, const char* device) {
     return name.substr(0, name.find(':')) == device;
 }
 
+bool has_layout(const TensorValue& tensor, const char* name) {
+    Ref<> text = checked(PyObject_Str(torch_room::layout_object(tensor.meta->layout)));
+    return utf8(text.get()) == name;
+}
+
 /// `x.T`, `x.real`, ...: operations in the clothes of attributes. torch._dynamo writes them as `getattr(x, "T")`.
 Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
     static PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
@@ -128,10 +133,11 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("is_meta", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "meta")); });
         add("is_mps", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "mps")); });
         add("is_xpu", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "xpu")); });
+        // (A nested or quantized tensor is no value of the trace: see `TensorValue::realize`.)
         add("is_quantized", [](Tracer& t, TensorValue*) { return t.boolean(false); });
         add("is_nested", [](Tracer& t, TensorValue*) { return t.boolean(false); });
-        add("is_sparse", [](Tracer& t, TensorValue*) { return t.boolean(false); });
-        add("is_mkldnn", [](Tracer& t, TensorValue*) { return t.boolean(false); });
+        add("is_sparse", [](Tracer& t, TensorValue* x) { return t.boolean(has_layout(*x, "torch.sparse_coo")); });
+        add("is_mkldnn", [](Tracer& t, TensorValue* x) { return t.boolean(has_layout(*x, "torch._mkldnn")); });
         add("itemsize", [](Tracer& t, TensorValue* x) {
             return t.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(x->meta->dtype), "itemsize")));
         });
@@ -163,6 +169,8 @@ TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
 
 /// Before a question about how the elements lie in memory.
 void needs_layout(Tracer& tracer, const TensorValue* tensor) {
+    if (tensor->meta->layout != torch_room::Layout{})
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the strides of a tensor that is not strided are read");
     if (tensor->is_gradient)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a hook asks how the memory of a gradient is laid out");
 }

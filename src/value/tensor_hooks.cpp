@@ -163,7 +163,7 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
     const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
     const torch_room::Modes modes = tracer.modes();
-    tracer.begin_later();
+    tracer.begin_later(Tracer::LaterKind::Backward);
     torch_room::Modes in_backward = modes;
     in_backward.grad = false;
     tracer.set_modes(in_backward);
@@ -193,9 +193,12 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     TensorValue* const inputs[] = {gradient};
     Value* const outputs[] = {result};
     Tracer::Later later = tracer.end_later(inputs, outputs);
-    // The hook itself reads what is there when the backward pass comes, if it reads no tensors, which a backend that
-    // traces it would not know.
+    // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
+    // tensors, which a backend that traces it would not know.
     Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
+    if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
+        refuse(tracer, "a hook on a result inside the graph reads " + later.rereads +
+                           ", which may change until the hook is called");
     PyObject* maker = real ? registration : traced_registration;
     PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
     Arguments arguments = Arguments::of(tensor);

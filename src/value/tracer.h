@@ -152,12 +152,29 @@ class Tracer {
     void begin_torch_function();
     void end_torch_function(bool are_asked);
 
+    // --- what becomes of the graph ---------------------------------------------------------------------------------
+
+    /// Who runs the graph. A compiler makes other code of it, and does not keep everything that autograd and inference
+    /// mode would see of its operations.
+    enum class RunBy { Stator, Compiler };
+    RunBy run_by() const { return run_by_; }
+    /// Whether the program wants one graph, so that breaking it is no way out.
+    bool wants_one_graph() const { return wants_one_graph_; }
+    void set_run_by(RunBy who, bool wants_one_graph) {
+        run_by_ = who;
+        wants_one_graph_ = wants_one_graph;
+    }
+    /// This graph must run as it was captured, operation by operation, whoever was to compile it.
+    void keep_as_captured() { is_kept_as_captured_ = true; }
+    bool is_kept_as_captured() const { return is_kept_as_captured_; }
+
     // --- what runs later ------------------------------------------------------------------------------------------
 
     /// The operations from here on are not for this graph, but for one of their own that runs later on: a backward
     /// pass, or what is computed again for one. Numbers are constants in it, and what was there before is not written
     /// to.
-    virtual void begin_later() = 0;
+    enum class LaterKind { Backward, Recomputed };
+    virtual void begin_later(LaterKind kind) = 0;
     /// Whether such a graph is being captured: it has none of its own in it.
     virtual bool is_later() const = 0;
     struct Later {
@@ -169,6 +186,9 @@ class Tracer {
         bool may_fail = false;
         bool is_seen = false;
         bool is_lasting = false;
+        /// What the program's code would read when it runs later, and may be something else by then: a global variable,
+        /// an attribute, ... Empty if there is nothing of the kind.
+        std::string rereads;
     };
     /// Whether a tensor was made since.
     virtual bool is_made_later(const TensorValue* tensor) const = 0;
@@ -256,6 +276,9 @@ class Tracer {
     const DynamicSources* dynamic_ = nullptr;
     std::vector<EnteredContext> contexts_;
     bool runs_in_any_grad_mode_ = false;
+    RunBy run_by_ = RunBy::Stator;
+    bool wants_one_graph_ = false;
+    bool is_kept_as_captured_ = false;
     bool asks_torch_functions_ = torch_room::are_torch_functions_asked();
     int torch_functions_ = 0;
     Arena arena_;
