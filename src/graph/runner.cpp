@@ -233,6 +233,10 @@ void Runner::leave_contexts(const Step& failed, Registers& registers) const {
 
 Failure Runner::failure_at(const Step& failed, const Registers& registers) const {
     Failure failure{.serial = failed.serial, .target = Ref<>::share(failed.target), .has_effect = failed.has_effect};
+    {
+        ErrorAside aside;
+        if (PyObject_HasAttrString(failed.target, "undoes_itself") != 0) failure.has_effect = false;
+    }
     for (const Step& step : steps_) {
         failure.is_seen |= step.is_seen;
         failure.is_lasting |= step.is_lasting;

@@ -12,8 +12,9 @@ from failing_parts import EFFECTS, FAILURES, ORDERS, PLACES, check, opaque
 from harness import Source, T, same
 
 BACKENDS = {"eager": "eager", "aot_eager": "aot_eager", "opaque": opaque}
-# aot_eager makes one object of two equal results, and one that is given twice can't be told from that.
-MERGED = {"in a comprehension", "caught in a loop", "twice"}
+# Where aot_autograd differs without any failure: it makes one object of two equal results and no inference tensors, and
+# does not compile a checkpoint with random numbers that needs no gradient.
+NOT_WITH_AOT = {"in a comprehension", "caught in a loop", "twice", "in inference mode", "checkpointed"}
 
 
 def check_all(names: list[tuple[str, str, str, str]], backend: str) -> None:
@@ -38,21 +39,22 @@ def rotated(values: dict, by: str) -> list[str]:
 @pytest.mark.parametrize("place", PLACES)
 def test_each_effect_in_each_place(place, backend):
     failures, orders = itertools.cycle(rotated(FAILURES, place + backend)), itertools.cycle(ORDERS)
-    check_all([(next(failures), effect, place, next(orders)) for effect in EFFECTS], backend)
+    effects = list(EFFECTS) if backend == "eager" else rotated(EFFECTS, place)[::3]
+    check_all([(next(failures), effect, place, next(orders)) for effect in effects], backend)
 
 
 @pytest.mark.later_effects
 @pytest.mark.parametrize("failure", FAILURES)
 def test_each_failure_behind_each_effect(failure):
     places, orders = itertools.cycle(rotated(PLACES, failure)), itertools.cycle(ORDERS)
-    check_all([(failure, effect, next(places), next(orders)) for effect in EFFECTS], "eager")
+    check_all([(failure, effect, next(places), next(orders)) for effect in rotated(EFFECTS, failure)[::3]], "eager")
 
 
 @pytest.mark.later_effects
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in MERGED])
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in NOT_WITH_AOT])
 def test_with_aot_eager(place):
     failures, effects = rotated(FAILURES, place), rotated(EFFECTS, place)
-    check_all(list(zip(failures, effects, [place] * 4, [*ORDERS, *ORDERS])), "aot_eager")
+    check_all(list(zip(failures, effects, [place] * 3, [*ORDERS, *ORDERS])), "aot_eager")
 
 
 MODEL = """
