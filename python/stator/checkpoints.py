@@ -22,6 +22,7 @@ class Checkpointed:
     """
 
     __name__ = __qualname__ = "checkpoint"
+    undoes_itself = True  # when it fails, see _run_or_undo
 
     def __init__(
         self,

@@ -117,6 +117,7 @@ void Runner::add_step(const Node& node) {
     step.has_effect = node.has_effect;
     step.is_seen = node.is_seen;
     step.is_lasting = node.is_lasting;
+    step.gives_token = node.kind == NodeKind::Function && node.has_effect && node.result.kind == Result::Kind::None;
     place_of_node_[node.index] = step.result;
     steps_.push_back(step);
 }
@@ -207,6 +208,7 @@ Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::opt
         else
             result = read_attribute(module, step.target).release();
         if (result == nullptr) {
+            leave_contexts(step, registers);
             if (failure != nullptr) *failure = failure_at(step, registers);
             return nullptr;
         }
@@ -216,8 +218,25 @@ Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::opt
     return value(output_, inputs, registers);
 }
 
+void Runner::leave_contexts(const Step& failed, Registers& registers) const {
+    ErrorAside aside;
+    for (const Step* step = &failed + 1; step != steps_.data() + steps_.size(); ++step) {
+        if (step->kind != NodeKind::Function || step->operands != 1) continue;
+        Operand token = operands_[step->first_operand];
+        if (token.kind != Operand::Kind::Register || !steps_[token.number].gives_token) continue;
+        if (registers[token.number] == nullptr) continue;
+        if (!Ref<>::steal(PyObject_CallOneArg(step->target, registers[token.number]))) PyErr_Clear();
+        // It may end a mode when it goes.
+        registers.release(token.number);
+    }
+}
+
 Failure Runner::failure_at(const Step& failed, const Registers& registers) const {
     Failure failure{.serial = failed.serial, .target = Ref<>::share(failed.target), .has_effect = failed.has_effect};
+    {
+        ErrorAside aside;
+        if (PyObject_HasAttrString(failed.target, "undoes_itself") != 0) failure.has_effect = false;
+    }
     for (const Step& step : steps_) {
         failure.is_seen |= step.is_seen;
         failure.is_lasting |= step.is_lasting;

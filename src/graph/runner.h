@@ -67,6 +67,7 @@ class Runner {
         PyObject* target;                       // in kept_
         PyObject* keyword_names;                // in kept_, or null
         bool has_effect, is_seen, is_lasting;   // as of its node
+        bool gives_token;                       // of a context that it enters, and that a later step leaves with it
     };
     class Registers;
     struct Placeholder {
@@ -80,6 +81,8 @@ class Runner {
     PyObject* keep(Ref<> object);
 
     Failure failure_at(const Step& failed, const Registers& registers) const;
+    /// Leaves the contexts that are open at a step that failed, innermost first. The exception that is set stays.
+    void leave_contexts(const Step& failed, Registers& registers) const;
     Ref<> value(Operand operand, std::span<PyObject* const> inputs, const Registers& registers) const;
     Ref<> build(const Container& container, std::span<PyObject* const> inputs, const Registers& registers) const;
 

@@ -319,6 +319,15 @@ Outcome changes_random_state(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::OutsideMutation, "the random state of PyTorch is set");
 }
 
+/// aot_autograd drops an assertion without a message. The program itself raises in the end, in the usual words.
+Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const function = find("torch", "_assert_async").release();
+    Arguments given = arguments;
+    if (given.positional.size() == 1 && given.keywords.empty())
+        given.positional.push_back(tracer.string("the assertion failed"));
+    return tracer.emit_function(function, given);
+}
+
 }  // namespace
 
 void register_torch(Handlers& handlers) {
@@ -330,6 +339,7 @@ void register_torch(Handlers& handlers) {
                          scripted_function);
         PyErr_Clear();
     }
+    handlers.add("torch", "_assert_async", assert_async);
     handlers.add("torch", "is_grad_enabled", is_grad_enabled);
     handlers.add("torch._C", "_set_grad_enabled", set_grad_enabled);
     handlers.add("torch", "is_inference_mode_enabled", is_inference_mode_enabled);

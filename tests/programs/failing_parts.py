@@ -13,10 +13,10 @@ import torch
 from harness import Source, T, compare_worlds
 from worlds import World
 
-PREPARED = '''
+PREPARED = """
 import sys, warnings
 TABLE = torch.arange(12.0).reshape(4, 3)
-COUNT, BIG = torch.zeros(()), torch.zeros(600, 100)
+COUNT, COUNTS, BIG = torch.zeros(()), torch.zeros(4), torch.zeros(600, 100)
 LOG, STATE = [], {"calls": 0}
 
 class Refused(Exception):
@@ -46,7 +46,7 @@ class Swallowing(Guarding):
     def __exit__(self, kind, error, trace):
         LOG.append(("swallowed", kind.__name__ if kind else None, str(error)))
         return True
-'''
+"""
 
 IN_RANGE, BEYOND = lambda: torch.tensor([0, 1, 2]), lambda: torch.tensor([1, 9, 9])
 EYE, NOT_A_NUMBER = lambda: torch.eye(3), lambda: torch.full((3, 3), torch.nan)
@@ -83,6 +83,10 @@ FAILURES: dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]] = {
     "repeat_interleave": ("TABLE[:3].repeat_interleave(d, 0)", IN_RANGE, lambda: torch.tensor([1, -1, 2])),
     "bincount": ("torch.bincount(d)", IN_RANGE, lambda: torch.tensor([1, -1, 2])),
     "item": ("TABLE[int(d[1])]", IN_RANGE, BEYOND),
+    "a part of a write": ("COUNTS.index_add_(0, d, torch.ones(3))", IN_RANGE, BEYOND),
+    "a part of a large write": ("BIG[:, 1].index_add_(0, d * 100, torch.ones(3))", IN_RANGE, BEYOND),
+    "a part of a write to a result": ("(x.exp()).view(9).index_add_(0, d, torch.ones(3))", IN_RANGE, BEYOND),
+    "an assignment": ("BIG.__setitem__(d * 100, 1.0)", IN_RANGE, BEYOND),
     "custom": ("torch.ops.failing.checked(d)", IN_RANGE, BEYOND),
     "raised": ("refuse(d)", IN_RANGE, BEYOND),
 }  # fmt: skip
@@ -136,6 +140,12 @@ PLACES = {
     "in a module": "class Outer(nn.Module):\n    def forward(self, x, d):\n        self.started = True\n        BEFORE\n        self.between = y\n        return FAIL\nOUTER = Outer()\nOUTER.register_forward_hook(lambda m, a, o: LOG.append('after'), always_call=True)\nOUTER.register_forward_pre_hook(lambda m, a: LOG.append('before'))\ndef f(x, d):\n    return OUTER(x, d)",
     "after a break": "def f(x, d):\n    BEFORE\n    LOG.append(torch.is_tensor(y) and len(str(y.shape)))\n    _tick()\n    w = y.sin()\n    BEFORE\n    try:\n        return FAIL, w\n    except Exception as error:\n        return w, y, str(error)\n_tick = torch._dynamo.disable(lambda: None)",
     "twice": "def f(x, d):\n    BEFORE\n    try:\n        z = FAIL\n    except Exception:\n        z = None\n    w = y\n    BEFORE\n    try:\n        return FAIL, w, y\n    except Exception as error:\n        return str(error), error.__context__, w, y, z",
+    "under autocast": "def f(x, d):\n    with torch.autocast('cpu', dtype=torch.bfloat16):\n        BEFORE\n        w = y @ y\n        try:\n            z = FAIL\n        except Exception:\n            z = torch.is_autocast_enabled('cpu')\n    return w, z, torch.is_autocast_enabled('cpu')",
+    "in inference mode": "def f(x, d):\n    with torch.inference_mode():\n        BEFORE\n        z = FAIL\n    return y, z",
+    "in a closure": "def f(x, d):\n    seen = []\n    def inner():\n        nonlocal x\n        seen.append(x)\n        x = x + 1\n        BEFORE\n        return FAIL\n    try:\n        return inner(), x\n    except Exception as error:\n        return seen, x, error.__traceback__.tb_next.tb_lineno",
+    "thrown into a generator": "def produce(x):\n    BEFORE\n    try:\n        yield y\n    except Exception as error:\n        LOG.append(str(error))\n        yield y + 1\ndef f(x, d):\n    made = produce(x)\n    one = next(made)\n    try:\n        return FAIL, one\n    except Exception as error:\n        return one, made.throw(error)",
+    "in a property": "class Holder:\n    @property\n    def value(self):\n        x, d = self.x, self.d\n        BEFORE\n        self.y = y\n        return FAIL\ndef f(x, d):\n    holder = Holder()\n    holder.x, holder.d = x, d\n    try:\n        return holder.value\n    except Exception as error:\n        LOG.append(type(error).__name__)\n    return holder.y",
+    "checkpointed": "from torch.utils.checkpoint import checkpoint\ndef part(x, d):\n    w = F.dropout(x, 0.5)\n    return w * 2 + FAIL.sum()\ndef f(x, d):\n    BEFORE\n    try:\n        return checkpoint(part, y, d, use_reentrant=False)\n    except Exception as error:\n        return y, str(error)",
     "in a handler": "def f(x, d):\n    try:\n        raise KeyError('first')\n    except KeyError:\n        BEFORE\n        z = FAIL\n    return y, z",
 }  # fmt: skip
 
@@ -189,7 +199,9 @@ def program(failure: str, effect: str, place: str) -> str:
 ORDERS = {"fails at first": "bgbb", "fails later": "ggbgb"}
 
 
-def check(failure: str, effect: str, place: str, order: str, compiler: Callable, tolerance: float | None = None) -> None:
+def check(
+    failure: str, effect: str, place: str, order: str, compiler: Callable, tolerance: float | None = None
+) -> None:
     """Calls a program several times, with data that fail and data that do not, compiled and uncompiled."""
     _, good, bad = FAILURES[failure]
     source = Source(program(failure, effect, place))
