@@ -57,7 +57,7 @@ export PYTHONPATH := $(CURDIR)/python
 test: build test-frames
 	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
 
-# Shape rules against FakeTensor with all samples: some minutes.
+# Shape rules against FakeTensor, and both against kernels, with all samples: some minutes.
 .PHONY: test-shapes
 test-shapes: build
 	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) -o timeout=3600 tests/shape

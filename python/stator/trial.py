@@ -49,10 +49,8 @@ def _try(
         versions = _versions(reals)
         made = {id(fake): real for fake, real in zip(fakes, reals, strict=True)}
         taken, named = _real(arguments, made), _real(keywords, made)
-        if isinstance(target, str):
-            result = getattr(taken[0], target)(*taken[1:], **named)
-        else:
-            result = target(*taken, **named)
+        function = getattr(torch.Tensor, target) if isinstance(target, str) else target
+        result = function(*taken, **named)
     except torch.linalg.LinAlgError:
         return None  # that is about the numbers
     except Exception as error:

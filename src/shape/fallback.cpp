@@ -321,8 +321,7 @@ bool refuses_more(const Question& question) {
             throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
     for (PyObject* type : unsupported)
         if (is_exception(exception, type)) throw GaveUp{Status::Unsupported, message_of(exception)};
-    if (depends_on_more(question) || refuses_more(question))
-        throw GaveUp{Status::Unsupported, message_of(exception)};
+    if (depends_on_more(question) || refuses_more(question)) throw GaveUp{Status::Unsupported, message_of(exception)};
     std::move(error).restore();
     throw PythonError();
 }

@@ -151,7 +151,7 @@ bool adaptive_average_pool(Call& call) {
     // Over a whole volume it is a mean, which follows its input.
     bool whole = std::all_of(sizes->end() - static_cast<std::ptrdiff_t>(spatial), sizes->end(),
                              [](Dim size) { return size == 1; });
-    Dims strides = spatial == 1 ? strides_of_lines(*input, *sizes)
+    Dims strides = spatial == 1                                          ? strides_of_lines(*input, *sizes)
                    : spatial == 2 || (whole && input->dimensions() == 5) ? suggested_strides(*input, *sizes)
                                                                          : contiguous_strides(*sizes);
     return give(call, std::move(*sizes), std::move(strides), false);

@@ -6,7 +6,6 @@ or aliasing the program sees what the kernel made.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
@@ -100,11 +99,10 @@ def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
         return Verdict("fails when run", by, (), f"{answer['text']} | eager {type(error).__name__}: {str(error)[:150]}")
     real = against_fake.describe_real(result, tensors)
     fields = set(changed_fields(answer["result"], real))
-    if not answer["result"][0] == "constant":
+    if answer["result"][0] != "constant":
         parts = parts_of(result)
         said = bases_said(answer, len(parts))
         found = [base_of(part, tensors) if isinstance(part, torch.Tensor) else -1 for part in parts]
-        # Without elements there is no memory to share.
         for part, one, other in zip(parts, said, found):
             if one != other and isinstance(part, torch.Tensor) and not same_base(one, other, tensors):
                 fields.add("view of")
@@ -112,7 +110,12 @@ def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
         now = _C.tensor_meta(tensor)
         expected = answer["changed"].get(i, before[i])
         fields.update("argument's " + field for field in now if now[field] != expected[field])
-        if versions[i] >= 0 and tensor._version != versions[i] and i not in answer["written"] and i not in answer["changed"]:
+        if (
+            versions[i] >= 0
+            and tensor._version != versions[i]
+            and i not in answer["written"]
+            and i not in answer["changed"]
+        ):
             fields.add("written")
     if not fields:
         return Verdict("agrees", by)
@@ -125,7 +128,7 @@ def same_base(one: int, other: int, tensors: list[torch.Tensor]) -> bool:
 
 def refused(target: Target, args: tuple, kwargs: dict, words: str, by: str = "") -> Verdict:
     try:
-        result, *_ = real_run(target, args, kwargs)
+        real_run(target, args, kwargs)
     except Exception:  # noqa: BLE001
         return Verdict("refused by both", by)
     return Verdict("not captured", by, (), words)
