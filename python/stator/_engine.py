@@ -25,7 +25,8 @@
     that. It returns the callback that was there before. A report is a plain dict, described in report.py.
 
 The engine reads `stator.settings.values`, a plain dict, whenever it captures, and calls
-`stator.errors.raise_unsupported(break)` where `fullgraph=True` forbids to go on uncaptured.
+`stator.errors.raise_unsupported(break)` where `fullgraph=True` forbids to go on uncaptured. What the user should know
+of goes through `stator.notes.tell`.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) 
     } catch (const PythonError&) {
         return run_raising(thread, frame, body_start(code));
     }
-    const bool is_left_to_debugger = is_stepped(thread, frame);
+    // A debugger may ask for lines when it is told of the call.
+    const bool is_left_to_debugger = is_stepped(thread, frame) || has_to_start_in_cpython(thread, code);
     tell_watched(thread, code, is_left_to_debugger);
     if (is_left_to_debugger) return run_told(thread, frame);
     Told told(frame);

@@ -230,6 +230,35 @@ def test_a_tool_of_sys_monitoring(function, is_local: bool, wants_lines: bool) -
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
+def test_a_debugger_may_ask_for_lines_when_it_is_told_of_the_call() -> None:
+    monitoring, tool = sys.monitoring, sys.monitoring.DEBUGGER_ID
+    events = monitoring.events
+    lines: list = []
+    code = several_returns.__code__
+
+    def start(called, offset) -> None:
+        if called is code:
+            monitoring.set_local_events(tool, code, events.LINE)
+
+    monitoring.use_tool_id(tool, "test")
+    try:
+        monitoring.register_callback(tool, events.PY_START, start)
+        monitoring.register_callback(tool, events.LINE, lambda _, line: lines.append(line - code.co_firstlineno))
+        monitoring.set_events(tool, events.PY_START)
+        for _ in range(3):
+            lines.clear()
+            assert leave(several_returns, (1,), "left") == 2
+            assert lines == [1, 3, 4]
+        monitoring.set_local_events(tool, code, 0)
+        monitoring.set_events(tool, 0)
+    finally:
+        for event in (events.PY_START, events.LINE):
+            monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+    assert leave(several_returns, (1,), "left") == "left"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
 def test_coverage_by_sys_monitoring_does_without_the_lines_of_compiled_code() -> None:
     monitoring, tool = sys.monitoring, sys.monitoring.COVERAGE_ID
     monitoring.use_tool_id(tool, "test")
