@@ -233,8 +233,7 @@ void Interpreter::replace(LetGo::Place place, Value* holder, PyObject* key, PyOb
     if (value != nullptr)
         watch(value);
     else if (old != nullptr && !dies_quietly(old))
-        break_graph(BreakKind::Finalizer,
-                    print(*holder->source) + " lets go of " + describe_finalizer(old));
+        break_graph(BreakKind::Finalizer, print(*holder->source) + " lets go of " + describe_finalizer(old));
     if (std::ranges::any_of(replaced_, is_it)) return;
     if (key != nullptr) keep(Ref<>::share(key));
     replaced_.push_back({place, holder, key, value});
