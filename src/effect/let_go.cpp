@@ -16,8 +16,8 @@ Ref<> attribute_of(PyObject* object, PyObject* name) {
     }
     PyObject* raw = cpython::lookup_in_mro(Py_TYPE(object), name);
     if (raw != nullptr && Py_IS_TYPE(raw, &PyMemberDescr_Type)) {
-        Ref<> held = Ref<>::steal(
-            Py_TYPE(raw)->tp_descr_get(raw, object, reinterpret_cast<PyObject*>(Py_TYPE(object))));
+        Ref<> held =
+            Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, object, reinterpret_cast<PyObject*>(Py_TYPE(object))));
         if (!held) PyErr_Clear();
         return held;
     }

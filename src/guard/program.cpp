@@ -481,6 +481,10 @@ std::span<PyObject* const> GuardProgram::fetched() const {
     return state_->fetched;
 }
 
+void GuardProgram::release() {
+    state_->drop_computed();
+}
+
 std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
     return check(slots, function) ? "" : state_->explain_failure();
 }

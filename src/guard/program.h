@@ -36,6 +36,8 @@ class GuardProgram {
     bool check(PyObject* const* slots, PyObject* function);
     /// After a successful check: what `fetched[i]` led to. Borrowed; valid until Python code runs.
     std::span<PyObject* const> fetched() const;
+    /// Once nobody needs them any more: lets go of the objects that a check had to make. May run anything.
+    void release();
     /// The failing guard in words, with what was expected and what was found; empty if none fails.
     std::string explain(PyObject* const* slots, PyObject* function);
 

@@ -160,7 +160,9 @@ Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std:
         answer = run_graph(entry, fetched.first(entry.input_count), failure);
         results = results_of(answer);
     }
-    return run_plan(entry, thread, frame, results, for_plan.objects(), registers);
+    Ref<> returned = run_plan(entry, thread, frame, results, for_plan.objects(), registers);
+    entry.guards.release();
+    return returned;
 }
 
 }  // namespace stator

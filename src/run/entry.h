@@ -65,9 +65,12 @@ struct Entry : Counted {
     std::string explain(cpython::Frame* frame);
     bool matches(cpython::Frame* frame) {
         try {
-            return cpython::code_of(frame) == code.get() && torch_room::matches(state) &&
-                   guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame))) &&
-                   (plan.let_go.empty() || lets_go_quietly(plan, guards.fetched().subspan(input_count)));
+            if (cpython::code_of(frame) != code.get() || !torch_room::matches(state)) return false;
+            if (guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame))) &&
+                (plan.let_go.empty() || lets_go_quietly(plan, guards.fetched().subspan(input_count))))
+                return true;
+            guards.release();
+            return false;
         } catch (const PythonError&) {
             // A view whose base was changed behind its back does not even tell whether it requires a gradient.
             PyErr_Clear();

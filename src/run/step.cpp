@@ -108,15 +108,16 @@ PyObject* run_with_arguments(PyThreadState* thread, cpython::Frame* frame, void*
     return cpython::run_untouched(thread, frame);
 }
 
-/// Calls something with arguments from the stack of a frame. A Python function takes them over, unless its frame goes to
-/// somebody else.
+/// Calls something with arguments from the stack of a frame. A Python function takes them over, unless its frame goes
+/// to somebody else.
 Ref<> call_with_arguments(PyObject* callable, PyObject** arguments, std::size_t count, std::size_t positional,
                           PyObject* names) {
     if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0 || cpython::is_hook_waiting())
         return checked(PyObject_Vectorcall(callable, arguments, positional, names));
     HandedOver handed_over{arguments, count};
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
-    return checked(cpython::call_with_hook(code, run_with_arguments, &handed_over, callable, arguments, positional, names));
+    return checked(
+        cpython::call_with_hook(code, run_with_arguments, &handed_over, callable, arguments, positional, names));
 }
 
 Stepped Step::call(std::size_t count, PyObject* names, int operands) {

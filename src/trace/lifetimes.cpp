@@ -83,8 +83,9 @@ bool Interpreter::holds_still(const Source& place) const {
             auto number = static_cast<std::size_t>(place.number);
             if (number < frame.slots.size()) return frame.slots[number] == place.value;
             number -= frame.slots.size();
-            bool waits = frames_.size() > 1;  // then the instruction's operands may have gone to the frame above
-            return !waits && number < frame.stack.size() && frame.stack[number] == place.value;
+            // The operands of an instruction that waits may have gone to the frame above.
+            std::size_t operands = frames_.size() > 1 ? static_cast<std::size_t>(frame.pops) : 0;
+            return number + operands < frame.stack.size() && frame.stack[number] == place.value;
         }
         case Access::HandledException:
             return handled_exception_ == place.value;
@@ -198,7 +199,10 @@ bool Interpreter::dies_quietly(PyObject* object) const {
     // The trace itself refers to what it has read, some times.
     constexpr Py_ssize_t kOwnReferences = 4;
     auto is_freed = [](PyObject* shared, void* context) {
-        return Py_REFCNT(shared) <= 1 + kOwnReferences || static_cast<Interpreter*>(context)->known(shared) != nullptr;
+        const auto& self = *static_cast<const Interpreter*>(context);
+        if (const Value* value = self.known(shared))
+            return value->source == nullptr || !self.is_in_place(value->source, nullptr);
+        return Py_REFCNT(shared) <= 1 + kOwnReferences;
     };
     cpython::SharedContents shared{is_freed, const_cast<Interpreter*>(this)};
     return cpython::dies_quietly(object, &shared);
@@ -233,8 +237,7 @@ void Interpreter::replace(LetGo::Place place, Value* holder, PyObject* key, PyOb
     if (value != nullptr)
         watch(value);
     else if (old != nullptr && !dies_quietly(old))
-        break_graph(BreakKind::Finalizer,
-                    print(*holder->source) + " lets go of " + describe_finalizer(old));
+        break_graph(BreakKind::Finalizer, print(*holder->source) + " lets go of " + describe_finalizer(old));
     if (std::ranges::any_of(replaced_, is_it)) return;
     if (key != nullptr) keep(Ref<>::share(key));
     replaced_.push_back({place, holder, key, value});

@@ -22,6 +22,7 @@
 #include "value/sequence.h"
 #include "value/symbolic.h"
 #include "value/torch_function.h"
+#include "value/weak.h"
 
 namespace stator::operations {
 
@@ -671,8 +672,11 @@ bool is_singleton(PyObject* object) {
 
 /// Functions are guarded by code; who asks for their identity needs more.
 void guard_identity(Tracer& tracer, Value* value) {
-    if (value->kind == Kind::Function && value->source != nullptr && value->object() != nullptr)
-        tracer.guard({GuardKind::Identity, value->source, value->object()});
+    if (value->kind != Kind::Function || value->source == nullptr || value->object() == nullptr) return;
+    // A function made by another one may go with what it encloses, and no guard is to keep that.
+    bool is_local = utf8(static_cast<FunctionValue*>(value)->code->co_qualname).find("<locals>") != std::string::npos;
+    if (is_local && guard_weakly(tracer, value) != nullptr) return;
+    tracer.guard({GuardKind::Identity, value->source, value->object()});
 }
 
 /// An int that may be any is still not None.
