@@ -102,6 +102,14 @@ bool has_ordered_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     return true;
 }
 
+/// -1 where asking failed.
+int ask_subclass(PyObject* type, PyObject* of) {
+    Ref<> held_type = Ref<>::share(type), held_of = Ref<>::share(of);
+    int answer = PyObject_IsSubclass(type, of);
+    if (answer < 0) PyErr_Clear();
+    return answer;
+}
+
 bool has_elements(PyObject* set, PyObject* expected, std::int64_t how) {
     if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
     Py_ssize_t i = 0;
@@ -135,16 +143,6 @@ GuardProgram::GuardProgram(std::span<const Guard> guards, std::span<Source* cons
 GuardProgram::~GuardProgram() = default;
 GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
 GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
-
-bool GuardProgram::State::ask_subclass(Step& step, PyObject* type) {
-    std::uint64_t token = cpython::abstract_class_token();
-    Ref<> held = Ref<>::share(type);
-    int answer = PyObject_IsSubclass(type, step.object);
-    if (answer < 0) PyErr_Clear();
-    if (answer != step.number) return false;
-    step.version = token;
-    return true;
-}
 
 inline void GuardProgram::State::drop_computed() {
     if (!computed.empty()) [[unlikely]] {
@@ -393,14 +391,22 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Offset:
                 if (static_cast<std::uint64_t>(torch_room::storage_offset(from)) != step->version) goto failed;
                 continue;
-            case StepOp::Subclass:
+            case StepOp::Subclass: {
                 // Abstract base classes give the answer they gave before until something is registered in one of them.
-                if (step->version == cpython::abstract_class_token()) [[likely]]
+                std::uint64_t token = cpython::abstract_class_token();
+                if (step->version == token) [[likely]]
                     continue;
-                has_run_code = ask_subclass(*step, from);
-                failed =
-                    has_run_code || started != check_number ? kInterrupted : static_cast<std::int32_t>(step - first);
-                return false;
+                int answer = ask_subclass(from, step->object);
+                has_run_code = true;
+                // If it was another check that ran, even the step may be gone.
+                if (started != check_number) goto interrupted;
+                if (answer != step->number) {
+                    has_run_code = false;
+                    goto failed;
+                }
+                step->version = token;
+                goto interrupted;
+            }
             case StepOp::Same:
                 if (from != values[step->number]) goto failed;
                 continue;

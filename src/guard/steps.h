@@ -80,8 +80,6 @@ struct GuardProgram::State {
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
     template <bool kCounting>
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);
-    /// False where the answer is another one by now. Runs code, after which no register can be relied on.
-    static bool ask_subclass(Step& step, PyObject* type);
     PyObject* read(std::int32_t place, PyObject* const* slots, PyObject* function) const;
     bool is_readable(std::int32_t place) const;
     void drop_computed();

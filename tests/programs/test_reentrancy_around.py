@@ -214,3 +214,41 @@ def test_the_code_of_an_inlined_function_goes_while_it_is_traced():
             got = compiled(torch.ones(size), 2)
             assert not replaced
             assert torch.equal(got, outer(torch.ones(size), 2))
+
+
+def test_the_same_guards_are_checked_in_the_middle_of_a_check():
+    """Looking a name up asks a foreign key of the same hash, in the middle of which the same program is called."""
+
+    class Key:
+        asked = None
+
+        def __hash__(self):
+            return hash("factor")
+
+        def __eq__(self, other):
+            if Key.asked is not None and other == "factor":
+                asked, Key.asked = Key.asked, None
+                asked()
+            return False
+
+    class Holder:
+        def __init__(self, value):
+            self.__dict__[Key()] = 1
+            self.factor, self.value = 3, torch.full((2,), float(value))
+
+    def read(holder, x, y):
+        return x * holder.factor + holder.value + y
+
+    compiled = stator.compile(read)
+
+    def again(number):
+        assert compiled(Holder(1000), torch.zeros(2), torch.zeros(2)).tolist() == [1000.0, 1000.0]
+        if number % 3 == 0:
+            stator.reset()
+        gc.collect()
+
+    for number in range(20):
+        holder = Holder(number)
+        Key.asked = functools.partial(again, number)
+        assert compiled(holder, torch.ones(2), torch.full((2,), 2.0)).tolist() == [number + 5.0] * 2
+        assert Key.asked is None
