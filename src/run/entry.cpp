@@ -105,7 +105,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         Held held(inputs);
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, held.objects().data(), held.objects().size(), nullptr));
         PyObject* again = entry.is_repeatable ? entry.as_captured.get() : nullptr;
-        if (answer) torch_room::allow_second_backward(results_of(answer.get()), held.objects(), again);
+        if (answer) torch_room::allow_second_backward(results_of(answer), held.objects(), again);
     } else if (cpython::holds_arguments(compiled)) {
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     } else {
