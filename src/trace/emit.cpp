@@ -1,7 +1,6 @@
 /// Operations of the program becoming nodes of the graph, and the end of a trace.
 #include <algorithm>
 
-#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/stopwatch.h"
@@ -238,25 +237,10 @@ void Interpreter::note_write(const TensorValue* tensor, bool is_recorded) {
         has_lasting_ = true;
 }
 
-namespace {
-
-/// Whether autograd takes a view for a tensor of its own.
-bool is_detaching(const graph::Node& node) {
-    static PyObject* const function = imported("torch", "detach");
-    if (node.target == function || node.target == data_function()) return true;
-    return node.kind == graph::NodeKind::Method && node.target == interned("detach");
-}
-
-}  // namespace
-
 void Interpreter::note_recorded_write(const TensorValue* tensor) {
-    const TensorValue* base = base_of(tensor);
-    if (base->source == nullptr || run_by_ != RunBy::Compiler) return;
     // aot_autograd writes to the input behind its compiled function, which may have saved that very input for the
     // backward pass; and it takes what was detached for a view of the input, without a history of its own.
-    bool has_history = base->meta->requires_grad;
-    for (; tensor->view_of != nullptr; tensor = tensor->view_of) has_history = has_history || is_detaching(*tensor->node);
-    if (has_history) keep_as_captured();
+    if (base_of(tensor)->source != nullptr && run_by_ == RunBy::Compiler) keep_as_captured();
 }
 
 /// Where a graph writes to an input that requires a gradient, or does so from then on, and gives back another one that

@@ -124,7 +124,9 @@ void Interpreter::note_reread_value(const BytecodeFrame& frame, const bytecode::
         later_->rereads = named("attribute", frame, instruction) + " of " + owner->print();
     if (value->source == nullptr) return;
     const bool is_recomputed = later_->kind == LaterKind::Recomputed;
-    const bool is_given = is_recomputed && (value->kind == Kind::Tensor || is_torch_module(value));
+    // (What a tensor holds is saved where a compiler makes the backward pass.)
+    const bool is_given =
+        is_recomputed && (is_torch_module(value) || (value->kind == Kind::Tensor && run_by_ == RunBy::Stator));
     switch (instruction.op) {
         case Op::LoadGlobal:
         case Op::LoadName:

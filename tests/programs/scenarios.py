@@ -24,7 +24,7 @@ def seen(value: Any) -> Any:
         if value.layout != torch.strided:
             return str(value.layout), seen(value.to_dense())
         if value.is_quantized:
-            return "quantized", value.q_scale(), seen(value.dequantize())
+            return "quantized", str(value.qscheme()), seen(value.dequantize())
         metadata = (
             type(value).__name__,
             tuple(value.shape),

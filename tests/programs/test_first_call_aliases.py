@@ -126,7 +126,11 @@ def test_alias_when_captured(write, order) -> None:
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
 @pytest.mark.parametrize("with_gradient", ["of a factor", "of both"])
-@pytest.mark.parametrize("order", [(overlapping, neighbours, apart), (apart, overlapping, neighbours)], ids=str)
+@pytest.mark.parametrize(
+    "order",
+    [(overlapping, neighbours, apart), (apart, overlapping, neighbours)],
+    ids=["overlapping first", "apart first"],
+)
 def test_alias_with_gradients(write, order, with_gradient: str) -> None:
     if with_gradient == "of both" and write in (writes_into_out,):
         pytest.skip("autograd refuses `out` for tensors that require gradients")

@@ -7,10 +7,10 @@ from scenarios import same_scenario
 import stator
 
 OPTIMIZERS = {
-    "AdamW": [{}, {"capturable": True}, {"lr": "tensor", "capturable": True}, {"amsgrad": True}, {"maximize": True}],
-    "Adam": [{}, {"capturable": True}, {"weight_decay": 0.1}],
+    "AdamW": [{}, {"amsgrad": True}, {"maximize": True}],
+    "Adam": [{}, {"weight_decay": 0.1}],
     "SGD": [{"momentum": 0.9}, {"lr": "tensor"}, {"momentum": 0.9, "nesterov": True, "lr": 0.1}],
-    "RMSprop": [{}, {"capturable": True}],
+    "RMSprop": [{}, {"momentum": 0.5}],
     "Adagrad": [{}],
 }
 CASES = [
