@@ -67,8 +67,11 @@ struct KeptState::Tensor {
 
 struct KeptState::Generator {
     at::Generator generator;
-    // Of the processor's generator its copy, of others where they stand.
-    at::Generator copy;
+    // Of the processor's generator everything (a clone would be seeded first, which takes longer than most operations).
+    std::optional<at::mt19937> engine;
+    std::optional<float> next_float;
+    std::optional<double> next_double;
+    // Of others where they stand.
     std::uint64_t seed = 0, offset = 0;
 };
 
@@ -81,17 +84,19 @@ void KeptState::keep_random_numbers(std::span<const Device> devices) {
     for (Device device : devices) {
         try {
             c10::Device where(static_cast<c10::DeviceType>(device.kind), static_cast<c10::DeviceIndex>(device.index));
-            Generator kept;
+            Generator& kept = generators_.emplace_back();
             kept.generator =
                 where.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(where);
             std::lock_guard<std::mutex> lock(kept.generator.mutex());
             if (where.is_cpu()) {
-                kept.copy = kept.generator.clone();
+                auto* live = at::check_generator<at::CPUGeneratorImpl>(kept.generator);
+                kept.engine.emplace(live->engine());
+                kept.next_float = live->next_float_normal_sample();
+                kept.next_double = live->next_double_normal_sample();
             } else {
                 kept.seed = kept.generator.current_seed();
                 kept.offset = kept.generator.get_offset();
             }
-            generators_.push_back(std::move(kept));
         } catch (const std::exception&) {
             is_complete_ = false;  // while a CUDA graph is being recorded, say
         }
@@ -131,16 +136,15 @@ bool KeptState::restore() {
     }
     for (Generator& kept : generators_) {
         std::lock_guard<std::mutex> lock(kept.generator.mutex());
-        if (!kept.copy.defined()) {
+        if (!kept.engine) {
             kept.generator.set_current_seed(kept.seed);
             kept.generator.set_offset(kept.offset);
             continue;
         }
         auto* live = at::check_generator<at::CPUGeneratorImpl>(kept.generator);
-        auto* before = at::check_generator<at::CPUGeneratorImpl>(kept.copy);
-        live->set_engine(before->engine());
-        live->set_next_float_normal_sample(before->next_float_normal_sample());
-        live->set_next_double_normal_sample(before->next_double_normal_sample());
+        live->set_engine(*kept.engine);
+        live->set_next_float_normal_sample(kept.next_float);
+        live->set_next_double_normal_sample(kept.next_double);
     }
     return true;
 }
