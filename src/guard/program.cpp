@@ -460,6 +460,11 @@ bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, 
 bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
     // Dropping an object can run anything, so it is done before the first register is filled.
     drop_computed();
+    // Another check is in its middle, where it runs code: the registers, blocks and constants are its own.
+    if (running > 0) [[unlikely]] {
+        failed = kInterrupted;
+        return false;
+    }
     InUse in_use(running);
     ++started;
     if (quick.is_there() && quick.check(*this, slots, function)) {
