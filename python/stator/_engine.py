@@ -11,11 +11,21 @@
     inputs. It does its own context handling (see backends.py). What it raises (`BackendCompilerFailed`) is raised to
     the caller of the compiled function. Entries captured for one instance of a class serve another one as well, where
     both were compiled with equal backends and options.
-    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None), `registers_attributes` (bool).
+    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None), `registers_attributes` (bool). It is kept as
+    `_stator_options`; `stator.copies` reads from it what a copy is compiled from (`given`, `arguments`).
+    Inside of what torch._dynamo compiles, a call runs the function as it is.
 
-`module_call_for(cls)`
-    The `__call__` of a class of compiled modules: it calls what is in the slot `_stator_call`, or the model in
-    `_stator_original` once its class has another `__call__` than the one in `_stator_called`.
+`set_module_slots(cls)`
+    Makes objects of the class compiled modules to C code, past the special methods that the class shows. A call calls
+    what is in the slot `_stator_call`, or the model in `_stator_original` once its class has another `__call__` than
+    the one in `_stator_called`. `__class__` is that of the model, and attributes that the object has not itself are
+    read from the model. Where the two have come to differ, `stator.modules.follow(compiled)` is called before.
+
+`show_call(cls, function)`
+    Shows the function as the `__call__` of the class, without C code calling it.
+
+`callables()`
+    Every compiled callable, whether it was ever called, how often it was captured and how many of that have a graph.
 
 `reset()`
     Forgets every entry, and releases all that entries hold.
