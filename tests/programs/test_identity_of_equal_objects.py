@@ -2,9 +2,10 @@
 program has in each call, and what is returned is the object itself."""
 
 import pytest
-import stator
 import torch
 from harness import Source, T, same
+
+import stator
 
 KINDS = {
     "str": "''.join(['he', 'llo world'])",
