@@ -23,8 +23,8 @@ enum class Ahead : std::uint8_t {
 /// Tuples that it would make are made. Runs no code, and sets no error.
 Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item);
 
-/// What `reversed(sequence)` would be once it has come to the item `index`; -1: at its end. The sequence is not asked for
-/// its length. A new reference, or null with an error set.
+/// What `reversed(sequence)` would be once it has come to the item `index`; -1: at its end. The sequence is not asked
+/// for its length. A new reference, or null with an error set.
 PyObject* reversed_from(PyObject* sequence, Py_ssize_t index);
 
 /// The lists and dicts that it walks over, one after the other; null behind the last.

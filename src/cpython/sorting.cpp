@@ -51,8 +51,7 @@ std::optional<StepwiseSort::Pair> StepwiseSort::next() {
     }
     order_.clear();
     for (std::size_t i = 0; i < count_; ++i)
-        order_.push_back(
-            reinterpret_cast<StandIn*>(PyList_GET_ITEM(list.get(), static_cast<Py_ssize_t>(i)))->position);
+        order_.push_back(reinterpret_cast<StandIn*>(PyList_GET_ITEM(list.get(), static_cast<Py_ssize_t>(i)))->position);
     return open_;
 }
 

@@ -129,7 +129,8 @@ Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
     Value* value = tracer.fresh(std::move(result));
     if (value->kind == Kind::Tuple || value->kind == Kind::List) {
         for (Value*& item : static_cast<SequenceValue*>(value)->items)
-            if (Value* itself = item->kind == Kind::Constant ? argument_itself(arguments.positional, item->object()) : nullptr)
+            if (Value* itself =
+                    item->kind == Kind::Constant ? argument_itself(arguments.positional, item->object()) : nullptr)
                 item = itself;
     }
     return value;

@@ -125,8 +125,8 @@ Task sort_keyed(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
         while (auto pair = sort.next()) {
             if (sort.answered() == kMostComparisons)
                 tracer.break_graph(BreakKind::UnknownFunction, "a long list is sorted by comparisons of the program");
-            Value* less = co_await tracer.start(
-                is_less(tracer, classes, keyed[pair->left].key, keyed[pair->right].key));
+            Value* less =
+                co_await tracer.start(is_less(tracer, classes, keyed[pair->left].key, keyed[pair->right].key));
             sort.answer(is_true(less));
         }
     } catch (const Raised&) {

@@ -64,10 +64,10 @@ bool is_unequal_to_itself(Borrowed<> object) {
 bool runs_program_code(Borrowed<> object) {
     if (!is_enum_member(object)) return false;
     constexpr const char* kMethods[] = {
-        "__eq__",   "__ne__",    "__lt__",    "__le__",      "__gt__",   "__ge__",      "__hash__", "__repr__",
-        "__str__",  "__format__", "__bool__", "__len__",     "__index__", "__int__",    "__float__", "__iter__",
-        "__add__",  "__radd__",  "__sub__",   "__rsub__",    "__mul__",  "__rmul__",    "__or__",   "__ror__",
-        "__and__",  "__rand__",  "__mod__",   "__contains__", "__call__", "__getitem__"};
+        "__eq__",  "__ne__",     "__lt__",   "__le__",       "__gt__",    "__ge__",     "__hash__",  "__repr__",
+        "__str__", "__format__", "__bool__", "__len__",      "__index__", "__int__",    "__float__", "__iter__",
+        "__add__", "__radd__",   "__sub__",  "__rsub__",     "__mul__",   "__rmul__",   "__or__",    "__ror__",
+        "__and__", "__rand__",   "__mod__",  "__contains__", "__call__",  "__getitem__"};
     for (const char* name : kMethods) {
         PyObject* found = cpython::lookup_in_mro(Py_TYPE(object.get()), interned(name));
         if (found == nullptr || !PyFunction_Check(found)) continue;

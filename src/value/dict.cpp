@@ -53,16 +53,16 @@ void refuse_hashed_order(Tracer& tracer, PyObject* dict) {
     }
 }
 
-/// Keys of subclasses of tuple are values with an identity, which a guard by value would not hold.
-bool holds_named_tuples(PyObject* keys) {
+bool holds_containers(PyObject* keys) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
-        if (PyObject* key = PyTuple_GET_ITEM(keys, i); PyTuple_Check(key) && !PyTuple_CheckExact(key)) return true;
+        if (is_member_by_identity(PyTuple_GET_ITEM(keys, i))) return true;
     return false;
 }
 
 /// Values of keys that only containers hold: a constant is itself, anything else is pinned by the guard on the keys.
 Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
-    Value* value = tracer.constant(key);
+    Value* value =
+        is_member_by_identity(key) ? tracer.outside(tracer.provenance().pinned(key), key) : tracer.constant(key);
     tracer.realize(value);
     mark_as_member(value, dict, key);
     return value;
@@ -154,7 +154,7 @@ void DictValue::complete_now(Tracer& tracer) {
     if (complete) return;
     if (is_ordered(this)) refuse_hashed_order(tracer, outside);
     PyObject* keys = tracer.keep(keys_in_order(outside));
-    tracer.guard({GuardKind::Keys, source, keys, holds_named_tuples(keys) ? kVeryObjects : 0});
+    tracer.guard({GuardKind::Keys, source, keys, holds_containers(keys) ? kVeryObjects : 0});
     set_undoably(tracer, complete, true);
     Table* overlay = start_anew(tracer, this);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {

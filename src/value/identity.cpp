@@ -52,6 +52,10 @@ Outcome same_or_equal(Tracer& tracer, Value* left, Value* right) {
     return tracer.start(compare_for_truth(tracer, left, right));
 }
 
+bool is_member_by_identity(Borrowed<> key) {
+    return (PyTuple_Check(key.get()) && !PyTuple_CheckExact(key.get())) || PyFrozenSet_CheckExact(key.get());
+}
+
 void mark_as_member(Value* key, Value* container, PyObject* object) {
     bool is_made = key->kind == Kind::Tuple || key->kind == Kind::Set;
     if (key->kind != Kind::Constant && (!is_made || key->source != nullptr)) return;

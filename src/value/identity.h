@@ -14,6 +14,9 @@ bool is_true(const Value* boolean);
 /// `left is right or left == right`, as a bool value; pending where `__eq__` is the program's own.
 Outcome same_or_equal(Tracer& tracer, Value* left, Value* right);
 
+/// Whether a key of a dict from outside, or an element of a set, is a value with an identity, which a guard by value
+/// would not hold: an instance of a subclass of tuple, or a frozenset.
+bool is_member_by_identity(Borrowed<> key);
 /// Says of a key of a dict from outside, or an element of a set, that the guard on the container compares it by value.
 void mark_as_member(Value* key, Value* container, PyObject* object);
 /// The program asks which object it is: if it is such a key, the guard is to compare the very objects.

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/python_error.h"
-#include "cpython/iterators.h"
 #include "base/text.h"
+#include "cpython/iterators.h"
 #include "effect/plan.h"
 #include "value/calling.h"
 #include "value/dict.h"

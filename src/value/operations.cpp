@@ -748,6 +748,8 @@ bool are_one_constant(Tracer& tracer, Value* left, Value* right) {
     }
     // Whether a computed number or string is an object that was there before is CPython's business.
     auto is_known = [](Value* value) { return comes_from_outside(value) || value->equal_member_of != nullptr; };
+    // A NaN is not shared by CPython: two that were computed, or are literals, stay two.
+    if (!is_known(left) && !is_known(right) && is_unequal_to_itself(left_object)) return false;
     if (!is_known(left) || !is_known(right))
         tracer.break_graph(BreakKind::UnknownObject, "the identity of two equal constants is compared");
     guard_two_objects(tracer, left, right);

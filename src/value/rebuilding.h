@@ -22,8 +22,8 @@ int rebuild_identical(PlanBuilder& plan, Value* value, PyObject* object);
 int rebuild_own_dict(PlanBuilder& plan, int to, DictValue* dict);
 /// Fills it.
 void rebuild_own_dict_entries(PlanBuilder& plan, int to, ObjectValue* object);
-/// Puts an entry of a table into the real dict in register `to`. Nothing of the program runs: a key with a `__hash__` of
-/// the program's own is not asked again.
+/// Puts an entry of a table into the real dict in register `to`. Nothing of the program runs: a key with a `__hash__`
+/// of the program's own is not asked again.
 void rebuild_entry(PlanBuilder& plan, int to, const Table::Entry& entry);
 /// Whether some keys of a table have a hash from the program's own code. Breaks if the real table could not be filled
 /// without running it.

@@ -100,14 +100,19 @@ void SetValue::realize(Tracer& tracer) {
     ObjectValue::realize(tracer);
     Ref<> iterator = checked(PyObject_GetIter(outside));
     std::vector<Value*> elements;
+    std::int64_t how = 0;
     while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
-        Value* element = tracer.constant(object);
+        bool by_identity = is_member_by_identity(object.get());
+        Value* element =
+            by_identity ? tracer.outside(tracer.provenance().pinned(object), object) : tracer.constant(object);
+        if (by_identity) how = kVeryObjects;
+        tracer.realize(element);
         mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
         if (!element_object(tracer, element))
             tracer.break_graph(BreakKind::UnknownObject, "a set from outside has elements that are not constants");
         elements.push_back(element);
     }
-    tracer.guard({GuardKind::Elements, source, tracer.keep(checked(PyFrozenSet_New(outside)))});
+    tracer.guard({GuardKind::Elements, source, tracer.keep(checked(PyFrozenSet_New(outside))), how});
     for (Value* element : elements) table.insert(tracer, element, nullptr);
     real_ = outside;
 }
@@ -456,7 +461,8 @@ Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
 /// By way of a dict, of which a set takes over keys and hashes.
 int SetValue::rebuild_hashed(PlanBuilder& plan) {
     if (class_ != &PySet_Type && class_ != &PyFrozenSet_Type)
-        throw Break{BreakKind::Rebuild, "a " + type_name(class_) + " is rebuilt whose elements have their own __hash__"};
+        throw Break{BreakKind::Rebuild,
+                    "a " + type_name(class_) + " is rebuilt whose elements have their own __hash__"};
     int dict = plan.add(PlanOp::Dict);
     for (Table::Entry* entry : table.entries()) rebuild_entry(plan, dict, *entry);
     if (int known = plan.known(this); known >= 0) return known;
