@@ -136,7 +136,7 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
     Tracer::Later part = tracer.end_later({}, outputs);
-    if (!part.rereads.empty())
+    if (!part.rereads.empty() && !tracer.wants_one_graph())
         refuse(tracer, "reads " + part.rereads + ", which may change until it is computed again");
     if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
     // PyTorch holds the function's own arguments against what they were, and reads all else anew.

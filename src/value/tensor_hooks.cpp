@@ -196,7 +196,7 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
     // tensors, which a backend that traces it would not know.
     Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
-    if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
+    if (!later.rereads.empty() && !tracer.wants_one_graph() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
         refuse(tracer, "a hook on a result inside the graph reads " + later.rereads +
                            ", which may change until the hook is called");
     PyObject* maker = real ? registration : traced_registration;
