@@ -68,7 +68,7 @@ struct KeptState::Tensor {
 struct KeptState::Generator {
     at::Generator generator;
     // Of the processor's generator everything (a clone would be seeded first, which takes longer than most operations).
-    std::optional<at::mt19937> engine;
+    std::unique_ptr<at::mt19937> engine;
     std::optional<float> next_float;
     std::optional<double> next_double;
     // Of others where they stand.
@@ -90,7 +90,7 @@ void KeptState::keep_random_numbers(std::span<const Device> devices) {
             std::lock_guard<std::mutex> lock(kept.generator.mutex());
             if (where.is_cpu()) {
                 auto* live = at::check_generator<at::CPUGeneratorImpl>(kept.generator);
-                kept.engine.emplace(live->engine());
+                kept.engine.reset(new at::mt19937(live->engine()));  // no second copy
                 kept.next_float = live->next_float_normal_sample();
                 kept.next_double = live->next_double_normal_sample();
             } else {
