@@ -1,5 +1,6 @@
 #include "cpython/finalizers.h"
 
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -20,11 +21,20 @@ bool generator_has_finalizer(PyObject* object) {
     return PyBytes_GET_SIZE(generator_code(object)->co_exceptiontable) != 0;
 }
 
+/// torch._dynamo refers weakly to every module that is made once it has compiled something, and forgets it in the
+/// callback: what PyTorch's private modules do then is nothing that a program notices.
+bool is_bookkeeping(PyObject* callback) {
+    if (!PyFunction_Check(callback)) return false;
+    PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
+    const char* text = name != nullptr && PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    return text != nullptr && std::string_view(text).starts_with("torch._");
+}
+
 bool has_callback(PyObject* object) {
     if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
     auto* reference = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object));
     for (; reference != nullptr; reference = reference->wr_next)
-        if (reference->wr_callback != nullptr) return true;
+        if (reference->wr_callback != nullptr && !is_bookkeeping(reference->wr_callback)) return true;
     return false;
 }
 

@@ -196,13 +196,15 @@ Interpreter::HeldValues Interpreter::held_values(const Staying& staying) const {
 // ------------------------------------------------------------------------------------------------
 
 bool Interpreter::dies_quietly(PyObject* object) const {
-    // The trace itself refers to what it has read, some times.
+    // The trace itself refers to what it has read, some times; not all of that has a value that is found by its object.
     constexpr Py_ssize_t kOwnReferences = 4;
     auto is_freed = [](PyObject* shared, void* context) {
         const auto& self = *static_cast<const Interpreter*>(context);
         if (const Value* value = self.known(shared))
             return value->source == nullptr || !self.is_in_place(value->source, nullptr);
-        return Py_REFCNT(shared) <= 1 + kOwnReferences;
+        bool may_be_referred_to = PyDict_CheckExact(shared) || PyTuple_CheckExact(shared) || PyCell_Check(shared) ||
+                                  PyFunction_Check(shared) || PyMethod_Check(shared);
+        return may_be_referred_to && Py_REFCNT(shared) <= 1 + kOwnReferences;
     };
     cpython::SharedContents shared{is_freed, const_cast<Interpreter*>(this)};
     return cpython::dies_quietly(object, &shared);
