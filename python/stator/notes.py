@@ -45,8 +45,8 @@ def tell(
 
 
 def forget() -> None:
-    """What was told is told again where it happens again."""
-    _told.clear()
+    """What was told of a place is told again if it happens there again; what is told once a process is not."""
+    _told.difference_update([key for key in _told if len(key) > 1])
 
 
 def warn_once(topic: str, text: str, stacklevel: int) -> None:

@@ -1,7 +1,7 @@
 #include "cpython/finalizers.h"
 
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "cpython/objects.h"
@@ -65,16 +65,26 @@ class Freed {
         auto& self = *static_cast<Freed*>(context);
         if (Py_REFCNT(object) == 1) {
             self.waiting_.push_back(object);
-        } else if (self.shared_ != nullptr && self.shared_->is_freed(object, self.shared_->context) &&
-                   self.seen_.insert(object).second) {
+            return 0;
+        }
+        if (is_lasting(object)) return 0;
+        // An object that is held several times goes if all of that goes.
+        Py_ssize_t& reached = self.reached_[object];
+        if (reached == kFreed) return 0;
+        bool is_first = ++reached == 1;
+        bool is_freed = reached == Py_REFCNT(object) ||
+                        (is_first && self.shared_ != nullptr && self.shared_->is_freed(object, self.shared_->context));
+        if (is_freed) {
+            reached = kFreed;
             self.waiting_.push_back(object);
         }
         return 0;
     }
 
+    static constexpr Py_ssize_t kFreed = -1;
     const SharedContents* shared_;
     std::vector<PyObject*> waiting_;
-    std::unordered_set<PyObject*> seen_;
+    std::unordered_map<PyObject*, Py_ssize_t> reached_;  // how often; `kFreed` once it counts as freed
 };
 
 }  // namespace

@@ -153,6 +153,11 @@ inline void GuardProgram::State::drop_computed() {
 
 void GuardProgram::State::enter_changed(Step* first, Step* enter) {
     enter->object = nullptr;
+    // The quick check has an Enter of its own, and is about to fill the registers of the block: they no longer hold
+    // what the program's Enter remembers.
+    if (first != steps.data())
+        if (const Step& leave = steps[enter->number]; leave.op == StepOp::LeaveDict || leave.op == StepOp::LeaveClass)
+            steps[leave.number].object = nullptr;
     walked.push_back(static_cast<std::int32_t>(enter - first));
     if (enter->relied_on) quick.forget();
 }

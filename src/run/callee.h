@@ -8,8 +8,8 @@
 
 namespace stator {
 
-/// A function with a line of it. A model is named by its class and its `forward`, a decorated function by what is inside
-/// the decorators.
+/// A function with a line of it. A model is named by its class and its `forward`, a decorated function by what is
+/// inside the decorators.
 struct Callee {
     std::string name;
     std::string file;

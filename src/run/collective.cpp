@@ -28,7 +28,8 @@ std::vector<std::string> run_compiler_collective(Borrowed<> module, std::span<Py
     for (PyObject* input : inputs) checked(PyList_Append(examples.get(), input));
     std::string ends = "returns";
     if (end != nullptr && !end->stack.empty())
-        ends = "ends at " + callee_of(end->stack.front().code.get(), end->stack.front().line).print() + ": " + end->reason;
+        ends =
+            "ends at " + callee_of(end->stack.front().code.get(), end->stack.front().line).print() + ": " + end->reason;
     Ref<> collectives = checked(PyImport_ImportModule("stator.collectives"));
     Ref<> places =
         checked(PyObject_CallMethod(collectives.get(), "run_compiler_collective", "OOOss", module.get(), examples.get(),

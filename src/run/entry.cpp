@@ -2,6 +2,7 @@
 
 #include "bytecode/code.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -17,28 +18,43 @@ namespace stator {
 
 namespace {
 
-/// Objects held for the length of a call; few need no allocation.
-class Held {
+/// An array of objects that nobody else writes to; few need no allocation.
+class Copied {
   public:
-    explicit Held(std::span<PyObject* const> objects) : count_(objects.size()) {
-        if (count_ > inline_.size()) {
-            allocated_ = std::make_unique_for_overwrite<PyObject*[]>(count_);
+    explicit Copied(std::span<PyObject* const> objects) {
+        if (objects.size() > inline_.size()) {
+            allocated_ = std::make_unique_for_overwrite<PyObject*[]>(objects.size());
             data_ = allocated_.get();
         }
-        for (std::size_t i = 0; i < count_; ++i) data_[i] = Py_NewRef(objects[i]);
+        std::ranges::copy(objects, data_);
     }
-    ~Held() {
-        for (std::size_t i = 0; i < count_; ++i) Py_DECREF(data_[i]);
-    }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
+    Copied(const Copied&) = delete;
+    Copied& operator=(const Copied&) = delete;
 
-    std::span<PyObject* const> objects() const { return {data_, count_}; }
+    PyObject* const* data() const { return data_; }
 
   private:
     std::array<PyObject*, 32> inline_;
     std::unique_ptr<PyObject*[]> allocated_;
     PyObject** data_ = inline_.data();
+};
+
+/// Objects held for the length of a call.
+class Held {
+  public:
+    explicit Held(std::span<PyObject* const> objects) : copied_(objects), count_(objects.size()) {
+        for (PyObject* object : this->objects()) Py_INCREF(object);
+    }
+    ~Held() {
+        for (PyObject* object : objects()) Py_DECREF(object);
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+    std::span<PyObject* const> objects() const { return {copied_.data(), count_}; }
+
+  private:
+    Copied copied_;
     std::size_t count_;
 };
 
@@ -107,7 +123,10 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         PyObject* again = entry.is_repeatable ? entry.as_captured.get() : nullptr;
         if (answer) torch_room::allow_second_backward(results_of(answer), held.objects(), again);
     } else if (cpython::holds_arguments(compiled)) {
-        answer = Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
+        // It holds them at once. But then it makes objects, which may collect garbage and let another thread check
+        // these guards, before it has read the array for the last time.
+        Copied copied(inputs);
+        answer = Ref<>::steal(PyObject_Vectorcall(compiled, copied.data(), inputs.size(), nullptr));
     } else {
         Held held(inputs);
         inputs = held.objects();

@@ -16,8 +16,8 @@ namespace stator::torch_room {
 /// A new `FakeTensorMode` without symbolic shapes, as backends expect one in their tracing context.
 Ref<> new_fake_mode();
 
-/// The mode that shape inference uses in this thread, made when first asked for. Making the first mode of a process imports
-/// torch._dynamo's configuration, which takes most of a second.
+/// The mode that shape inference uses in this thread, made when first asked for. Making the first mode of a process
+/// imports torch._dynamo's configuration, which takes most of a second.
 Borrowed<> fake_mode_of_thread();
 
 /// A FakeTensor with exactly this metadata, in some microseconds. A parameter stays a parameter (`_is_param`); a tensor

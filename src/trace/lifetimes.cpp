@@ -203,7 +203,9 @@ bool Interpreter::dies_quietly(PyObject* object) const {
         if (const Value* value = self.known(shared))
             return value->source == nullptr || !self.is_in_place(value->source, nullptr);
         bool may_be_referred_to = PyDict_CheckExact(shared) || PyTuple_CheckExact(shared) || PyCell_Check(shared) ||
-                                  PyFunction_Check(shared) || PyMethod_Check(shared);
+                                  PyFunction_Check(shared) || PyMethod_Check(shared) || PyList_CheckExact(shared) ||
+                                  PyFrame_Check(shared) || PyTraceBack_Check(shared) ||
+                                  PyExceptionInstance_Check(shared);
         return may_be_referred_to && Py_REFCNT(shared) <= 1 + kOwnReferences;
     };
     cpython::SharedContents shared{is_freed, const_cast<Interpreter*>(this)};

@@ -74,7 +74,6 @@ def test_what_an_optimizer_refuses(name: str, foreach: bool) -> None:
 STEPS = {
     "a learning rate in a tensor": ("SGD", {"lr": torch.tensor(0.01), "foreach": True, "momentum": 0.9}),
     "a list where told would be a tensor": ("Adamax", {"foreach": True}),
-    "scalars in a tensor": ("Adam", {"foreach": True}),
     "lists": ("Rprop", {"foreach": True}),
 }
 

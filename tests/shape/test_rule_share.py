@@ -23,6 +23,8 @@ LISTED = [op for op in op_db if op.name in rule_coverage.LISTED]
 
 
 GROUPS = 1 if LONG else 12
+# Most of their samples have no elements, and what strides they get depends on the kernel: no rule answers for those.
+MOSTLY_EMPTY = {"nn.functional.pixel_shuffle", "nn.functional.pixel_unshuffle"}
 
 
 def group(number: int) -> list[Any]:
@@ -40,7 +42,7 @@ def test_rules_answer_for_what_is_listed(number: int) -> None:
             found = rule_coverage.coverage(op, None if LONG else 40)
             answered += found.answered
             total += found.answered + found.unanswered.total()
-            if found.share < 0.5:
+            if found.share < 0.5 and op.name not in MOSTLY_EMPTY:
                 poor.append(f"{op.name} {op.variant_test_name}: {found.share:.0%}")
     assert answered / total >= 0.97, f"{answered} of {total}"
     assert not poor, poor
