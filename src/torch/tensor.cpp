@@ -1,5 +1,6 @@
 #include "torch/tensor.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/check.h"
@@ -83,17 +84,17 @@ Ref<> copy_with_own_memory(Borrowed<> object) {
         for (std::int64_t i = 0; i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
         at::Tensor memory;
         {
-            at::NoGradGuard no_grad;
+            c10::NoGradGuard no_grad;
             memory = tensor.detach().as_strided({length}, {1}, tensor.storage_offset()).clone();
         }
         if (tensor.requires_grad()) {
             memory.set_requires_grad(true);
-            at::AutoGradMode with_gradients(true);
+            c10::AutoGradMode with_gradients(true);
             if (!tensor.is_leaf()) memory = memory.clone();
         }
         // (A view of a leaf would be none.)
         const bool is_leaf = tensor.is_leaf();
-        at::AutoGradMode records(!is_leaf);
+        c10::AutoGradMode records(!is_leaf);
         at::Tensor copy = (is_leaf ? memory.detach() : memory).as_strided(tensor.sizes(), tensor.strides(), 0);
         if (is_leaf && tensor.requires_grad()) copy.set_requires_grad(true);
         return checked(THPVariable_Wrap(copy));
