@@ -30,16 +30,29 @@ static uintptr_t monitoring_version(PyThreadState* thread) {
 #endif
 }
 
+// A tool that was given up may leave its events behind (hypothesis does): it listens only if it has something to call.
+static int any_listens(PyThreadState* thread, uint8_t tools, size_t event) {
+    for (int tool = 0; tools != 0; ++tool, tools >>= 1)
+        if ((tools & 1) != 0 && thread->interp->monitoring_callables[tool][event] != NULL) return 1;
+    return 0;
+}
+
+static int any_listens_to(PyThreadState* thread, const uint8_t* tools_by_event, size_t count) {
+    for (size_t event = 0; event < count; ++event)
+        if (any_listens(thread, tools_by_event[event] & kUserTools, event)) return 1;
+    return 0;
+}
+
 int stator_is_watched(PyThreadState* thread) {
     if (thread->c_tracefunc != NULL || thread->c_profilefunc != NULL) return 1;
     const _Py_GlobalMonitors* global = &thread->interp->monitors;
-    return (tools_of(global->tools, sizeof(global->tools)) & kUserTools) != 0;
+    return any_listens_to(thread, global->tools, sizeof(global->tools));
 }
 
 int stator_is_code_watched(PyThreadState* thread, PyCodeObject* code) {
     if (code->_co_monitoring == NULL) return 0;
     const _Py_LocalMonitors* local = &code->_co_monitoring->local_monitors;
-    return (tools_of(local->tools, sizeof(local->tools)) & kUserTools) != 0;
+    return any_listens_to(thread, local->tools, sizeof(local->tools));
 }
 
 static uint8_t tools_for(PyThreadState* thread, PyCodeObject* code, size_t event) {
@@ -53,12 +66,14 @@ int stator_wants_lines(PyThreadState* thread, PyCodeObject* code) {
     static const size_t kInside[] = {PY_MONITORING_EVENT_LINE, PY_MONITORING_EVENT_INSTRUCTION,
                                      PY_MONITORING_EVENT_JUMP, PY_MONITORING_EVENT_BRANCH};
     for (size_t i = 0; i < sizeof(kInside) / sizeof(*kInside); ++i)
-        if ((tools_for(thread, code, kInside[i]) & kDebuggers) != 0) return 1;
+        if (any_listens(thread, tools_for(thread, code, kInside[i]) & kDebuggers, kInside[i])) return 1;
     return 0;
 }
 
 int stator_is_covered(PyThreadState* thread) {
-    return (thread->interp->monitors.tools[PY_MONITORING_EVENT_LINE] & (1 << PY_MONITORING_COVERAGE_ID)) != 0;
+    uint8_t coverage = 1 << PY_MONITORING_COVERAGE_ID;
+    uint8_t tools = thread->interp->monitors.tools[PY_MONITORING_EVENT_LINE] & coverage;
+    return any_listens(thread, tools, PY_MONITORING_EVENT_LINE);
 }
 
 int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code) {

@@ -1,5 +1,38 @@
 """Programs whose objects tell of their death: where one is held, how it is let go, and who hears of it."""
 
+import subprocess
+import sys
+import weakref
+
+
+class Held:
+    pass
+
+
+def is_undisturbed() -> bool:
+    """Whether Python hands arguments over to the functions that it calls. With a frame-evaluation hook on, it holds them
+    itself until the function returns; torch._dynamo may leave its hook on where it has failed."""
+    alive = []
+
+    def drops(value):
+        reference = weakref.ref(value)
+        value = None
+        alive.append(reference() is not None)
+
+    def calls():
+        drops(Held())
+
+    calls()
+    return not alive[0]
+
+
+def run_alone(file: str) -> None:
+    """Runs the tests of a file in a process of their own."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
 HEAD = """
 import collections, contextlib, functools, weakref
 import torch._dynamo

@@ -6,11 +6,13 @@ import pytest
 import torch
 from engine import compile, reset
 from harness import Source
-from lifetimes import DROPS, OBSERVERS, program
+from lifetimes import DROPS, OBSERVERS, is_undisturbed, program, run_alone
 
 
 @pytest.fixture(autouse=True)
-def clean():
+def clean(request):
+    if request.node.name != "test_alone_if_need_be" and not is_undisturbed():
+        pytest.skip("in a process of its own: test_alone_if_need_be")
     reset()
     gc.collect()
     gc.disable()  # what the collector frees is not what the program let go
@@ -51,3 +53,8 @@ def test_order_with_another_backend(drop):
         text = program(observer, drop, "")
         other = history(text, lambda f: compile(f, fullgraph=False, backend="aot_eager"))
         assert other == history(text, lambda f: f), observer
+
+
+def test_alone_if_need_be():
+    if not is_undisturbed():
+        run_alone(__file__)
