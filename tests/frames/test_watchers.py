@@ -208,6 +208,7 @@ def test_a_tool_of_sys_monitoring(function, is_local: bool, wants_lines: bool) -
     try:
         monitoring.register_callback(tool, events.PY_START, lambda code, _: met.append((code, "start")))
         monitoring.register_callback(tool, events.PY_RETURN, lambda code, *_: met.append((code, "return")))
+        monitoring.register_callback(tool, events.LINE, lambda *_: None)
         wanted = events.PY_START | events.PY_RETURN | (events.LINE if wants_lines else 0)
         if is_local:
             monitoring.set_local_events(tool, code, wanted)
@@ -223,10 +224,26 @@ def test_a_tool_of_sys_monitoring(function, is_local: bool, wants_lines: bool) -
         monitoring.set_local_events(tool, code, 0)
         monitoring.set_events(tool, 0)
     finally:
-        for event in (events.PY_START, events.PY_RETURN):
+        for event in (events.PY_START, events.PY_RETURN, events.LINE):
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
     assert leave(function, (1,), "left") == "left"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_tool_that_was_given_up(function) -> None:
+    """Its events stay, but nobody is called for them."""
+    monitoring, tool = sys.monitoring, sys.monitoring.PROFILER_ID
+    monitoring.use_tool_id(tool, "test")
+    monitoring.set_events(tool, monitoring.events.LINE | monitoring.events.PY_START)
+    monitoring.free_tool_id(tool)
+    try:
+        assert [leave(function, (1,), "left") for _ in range(3)] == ["left"] * 3
+    finally:
+        monitoring.use_tool_id(tool, "test")
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
