@@ -191,3 +191,17 @@ def test_a_warning_that_python_gives_once_for_a_line() -> None:
             warnings.warn("ours", stacklevel=1)
     assert [str(one.message).split()[0] for one in seen] == ["Using", "ours"]
     stator.reset()
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_result_that_the_kernel_leaves_out(weights: bool) -> None:
+    """Attention without weights gives None for them, where FakeTensor has an empty tensor."""
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(1, 4, 8)
+    with torch.no_grad():
+        expected = attention(x, x, x, need_weights=weights)
+        compiled = stator.compile(attention, fullgraph=True)
+        for _ in range(2):
+            actual = compiled(x, x, x, need_weights=weights)
+            assert torch.equal(actual[0], expected[0])
+            assert actual[1] is None if expected[1] is None else torch.equal(actual[1], expected[1])
