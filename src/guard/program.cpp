@@ -169,7 +169,6 @@ bool GuardProgram::State::holds(std::span<const Term> expression) const {
 template <bool kCounting>
 bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyObject* function, std::size_t* count) {
     PyObject** const values = registers.data();
-    const std::uint64_t check_number = started;
     for (Step* step = first;; ++step) {
         if constexpr (kCounting) ++*count;
         PyObject* const from = step->from < 0 ? nullptr : values[step->from];
@@ -250,14 +249,10 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(from) + step->number);
                 if (found == nullptr) found = step->extra;
                 break;
-            case StepOp::Computed: {
-                Ref<> made = compute(from, step->object);
-                if (started != check_number) [[unlikely]]
-                    goto interrupted;
-                found = made.get();
-                computed[step->number] = std::move(made);
+            case StepOp::Computed:
+                computed[step->number] = compute(from, step->object);
+                found = computed[step->number].get();
                 break;
-            }
             case StepOp::WalkedOver:
                 found = cpython::walked_over(from, step->number);
                 break;
@@ -365,13 +360,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (from != nullptr ? look_up(from, step->object) != nullptr
                                     : cpython::instance_attribute(values[step->number], step->object) != nullptr)
                     goto failed;
-                if (started != check_number) [[unlikely]]
-                    goto interrupted;
                 continue;
             case StepOp::NoConstantKey:
                 if (look_up(from, step->object) != nullptr) goto failed;
-                if (started != check_number) [[unlikely]]
-                    goto interrupted;
                 continue;
             case StepOp::NoIdentityKey:
                 if (!has_no_identical_key(from, step->object)) goto failed;
@@ -387,8 +378,6 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::Tensor:
                 if (!torch_room::matches(from, tensors[step->number])) goto failed;
-                if (started != check_number) [[unlikely]]
-                    goto interrupted;
                 continue;
             case StepOp::Autograd:
                 if (pack(torch_room::read_autograd_state(from)) != step->number) goto failed;
@@ -401,16 +390,11 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 std::uint64_t token = cpython::abstract_class_token();
                 if (step->version == token) [[likely]]
                     continue;
-                int answer = ask_subclass(from, step->object);
-                has_run_code = true;
-                // If it was another check that ran, even the step may be gone.
-                if (started != check_number) goto interrupted;
-                if (answer != step->number) {
-                    has_run_code = false;
-                    goto failed;
-                }
+                if (ask_subclass(from, step->object) != step->number) goto failed;
                 step->version = token;
-                goto interrupted;
+                has_run_code = true;
+                failed = kInterrupted;
+                return false;
             }
             case StepOp::Same:
                 if (from != values[step->number]) goto failed;
@@ -427,17 +411,12 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Done:
                 return true;
         }
-        if (started != check_number) [[unlikely]]
-            goto interrupted;
         if ((found == nullptr) == step->absent) [[likely]] {
             values[step->to] = found;
             continue;
         }
     failed:
-        failed = started == check_number ? static_cast<std::int32_t>(step - first) : kInterrupted;
-        return false;
-    interrupted:
-        failed = kInterrupted;
+        failed = static_cast<std::int32_t>(step - first);
         return false;
     }
 }
@@ -450,7 +429,6 @@ template <bool kCounting>
 bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, std::size_t* count) {
     // Code that a check runs may change the answer of what it was asked about again, but not for ever.
     for (int repeated = 0;; ++repeated) {
-        ++started;
         walked.clear();
         if (execute<kCounting>(steps.data(), slots, function, count)) break;
         if (!std::exchange(has_run_code, false) || repeated == 8) return false;
@@ -463,15 +441,14 @@ bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, 
 }
 
 bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
-    // Dropping an object can run anything, so it is done before the first register is filled.
-    drop_computed();
-    // Another check is in its middle, where it runs code: the registers, blocks and constants are its own.
+    // Another check is in its middle, where it runs code: registers, computed objects and blocks are its own.
     if (running > 0) [[unlikely]] {
         failed = kInterrupted;
         return false;
     }
     InUse in_use(running);
-    ++started;
+    // Dropping an object can run anything, so it is done before the first register is filled.
+    drop_computed();
     if (quick.is_there() && quick.check(*this, slots, function)) {
         failed = kNone;
         return true;
@@ -498,7 +475,7 @@ std::span<PyObject* const> GuardProgram::fetched() const {
 }
 
 void GuardProgram::release() {
-    state_->drop_computed();
+    if (state_->running == 0) state_->drop_computed();
 }
 
 std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
@@ -507,10 +484,9 @@ std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
 
 std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* slots, PyObject* function) {
     std::vector<std::string> places;
-    drop_computed();
     if (running > 0) return places;
     InUse in_use(running);
-    ++started;
+    drop_computed();
     // What changed is put up with, for the time of this walk, to find what else did.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
     std::vector<Ref<>> held;

@@ -31,8 +31,7 @@ class GuardProgram {
     /// True if everything still holds. `slots` are the frame's, `function` the function it runs. Never raises, whatever
     /// the objects have become, and runs no user code but this: Python asks the `__eq__` of a foreign key that has the
     /// very same hash as a `str` that is looked up, an abstract base class may have to be asked again, and a tensor of
-    /// a class may compute its sizes. That code, or another thread meanwhile, may check this program: then the outer
-    /// check starts again or fails.
+    /// a class may compute its sizes. A check of this program by that code, or by another thread meanwhile, fails.
     bool check(PyObject* const* slots, PyObject* function);
     /// After a successful check: what `fetched[i]` led to. Borrowed; valid until Python code runs.
     std::span<PyObject* const> fetched() const;

@@ -50,12 +50,10 @@ struct GuardProgram::State {
     Recording recording;
     static constexpr std::int32_t kNone = -1, kInterrupted = -2;
     std::int32_t failed = kNone;  // the step that failed in the last check
-    /// Counts checks. Some steps may run code (see `GuardProgram::check`), and that code may check this program again:
-    /// the registers are then those of another frame.
-    std::uint64_t started = 0;
     /// The check ended early because it ran code that may have freed what the registers hold. It is to be repeated.
     bool has_run_code = false;
-    /// How many checks are under way.
+    /// How many checks are under way: more than one never is. Some steps may run code (see `GuardProgram::check`), and
+    /// a check of this program from there, or from another thread meanwhile, is refused.
     int running = 0;
     struct InUse {
         explicit InUse(int& running) : running(running) { ++running; }
