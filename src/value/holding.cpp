@@ -24,7 +24,7 @@ class Parts {
     Parts(const Tracer& tracer, std::vector<const Value*>& held) : tracer_(tracer), held_(held) {}
 
     void add_of(const Value* value) {
-        if (auto* object = as_instance(value)) add_attributes(object);
+        if (auto* object = as_object(value)) add_attributes(object);
         switch (value->kind) {
             case Kind::Tuple:
             case Kind::List:
@@ -74,24 +74,6 @@ class Parts {
     }
 
   private:
-    static const ObjectValue* as_instance(const Value* value) {
-        switch (value->kind) {
-            case Kind::Tuple:
-            case Kind::List:
-            case Kind::Dict:
-            case Kind::Set:
-            case Kind::Deque:
-            case Kind::Function:
-            case Kind::Object:
-            case Kind::Scalar:
-            case Kind::Exception:
-            case Kind::TensorObject:
-                return static_cast<const ObjectValue*>(value);
-            default:
-                return nullptr;
-        }
-    }
-
     void add(const Value* value) {
         if (value != nullptr) held_.push_back(value);
     }

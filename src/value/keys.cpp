@@ -99,46 +99,29 @@ ForgottenHash::~ForgottenHash() {
     if (has_own_hash(key_)) static_cast<ObjectValue*>(key_)->known_hash.reset();
 }
 
+namespace {
+
+/// Whether a class of the program's own may stand behind a key of this kind.
+bool may_have_own_hash(const Value* key) {
+    return key->kind != Kind::Deque && key->kind != Kind::Function && as_object(key) != nullptr;
+}
+
+}  // namespace
+
 bool has_own_hash(const Value* key) {
-    switch (key->kind) {
-        case Kind::Object:
-        case Kind::Scalar:
-        case Kind::TensorObject:
-        case Kind::Dict:
-        case Kind::List:
-        case Kind::Set:
-        case Kind::Exception:
-        case Kind::Tuple:
-            break;
-        default:
-            return false;
-    }
+    if (!may_have_own_hash(key)) return false;
     PyObject* method = cpython::lookup_in_mro(key->type(), interned("__hash__"));
     return method != nullptr && PyFunction_Check(method);
 }
 
 bool needs_preparation(Tracer& tracer, Value* key) {
-    switch (key->kind) {
-        case Kind::Object:
-        case Kind::Scalar:
-        case Kind::TensorObject:
-        case Kind::Dict:
-        case Kind::List:
-        case Kind::Set:
-        case Kind::Exception:
-            tracer.realize(key);
-            return operations::user_method(tracer, key, "__hash__") != nullptr;
-        case Kind::Tuple: {
-            tracer.realize(key);
-            if (operations::user_method(tracer, key, "__hash__") != nullptr) return true;
-            auto* tuple = static_cast<TupleValue*>(key);
-            for (std::size_t i = 0; i < tuple->items.size(); ++i)
-                if (needs_preparation(tracer, tuple->item(tracer, i))) return true;
-            return false;
-        }
-        default:
-            return false;
-    }
+    if (!may_have_own_hash(key)) return false;
+    tracer.realize(key);
+    if (operations::user_method(tracer, key, "__hash__") != nullptr) return true;
+    auto* tuple = cast<TupleValue>(key);
+    for (std::size_t i = 0; tuple != nullptr && i < tuple->items.size(); ++i)
+        if (needs_preparation(tracer, tuple->item(tracer, i))) return true;
+    return false;
 }
 
 void refuse_own_hash(Tracer& tracer, Value* key) {

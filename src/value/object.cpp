@@ -31,8 +31,6 @@ Source* instance_dict_source(Tracer& tracer, ObjectValue* object) {
     return tracer.provenance().child(object->source, Access::InstanceDict, nullptr, 0, dict);
 }
 
-namespace {
-
 ObjectValue* as_object(Value* value) {
     switch (value->kind) {
         case Kind::Tuple:
@@ -50,6 +48,8 @@ ObjectValue* as_object(Value* value) {
             return nullptr;
     }
 }
+
+namespace {
 
 bool is_slot(PyTypeObject* type, Borrowed<> name) {
     PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);

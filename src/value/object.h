@@ -44,6 +44,12 @@ struct ObjectValue : Value {
     std::string print() const override;
 };
 
+/// The value as one with a class and attributes of its own; null if it is of another kind.
+ObjectValue* as_object(Value* value);
+inline const ObjectValue* as_object(const Value* value) {
+    return as_object(const_cast<Value*>(value));
+}
+
 /// `object.__dict__` as the program sees it.
 Value* instance_dict(Tracer& tracer, Value* object);
 
