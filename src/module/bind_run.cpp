@@ -15,7 +15,7 @@
 #include "run/notes.h"
 #include "run/recording.h"
 #include "torch/known.h"
-#include "trace/failing.h"
+#include "trace/injected_error.h"
 #include "value/break.h"
 
 namespace stator {

@@ -14,7 +14,7 @@
 #include "run/report.h"
 #include "run/settings.h"
 #include "run/stance.h"
-#include "value/compiling.h"
+#include "value/tensor/is_compiling.h"
 
 namespace stator {
 

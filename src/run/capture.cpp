@@ -18,15 +18,15 @@
 #include "run/recording.h"
 #include "run/report.h"
 #include "run/settings.h"
-#include "shape/failing.h"
+#include "shape/may_fail.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/second_backward.h"
 #include "torch/tensor.h"
 #include "trace/interpreter.h"
-#include "value/compiling.h"
-#include "value/function.h"
-#include "value/lazy_modules.h"
+#include "value/kinds/function.h"
+#include "value/tensor/is_compiling.h"
+#include "value/tensor/lazy_modules.h"
 
 namespace stator {
 

@@ -10,7 +10,7 @@
 #include "run/report.h"
 #include "torch/tensor.h"
 #include "trace/interpreter.h"
-#include "value/compiling.h"
+#include "value/tensor/is_compiling.h"
 
 namespace stator {
 

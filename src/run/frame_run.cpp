@@ -9,7 +9,7 @@
 #include "cpython/tracing.h"
 #include "run/notes.h"
 #include "run/report.h"
-#include "value/function.h"
+#include "value/kinds/function.h"
 
 namespace stator {
 

@@ -10,7 +10,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/tensors.h"
-#include "shape/unrecorded.h"
+#include "shape/unrecorded_writes.h"
 #include "torch/dtypes.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"

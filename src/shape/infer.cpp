@@ -1,9 +1,9 @@
 #include "shape/infer.h"
 
-#include "shape/failing.h"
+#include "shape/answer_by_rule.h"
 #include "shape/fallback.h"
 #include "shape/key.h"
-#include "shape/rules.h"
+#include "shape/may_fail.h"
 #include "shape/store.h"
 #include "torch/global_state.h"
 

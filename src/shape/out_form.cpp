@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/text.h"
-#include "shape/reduction.h"
-#include "shape/strides.h"
+#include "shape/language/reduction.h"
+#include "shape/language/strides.h"
 #include "shape/tensors.h"
 #include "torch/dtypes.h"
 

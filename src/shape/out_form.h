@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "shape/infer.h"
-#include "shape/registry.h"
+#include "shape/language/registry.h"
 #include "shape/store.h"
 
 namespace stator::shape {

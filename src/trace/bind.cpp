@@ -2,8 +2,8 @@
 #include "base/text.h"
 #include "cpython/code_object.h"
 #include "trace/interpreter.h"
-#include "value/dict.h"
-#include "value/sequence.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/sequence.h"
 
 namespace stator {
 

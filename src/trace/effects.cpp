@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "trace/interpreter.h"
-#include "value/sequence.h"
-#include "value/set.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/set.h"
 
 namespace stator {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "bytecode/code.h"
-#include "value/exception.h"
-#include "value/function.h"
-#include "value/generator.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/function.h"
+#include "value/kinds/generator.h"
 #include "value/task.h"
 
 namespace stator {

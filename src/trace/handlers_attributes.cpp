@@ -1,11 +1,11 @@
 /// Attributes, items and operators.
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
-#include "value/class.h"
-#include "value/constant.h"
-#include "value/function.h"
-#include "value/operations.h"
-#include "value/slice.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/function.h"
+#include "value/kinds/slice.h"
+#include "value/protocol/operations.h"
 
 namespace stator::handlers {
 

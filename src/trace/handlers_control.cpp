@@ -5,13 +5,13 @@
 #include "base/text.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
-#include "value/calling.h"
-#include "value/class.h"
-#include "value/dict.h"
-#include "value/iterator.h"
-#include "value/operations.h"
-#include "value/python_module.h"
-#include "value/sequence.h"
+#include "value/kinds/class.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/iterator.h"
+#include "value/kinds/python_module.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/calling.h"
+#include "value/protocol/operations.h"
 
 namespace stator::handlers {
 

@@ -5,14 +5,14 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "trace/handlers.h"
-#include "value/attributes.h"
-#include "value/class.h"
-#include "value/constant.h"
-#include "value/dict.h"
-#include "value/exception.h"
-#include "value/operations.h"
-#include "value/sequence.h"
-#include "value/undoable.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
 
 namespace stator::handlers {
 

@@ -1,7 +1,7 @@
 /// Generators, and what only coroutines use.
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
-#include "value/operations.h"
+#include "value/protocol/operations.h"
 
 namespace stator::handlers {
 

@@ -4,10 +4,10 @@
 #include "base/text.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
-#include "value/attributes.h"
-#include "value/dict.h"
-#include "value/exception.h"
-#include "value/function.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/function.h"
+#include "value/protocol/attributes.h"
 
 namespace stator::handlers {
 

@@ -10,12 +10,12 @@
 #include "cpython/frame.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
-#include "value/class.h"
-#include "value/constant.h"
-#include "value/exception.h"
-#include "value/sequence.h"
-#include "value/tensor.h"
-#include "value/undoable.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/tensor/tensor.h"
 
 namespace stator {
 

@@ -7,7 +7,7 @@
 #include "graph/captured.h"
 #include "graph/runner.h"
 #include "trace/interpreter.h"
-#include "value/tensor.h"
+#include "value/tensor/tensor.h"
 
 namespace stator {
 

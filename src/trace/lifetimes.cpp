@@ -13,11 +13,11 @@
 #include "cpython/finalizers.h"
 #include "cpython/objects.h"
 #include "trace/interpreter.h"
-#include "value/constant.h"
-#include "value/dict.h"
-#include "value/holding.h"
-#include "value/object.h"
-#include "value/sequence.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/object.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/holding.h"
 
 namespace stator {
 

@@ -1,15 +1,16 @@
-/// Numbers that change from call to call (see value/symbolic.h) in the graph: placeholders, and nodes for arithmetic.
+/// Numbers that change from call to call (see value/kinds/changing_number.h) in the graph: placeholders, and nodes for
+/// arithmetic.
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
-#include "shape/numbers.h"
+#include "shape/number_arguments.h"
 #include "torch/dtypes.h"
 #include "trace/interpreter.h"
-#include "value/symbolic.h"
-#include "value/tensor.h"
+#include "value/kinds/changing_number.h"
+#include "value/tensor/tensor.h"
 
 namespace stator {
 

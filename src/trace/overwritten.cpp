@@ -8,7 +8,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "trace/interpreter.h"
-#include "value/tensor.h"
+#include "value/tensor/tensor.h"
 
 namespace stator {
 

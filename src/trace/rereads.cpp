@@ -10,8 +10,8 @@
 #include "torch/known.h"
 #include "trace/handlers.h"
 #include "trace/interpreter.h"
-#include "value/class.h"
-#include "value/python_module.h"
+#include "value/kinds/class.h"
+#include "value/kinds/python_module.h"
 
 namespace stator {
 

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "torch/known.h"
 #include "trace/interpreter.h"
-#include "value/sequence.h"
+#include "value/kinds/sequence.h"
 
 namespace stator {
 

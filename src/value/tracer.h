@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "effect/plan.h"
 #include "guard/guard.h"
-#include "shape/numbers.h"
+#include "shape/number_arguments.h"
 #include "source/dynamic.h"
 #include "torch/global_state.h"
 #include "value/break.h"

@@ -7,7 +7,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
-#include "value/attributes.h"
+#include "value/protocol/attributes.h"
 #include "value/tracer.h"
 
 namespace stator {

@@ -1,0 +1,116 @@
+#include "shape/number_arguments.h"
+
+#include <string_view>
+#include <unordered_set>
+
+#include "base/python_error.h"
+#include "base/text.h"
+#include "shape/answer_by_rule.h"
+
+namespace stator::shape {
+
+namespace {
+
+constexpr const char* kOperators[] = {"add",  "sub",  "mul",  "truediv",  "floordiv",  "mod",  "and_",   "or_", "xor",
+                                      "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "lt",     "le",  "eq",
+                                      "ne",   "gt",   "ge",   "iand",     "ior",       "ixor", "setitem"};
+
+/// Functions of `torch`; tensors have them as methods too.
+constexpr const char* kFunctions[] = {
+    "add",         "sub",          "subtract",  "mul",     "multiply", "div",       "divide",
+    "true_divide", "floor_divide", "remainder", "fmod",    "eq",       "ne",        "lt",
+    "le",          "gt",           "ge",        "clamp",   "clip",     "clamp_min", "clamp_max",
+    "where",       "masked_fill",  "full_like", "addcmul", "addcdiv",  "lerp",
+};
+/// Methods alone.
+constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",       "div_",       "floor_divide_", "remainder_",
+                                    "fmod_", "clamp_", "clamp_min_", "clamp_max_", "fill_",         "masked_fill_"};
+
+// The same where ints are something else: powers have their own ways for some, others are sizes.
+constexpr const char* kOperatorsOfFloats[] = {"pow", "ipow"};
+constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full"};
+constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
+
+/// What makes something of the offset itself, or needs it to be a multiple of something.
+constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_",  "as_strided_scatter",
+                                             "view",           "view_as_complex", "view_as_real", "set_"};
+
+struct Names {
+    std::unordered_set<PyObject*> functions;
+    std::unordered_set<std::string_view> methods;
+
+    void add_from(const char* module, std::span<const char* const> names) {
+        Ref<> found = checked(PyImport_ImportModule(module));
+        for (const char* name : names) {
+            // Kept for ever.
+            PyObject* function = PyObject_GetAttrString(found.get(), name);
+            if (function == nullptr)
+                PyErr_Clear();
+            else
+                functions.insert(function);
+        }
+    }
+};
+
+const Names& names_of_floats() {
+    static const Names* made = [] {
+        auto* names = new Names;
+        names->add_from("_operator", kOperatorsOfFloats);
+        names->add_from("torch", kFunctionsOfFloats);
+        names->methods.insert(std::begin(kFunctionsOfFloats), std::end(kFunctionsOfFloats));
+        names->methods.insert(std::begin(kMethodsOfFloats), std::end(kMethodsOfFloats));
+        return names;
+    }();
+    return *made;
+}
+
+const Names& names() {
+    static const Names* made = [] {
+        auto* names = new Names;
+        names->add_from("_operator", kOperators);
+        names->add_from("torch", kFunctions);
+        names->methods.insert(std::begin(kFunctions), std::end(kFunctions));
+        names->methods.insert(std::begin(kMethods), std::end(kMethods));
+        return names;
+    }();
+    return *made;
+}
+
+std::string_view name_of(graph::NodeKind kind, PyObject* target) {
+    if (kind == graph::NodeKind::Method) return utf8(target);
+    if (PyCFunction_Check(target)) return reinterpret_cast<PyCFunctionObject*>(target)->m_ml->ml_name;
+    if (Py_IS_TYPE(target, &PyMethodDescr_Type)) return utf8(reinterpret_cast<PyDescrObject*>(target)->d_name);
+    return "";
+}
+
+}  // namespace
+
+AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target) {
+    auto is_among = [&](const Names& names) {
+        if (kind == graph::NodeKind::Method) return names.methods.contains(utf8(target));
+        return kind == graph::NodeKind::Function && names.functions.contains(target.get());
+    };
+    if (is_among(names())) return AnyNumber::IntOrFloat;
+    return is_among(names_of_floats()) ? AnyNumber::Float : AnyNumber::None;
+}
+
+bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target) {
+    // What has no rule is not known well enough.
+    if (!has_rule(kind, target)) return true;
+    std::string_view name = name_of(kind, target);
+    for (std::string_view one : kMindsOffset)
+        if (name == one) return true;
+    return false;
+}
+
+bool is_view_by_sizes(graph::NodeKind kind, Borrowed<> target, std::span<const graph::Argument> arguments) {
+    if (kind != graph::NodeKind::Method || utf8(target) != "view" || arguments.size() < 2) return false;
+    for (const graph::Argument& argument : arguments.subspan(1)) {
+        bool is_size = argument.kind == graph::Argument::Kind::Constant && PyLong_CheckExact(argument.constant);
+        if (!is_size && argument.kind != graph::Argument::Kind::Tuple && argument.kind != graph::Argument::Kind::List)
+            return false;
+    }
+    return true;
+}
+
+}  // namespace stator::shape

@@ -1,0 +1,182 @@
+/// Functions with `functools.lru_cache`. What one answers depends on what it was asked before, by anybody: an answer
+/// that it has by now is guarded to be still the one it has.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/object.h"
+#include "value/protocol/calling.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+/// The dict of answers inside the wrapper, which C code keeps: reached as the garbage collector reaches it.
+PyObject* answers_of(PyObject* cached) {
+    struct Found {
+        PyObject* own_dict;
+        PyObject* dict = nullptr;
+    } found{PyObject_GenericGetDict(cached, nullptr)};
+    Ref<> own_dict = checked(found.own_dict);
+    auto visit = [](PyObject* part, void* argument) {
+        auto* found = static_cast<Found*>(argument);
+        if (found->dict == nullptr && PyDict_CheckExact(part) && part != found->own_dict) found->dict = part;
+        return 0;
+    };
+    Py_TYPE(cached)->tp_traverse(cached, visit, &found);
+    return found.dict;
+}
+
+/// What the function was asked by, if a look-up in a dict runs nothing of the program: constants, and objects that are
+/// equal to themselves alone. Null for anything else.
+Ref<> askable(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (Ref<> constant = value->as_constant(tracer)) return constant;
+    PyObject* object = value->object();
+    if (object == nullptr || value->source == nullptr || value->kind != Kind::Object) return {};
+    if (Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash ||
+        Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+        return {};
+    tracer.guard({GuardKind::Identity, value->source, object});
+    return Ref<>::share(object);
+}
+
+/// The arguments of a call, kept alive by the trace.
+struct Question {
+    PyObject* arguments = nullptr;  // a tuple
+    PyObject* keywords = nullptr;   // a dict; null if there are none
+
+    Ref<> ask(PyObject* cached) const { return Ref<>::steal(PyObject_Call(cached, arguments, keywords)); }
+};
+
+struct Entry {
+    PyObject* key = nullptr;
+    PyObject* held = nullptr;
+};
+
+bool is_same_part(PyObject* part, PyObject* wanted) {
+    if (part == wanted) return true;
+    if (PyTuple_CheckExact(wanted) && PyTuple_CheckExact(part)) {
+        Py_ssize_t size = PyTuple_GET_SIZE(wanted);
+        if (PyTuple_GET_SIZE(part) != size) return false;
+        for (Py_ssize_t i = 0; i < size; ++i)
+            if (!is_same_part(PyTuple_GET_ITEM(part, i), PyTuple_GET_ITEM(wanted, i))) return false;
+        return true;
+    }
+    bool is_plain = PyUnicode_CheckExact(wanted) || PyLong_CheckExact(wanted) || PyFloat_CheckExact(wanted);
+    return is_plain && Py_IS_TYPE(part, Py_TYPE(wanted)) && PyObject_RichCompareBool(part, wanted, Py_EQ) == 1;
+}
+
+/// Whether a key of the cache is that of a call with keywords: the arguments, a mark, names and values in turn.
+bool is_key_for(PyObject* key, const Question& question) {
+    Py_ssize_t count = PyTuple_GET_SIZE(question.arguments);
+    if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != count + 1 + 2 * PyDict_GET_SIZE(question.keywords))
+        return false;
+    if (!Py_IS_TYPE(PyTuple_GET_ITEM(key, count), &PyBaseObject_Type)) return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!is_same_part(PyTuple_GET_ITEM(key, i), PyTuple_GET_ITEM(question.arguments, i))) return false;
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t position = 0, i = count + 1; PyDict_Next(question.keywords, &position, &name, &value); i += 2)
+        if (!is_same_part(PyTuple_GET_ITEM(key, i), name) || !is_same_part(PyTuple_GET_ITEM(key, i + 1), value))
+            return false;
+    return true;
+}
+
+/// What the cache has for these arguments, with the key as it is in there.
+Entry entry_for(PyObject* answers, const Question& question) {
+    if (question.keywords != nullptr) {
+        Entry entry;
+        for (Py_ssize_t position = 0; PyDict_Next(answers, &position, &entry.key, &entry.held) != 0;)
+            if (is_key_for(entry.key, question)) return entry;
+        return {};
+    }
+    PyObject* arguments = question.arguments;
+    PyObject* wanted = arguments;
+    if (PyTuple_GET_SIZE(arguments) == 1) {
+        PyObject* only = PyTuple_GET_ITEM(arguments, 0);
+        if (PyUnicode_CheckExact(only) || PyLong_CheckExact(only)) wanted = only;
+    }
+    if (PyDict_GetItemWithError(answers, wanted) == nullptr) {
+        if (PyErr_Occurred() != nullptr) throw PythonError();
+        return {};
+    }
+    Entry entry;
+    for (Py_ssize_t position = 0; PyDict_Next(answers, &position, &entry.key, &entry.held) != 0;)
+        if (PyObject_RichCompareBool(entry.key, wanted, Py_EQ) == 1) return entry;
+    return {};
+}
+
+/// The answer that is there. Asking for it runs nothing of the program.
+Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const Entry& entry, const Question& question) {
+    Source* place =
+        tracer.provenance().child(tracer.provenance().pinned(answers), Access::DictItem, entry.key, 0, entry.held);
+    tracer.guard({GuardKind::Identity, place, entry.held});
+    PyObject* answer = tracer.keep(checked(question.ask(cached).release()));
+    return tracer.outside(tracer.provenance().pinned(answer), answer);
+}
+
+[[noreturn]] void refuse(Tracer& tracer, const char* why) {
+    tracer.break_graph(BreakKind::UnknownFunction, std::string("a function with functools.lru_cache ") + why);
+}
+
+/// Asked for the first time. Going through the function shows whether it does anything beside giving an answer; if it
+/// does not, it may as well be asked now.
+Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question question, Arguments given) {
+    if (tracer.has_recorded()) refuse(tracer, "is called for the first time after something was changed");
+    Ref<> wrapped = checked(PyObject_GetAttr(cached, interned("__wrapped__")));
+    PyObject* function = tracer.keep(std::move(wrapped));
+    Value* shown =
+        co_await operations::call(tracer, tracer.outside(tracer.provenance().pinned(function), function), given);
+    tracer.realize(shown);
+    if (tracer.has_recorded()) refuse(tracer, "changes something");
+    if (shown->kind != Kind::Constant && shown->kind != Kind::Class) refuse(tracer, "gives more than a constant");
+    Ref<> answer = question.ask(cached);
+    if (!answer) tracer.raise_from_python();
+    Entry entry = entry_for(answers, question);
+    if (entry.held == nullptr && question.keywords != nullptr) refuse(tracer, "is called with such keywords");
+    if (entry.held == nullptr) co_return shown;
+    co_return known_answer(tracer, cached, answers, entry, question);
+}
+
+Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
+    Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    PyObject* cached = self == nullptr ? nullptr : self->object();
+    PyObject* answers = cached == nullptr ? nullptr : answers_of(cached);
+    if (answers == nullptr) refuse(tracer, "keeps no answers");
+    Ref<> settings = Ref<>::steal(PyObject_CallMethod(cached, "cache_parameters", nullptr));
+    if (!settings) PyErr_Clear();
+    PyObject* typed =
+        settings && PyDict_Check(settings.get()) ? PyDict_GetItemString(settings.get(), "typed") : nullptr;
+    if (typed != Py_False) refuse(tracer, "tells arguments by their types");
+    if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, cached});
+    Arguments given = arguments;
+    given.positional.erase(given.positional.begin());
+    auto askable_argument = [&](Value* value) {
+        Ref<> argument = askable(tracer, value);
+        if (!argument || PyObject_Hash(argument.get()) == -1) {
+            PyErr_Clear();
+            refuse(tracer, "is called with more than constants");
+        }
+        return argument;
+    };
+    Question question{tracer.keep(checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size()))))};
+    for (std::size_t i = 0; i < given.positional.size(); ++i)
+        PyTuple_SET_ITEM(question.arguments, static_cast<Py_ssize_t>(i),
+                         askable_argument(given.positional[i]).release());
+    if (!given.keywords.empty()) question.keywords = tracer.keep(checked(PyDict_New()));
+    for (const Keyword& keyword : given.keywords)
+        checked(PyDict_SetItem(question.keywords, keyword.name, askable_argument(keyword.value).get()));
+    if (Entry entry = entry_for(answers, question); entry.held != nullptr)
+        return known_answer(tracer, cached, answers, entry, question);
+    return tracer.start(first_answer(tracer, cached, answers, question, std::move(given)));
+}
+
+}  // namespace
+
+void register_caches(Handlers& handlers) {
+    Ref<> module = checked(PyImport_ImportModule("functools"));
+    Ref<> cached = checked(PyObject_GetAttrString(module.get(), "_lru_cache_wrapper"));
+    handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__call__", call_cached);
+}
+
+}  // namespace stator

@@ -1,0 +1,283 @@
+/// Numbers: constructors, `abs`, `round`, `divmod`, `pow`, `hash`, and the pure functions of `math` and `cmath`.
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "cpython/objects.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/changing_number.h"
+#include "value/kinds/class.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/calling.h"
+#include "value/protocol/identity.h"
+#include "value/protocol/index.h"
+#include "value/protocol/raising.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+PyObject* builtin(const char* name) {
+    return PyDict_GetItemString(PyEval_GetBuiltins(), name);
+}
+
+/// Folds, or, where an operand is not constant, asks it for the special method that the function stands for.
+Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, const Arguments& arguments) {
+    if (Value* folded = fold(tracer, function, arguments)) return folded;
+    Value* operand = arguments.positional[0];
+    tracer.realize(operand);
+    if (has_special_method(tracer, operand->type(), method)) {
+        Arguments rest;
+        rest.positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
+        rest.keywords = arguments.keywords;
+        return operations::call_method(tracer, operand, method, rest);
+    }
+    tracer.break_graph(BreakKind::UnknownObject,
+                       std::string(method) + " is asked of an object of class " + operand->type()->tp_name);
+}
+
+Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "abs", arguments, 1, 1);
+    Value* operand = arguments.positional[0];
+    if (Value* answer = symbolic::absolute(tracer, operand)) return answer;
+    tracer.realize(operand);
+    if (operand->kind != Kind::Constant && !has_special_method(tracer, operand->type(), "__abs__"))
+        raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
+    if (operand->kind == Kind::Tensor) {
+        static PyObject* function = imported("_operator", "abs");
+        return tracer.emit_function(function, arguments);
+    }
+    return fold_or_ask(tracer, builtin("abs"), "__abs__", arguments);
+}
+
+Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "round", arguments, {"number", "ndigits"}, 1);
+    tracer.realize(bound[0]);
+    if (bound[0]->kind != Kind::Constant && !has_special_method(tracer, bound[0]->type(), "__round__"))
+        tracer.raise(PyExc_TypeError,
+                     std::string("type ") + bound[0]->type()->tp_name + " doesn't define __round__ method");
+    Arguments positional;
+    for (Value* part : bound)
+        if (part != nullptr) positional.positional.push_back(part);
+    return fold_or_ask(tracer, builtin("round"), "__round__", positional);
+}
+
+Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {
+    tracer.realize(left);
+    tracer.realize(right);
+    Value* answer = nullptr;
+    if (operations::user_method(tracer, left, "__divmod__") != nullptr || left->kind == Kind::Tensor) {
+        answer = co_await call_method_with(tracer, left, "__divmod__", right);
+        if (answer->object() != Py_NotImplemented) co_return answer;
+    }
+    if (operations::user_method(tracer, right, "__rdivmod__") != nullptr || right->kind == Kind::Tensor) {
+        answer = co_await call_method_with(tracer, right, "__rdivmod__", left);
+        if (answer->object() != Py_NotImplemented) co_return answer;
+    }
+    for (Value* side : {left, right})
+        if (side->kind == Kind::Object && side->type()->tp_as_number != nullptr &&
+            side->type()->tp_as_number->nb_divmod != nullptr)
+            tracer.break_graph(BreakKind::UnknownObject, std::string("divmod of a ") + side->type()->tp_name);
+    tracer.raise(PyExc_TypeError, std::string("unsupported operand type(s) for divmod(): '") + left->type()->tp_name +
+                                      "' and '" + right->type()->tp_name + "'");
+}
+
+Outcome builtin_divmod(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "divmod", arguments, 2, 2);
+    if (Value* folded = fold(tracer, builtin("divmod"), arguments)) return folded;
+    return tracer.start(divmod_by_protocol(tracer, arguments.positional[0], arguments.positional[1]));
+}
+
+Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "pow", arguments, {"base", "exp", "mod"}, 2);
+    bool by_modulus = false;
+    if (bound[2] != nullptr) {
+        tracer.realize(bound[2]);
+        by_modulus = bound[2]->object() != Py_None;
+    }
+    if (!by_modulus) return operations::binary(tracer, BinaryOperator::Power, bound[0], bound[1]);
+    if (Value* folded = fold(tracer, builtin("pow"), arguments)) return folded;
+    tracer.realize(bound[0]);
+    if (Value* method = operations::user_method(tracer, bound[0], "__pow__"))
+        return call_with(tracer, method, bound[0], bound[1], bound[2]);
+    tracer.break_graph(BreakKind::UnknownObject, "pow with a modulus of values that are not known");
+}
+
+/// The special methods have to answer with a number of their kind: a string that could be read as one is none.
+void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* number) {
+    PyTypeObject* expected = method == "__float__"     ? &PyFloat_Type
+                             : method == "__complex__" ? &PyComplex_Type
+                                                       : &PyLong_Type;
+    tracer.realize(number);
+    if (number->type() == expected) return;
+    if (PyType_IsSubtype(number->type(), expected) || method == "__trunc__")
+        tracer.break_graph(BreakKind::UnknownObject, std::string(method) + " gives a " + number->type()->tp_name);
+    std::string owner = method == "__float__" ? std::string(value->type()->tp_name) + "." : "";
+    std::string kind = method == "__float__" ? "float" : method == "__complex__" ? "complex" : "int";
+    tracer.raise(PyExc_TypeError,
+                 owner + std::string(method) + " returned non-" + kind + " (type " + number->type()->tp_name + ")");
+}
+
+Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char* method) {
+    Value* number = co_await call_method_with(tracer, value, method);
+    expect_kind(tracer, value, method, number);
+    Arguments arguments;
+    arguments.positional.push_back(number);
+    Value* folded = fold(tracer, reinterpret_cast<PyObject*>(type), arguments);
+    if (folded == nullptr)
+        tracer.break_graph(BreakKind::DataDependent, std::string(type->tp_name) + " of a value that is not known");
+    co_return folded;
+}
+
+/// `int(x)` and `float(x)`: of a constant at once, else through the special methods of its class.
+Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const char*> methods,
+                const Arguments& arguments) {
+    auto* callable = reinterpret_cast<PyObject*>(type);
+    if (Value* folded = fold(tracer, callable, arguments)) return folded;
+    Value* value = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    if (value == nullptr || arguments.count() != 1)
+        tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
+    for (const char* method : methods)
+        if (has_special_method(tracer, value->type(), method))
+            return tracer.start(convert_index(tracer, type, value, method));
+    if (type == &PyLong_Type)
+        raise_type_error(tracer, "int() argument must be a string, a bytes-like object or a real number, not ", value,
+                         "");
+    raise_type_error(tracer, std::string(type->tp_name) + "() argument must be a string or a real number, not ", value,
+                     "");
+}
+
+/// The only argument, if it is a number that changes from call to call; else null. Its class is guarded.
+Value* variable_among(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1 || arguments.positional.size() != 1 || !symbolic::is(arguments.positional[0]))
+        return nullptr;
+    symbolic::realize_class(tracer, arguments.positional[0]);
+    return arguments.positional[0];
+}
+
+Outcome make_int(Tracer& tracer, const Arguments& arguments) {
+    Value* variable = variable_among(tracer, arguments);
+    if (variable != nullptr && variable->type() == &PyLong_Type) return variable;
+    return convert(tracer, &PyLong_Type, {"__int__", "__index__", "__trunc__"}, arguments);
+}
+
+Outcome make_float(Tracer& tracer, const Arguments& arguments) {
+    if (Value* variable = variable_among(tracer, arguments)) {
+        if (variable->type() == &PyFloat_Type) return variable;
+        if (Value* divided = symbolic::binary(tracer, BinaryOperator::TrueDivide, variable, tracer.integer(1)))
+            return divided;
+    }
+    return convert(tracer, &PyFloat_Type, {"__float__", "__index__"}, arguments);
+}
+
+Outcome make_complex(Tracer& tracer, const Arguments& arguments) {
+    return convert(tracer, &PyComplex_Type, {"__complex__", "__float__", "__index__"}, arguments);
+}
+
+Outcome make_bool(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "bool", arguments, 0, 1);
+    if (arguments.positional.empty()) return tracer.boolean(false);
+    return operations::truth(tracer, arguments.positional[0]);
+}
+
+Task hash_by_method(Tracer& tracer, Value* method, Value* value) {
+    Value* answer = co_await call_with(tracer, method, value);
+    tracer.realize(answer);
+    if (answer->object() == nullptr || !PyLong_Check(answer->object()))
+        tracer.raise(PyExc_TypeError, "__hash__ method should return an integer");
+    // The number itself, as long as it is not too long for a hash.
+    Py_hash_t hash = PyLong_AsSsize_t(answer->object());
+    if (hash == -1 && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        hash = PyLong_Type.tp_hash(answer->object());
+    }
+    co_return tracer.integer(hash == -1 ? -2 : hash);
+}
+
+Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "hash", arguments, 1, 1);
+    Value* value = arguments.positional[0];
+    tracer.realize(value);
+    if (Value* method = operations::user_method(tracer, value, "__hash__"))
+        return tracer.start(hash_by_method(tracer, method, value));
+    Py_hash_t hash = value->hash(tracer);  // raises for what has none
+    if (Ref<> known = value->as_constant(tracer)) {
+        hash = PyObject_Hash(known.get());
+        if (hash == -1) tracer.raise_from_python();
+        return tracer.integer(hash);
+    }
+    tracer.break_graph(BreakKind::UnknownObject,
+                       std::string("the hash of an object of class ") + value->type()->tp_name + " is asked for");
+}
+
+Task sum_of_products(Tracer& tracer, Value* left, Value* right) {
+    Value* total = tracer.integer(0);
+    Value* first = co_await operations::iterate(tracer, left);
+    Value* second = co_await operations::iterate(tracer, right);
+    while (true) {
+        Value* a = co_await operations::next(tracer, first);
+        Value* b = co_await operations::next(tracer, second);
+        if ((a == tracer.exhausted()) != (b == tracer.exhausted()))
+            tracer.raise(PyExc_ValueError, "Inputs are not the same length");
+        if (a == tracer.exhausted()) co_return total;
+        Value* product = co_await operations::binary(tracer, BinaryOperator::Multiply, a, b);
+        total = co_await operations::binary(tracer, BinaryOperator::Add, total, product);
+    }
+}
+
+Task product_of(Tracer& tracer, Value* iterable, Value* total) {
+    Value* iterator = co_await operations::iterate(tracer, iterable);
+    while (true) {
+        Value* item = co_await operations::next(tracer, iterator);
+        if (item == tracer.exhausted()) co_return total;
+        total = co_await operations::binary(tracer, BinaryOperator::Multiply, total, item);
+    }
+}
+
+Outcome math_prod(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() > 1)
+        tracer.break_graph(BreakKind::UnknownFunction, "math.prod is called in a form that is not modelled");
+    auto bound = bind_builtin(tracer, "prod", arguments, {"iterable", "start"}, 1, 1);
+    return tracer.start(product_of(tracer, bound[0], bound[1] != nullptr ? bound[1] : tracer.integer(1)));
+}
+
+Outcome math_sumprod(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "math", "sumprod", arguments, 2, 2);
+    Ref<> module = checked(PyImport_ImportModule("math"));
+    Ref<> function = checked(PyObject_GetAttrString(module.get(), "sumprod"));
+    if (Value* folded = fold(tracer, function, arguments)) return folded;
+    return tracer.start(sum_of_products(tracer, arguments.positional[0], arguments.positional[1]));
+}
+
+void add_pure_module(Handlers& handlers, const char* name) {
+    Ref<> module = checked(PyImport_ImportModule(name));
+    PyObject* dict = PyModule_GetDict(module.get());
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &key, &value))
+        if (PyCFunction_Check(value)) handlers.add_pure(value);
+}
+
+}  // namespace
+
+void register_numbers(Handlers& handlers) {
+    handlers.add("builtins", "abs", builtin_abs);
+    handlers.add("_operator", "abs", builtin_abs);
+    handlers.add("builtins", "round", builtin_round);
+    handlers.add("builtins", "divmod", builtin_divmod);
+    handlers.add("builtins", "pow", builtin_pow);
+    handlers.add("builtins", "int", make_int);
+    handlers.add("builtins", "float", make_float);
+    handlers.add("builtins", "complex", make_complex);
+    handlers.add("builtins", "bool", make_bool);
+    handlers.add("builtins", "hash", builtin_hash);
+    for (PyTypeObject* type : {&PyLong_Type, &PyFloat_Type, &PyComplex_Type, &PyBool_Type})
+        handlers.add_pure_class(type);
+    for (const char* name : {"bin", "hex", "oct"}) handlers.add_pure("builtins", name);
+    add_pure_module(handlers, "math");
+    add_pure_module(handlers, "cmath");
+    handlers.add("math", "prod", math_prod);
+    handlers.add("math", "sumprod", math_sumprod);
+}
+
+}  // namespace stator

@@ -1,0 +1,175 @@
+#include "value/builtins/numpy.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "guard/numpy_numbers.h"
+#include "value/builtins/builtin.h"
+#include "value/kinds/sequence.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+bool has_name(PyTypeObject* type, const char* name) {
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && std::strcmp(type->tp_name, name) == 0;
+}
+
+bool is_ufunc(Borrowed<> object) {
+    return has_name(Py_TYPE(object.get()), "numpy.ufunc");
+}
+
+/// Turns numpy's warnings about results (overflow, division by zero) into errors for as long as it lives.
+class RaisingErrors {
+  public:
+    RaisingErrors() {
+        Ref<> numpy = checked(PyImport_ImportModule("numpy"));
+        Ref<> make = checked(PyObject_GetAttrString(numpy.get(), "errstate"));
+        Ref<> named = checked(Py_BuildValue("{s:s}", "all", "raise"));
+        Ref<> none = checked(PyTuple_New(0));
+        state_ = checked(PyObject_Call(make.get(), none.get(), named.get()));
+        checked(PyObject_CallMethod(state_.get(), "__enter__", nullptr));
+    }
+    RaisingErrors(const RaisingErrors&) = delete;
+    RaisingErrors& operator=(const RaisingErrors&) = delete;
+    ~RaisingErrors() {
+        ErrorAside aside;
+        Ref<> left = Ref<>::steal(PyObject_CallMethod(state_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
+        if (!left) PyErr_Clear();
+    }
+
+  private:
+    Ref<> state_;
+};
+
+bool is_known(PyObject* object) {
+    if (!PyTuple_CheckExact(object)) return is_constant(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+        if (!is_constant(PyTuple_GET_ITEM(object, i))) return false;
+    return true;
+}
+
+bool is_of_numpy(Value* value) {
+    return value->kind == Kind::Constant && is_numpy_number(value->object());
+}
+
+[[noreturn]] void refuse(Tracer& tracer, Value* number) {
+    tracer.break_graph(BreakKind::UnsupportedTensor,
+                       "an object of type " + type_name(number->type()) + " is an argument of a tensor operation");
+}
+
+/// Beside these a number of numpy is not asked, or answers like any number.
+bool is_plain_partner(Value* value) {
+    return value->kind == Kind::Constant || value->kind == Kind::Tensor;
+}
+
+}  // namespace
+
+bool is_numpy_function(Borrowed<> object) {
+    return is_ufunc(object) || has_name(Py_TYPE(object.get()), "numpy._ArrayFunctionDispatcher");
+}
+
+Value* fold_in_numpy(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
+    ConstantArguments constants;
+    if (!constants.take(tracer, arguments)) return nullptr;
+    Ref<> result;
+    {
+        RaisingErrors raising;
+        result = constants.call(callable);
+    }
+    if (!result && PyErr_ExceptionMatches(PyExc_FloatingPointError)) {
+        PyErr_Clear();
+        tracer.break_graph(BreakKind::InputOutput, "numpy warns of the result of a computation");
+    }
+    if (!result) tracer.raise_from_python();
+    if (!is_known(result.get()))
+        tracer.break_graph(BreakKind::UnknownFunction, "an array of numpy is made by " + short_repr(callable));
+    return tracer.fresh(std::move(result));
+}
+
+Value* call_numpy_function(Tracer& tracer, Borrowed<> function, const Arguments& arguments) {
+    if (!is_ufunc(function) && !Handlers::instance().is_pure(function)) return nullptr;
+    // An array to write to, or what a number is to become, is no number.
+    return fold_in_numpy(tracer, function, arguments);
+}
+
+Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Value* other, bool reflected) {
+    if (!is_of_numpy(self) && !is_of_numpy(other)) return nullptr;
+    if (other->kind == Kind::Tensor) return nullptr;
+    Value* answer = nullptr;
+    if (is_plain_partner(other))
+        answer = fold_in_numpy(tracer, operator_function(op, false),
+                               reflected ? Arguments::of(other, static_cast<Value*>(self))
+                                         : Arguments::of(static_cast<Value*>(self), other));
+    if (answer == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a number of numpy is computed with " + std::string(other->type()->tp_name));
+    return answer;
+}
+
+Value* numpy_compare(Tracer& tracer, Comparison op, ConstantValue* self, Value* other) {
+    if (!is_of_numpy(self) && !is_of_numpy(other)) return nullptr;
+    if (other->kind == Kind::Tensor) return nullptr;
+    Value* answer = nullptr;
+    if (is_plain_partner(other))
+        answer = fold_in_numpy(tracer, operator_function(op), Arguments::of(static_cast<Value*>(self), other));
+    if (answer == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a number of numpy is compared with " + std::string(other->type()->tp_name));
+    return answer;
+}
+
+Value* numpy_attribute(Tracer& tracer, ConstantValue* number, Borrowed<> name) {
+    Ref<> answer = Ref<>::steal(PyObject_GetAttr(number->held, name));
+    if (!answer) tracer.raise_from_python();
+    // There is one object for each dtype, and nobody changes it.
+    bool is_dtype = name.get() == interned("dtype");
+    if (!is_dtype && !is_known(answer.get()))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "attribute '" + std::string(utf8(name)) + "' of a number of numpy is read");
+    return tracer.fresh(std::move(answer));
+}
+
+PyObject* plain_number(Tracer& tracer, ConstantValue* number) {
+    // To PyTorch a double is a Python float, and an integer an int; others it takes here and refuses there.
+    switch (numpy_number(number->type())) {
+        case NumpyNumber::Double:
+            return tracer.keep(checked(PyFloat_FromDouble(PyFloat_AS_DOUBLE(number->held))));
+        case NumpyNumber::Integer:
+            return tracer.keep(checked(PyNumber_Index(number->held)));
+        default:
+            refuse(tracer, number);
+    }
+}
+
+void expect_no_numpy_number(Tracer& tracer, Value* value) {
+    if (is_of_numpy(value)) refuse(tracer, value);
+    if (value->kind != Kind::Tuple && value->kind != Kind::List) return;
+    tracer.realize(value);
+    auto* sequence = static_cast<SequenceValue*>(value);
+    for (std::size_t i = 0; i < sequence->items.size(); ++i) expect_no_numpy_number(tracer, sequence->item(tracer, i));
+}
+
+void register_numpy(Handlers& handlers) {
+    // What gives a number for numbers. Those that draw random ones or make arrays are not among them.
+    for (const char* name : {"prod", "sum", "mean", "max", "min", "amax", "amin", "round", "around", "isscalar"})
+        handlers.add_pure("numpy", name);
+    for (const char* name : {"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",
+                             "uint16", "uint8", "bool_"})
+        handlers.add_pure("numpy", name);
+    Ref<> numpy = Ref<>::steal(PyImport_ImportModule("numpy"));
+    Ref<> generic = numpy ? Ref<>::steal(PyObject_GetAttrString(numpy.get(), "generic")) : Ref<>();
+    for (const char* name : {"item", "tolist", "conjugate", "__int__", "__float__", "__index__", "__bool__"}) {
+        if (!generic) break;
+        Ref<> method = Ref<>::steal(PyObject_GetAttrString(generic.get(), name));
+        if (method) handlers.add_pure(method.get());
+        PyErr_Clear();
+    }
+    PyErr_Clear();
+}
+
+}  // namespace stator

@@ -1,0 +1,532 @@
+/// Builtins about objects: getattr, type, super, object's own methods, partial, generators.
+#include "cpython/objects.h"
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/generators.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/changing_number.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/function.h"
+#include "value/kinds/generator.h"
+#include "value/kinds/partial.h"
+#include "value/kinds/scalar.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/kinds/weak.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/keys.h"
+#include "value/protocol/operations.h"
+#include "value/protocol/raising.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+Arguments without_first(const Arguments& arguments) {
+    return {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+}
+
+// --- classes
+// -----------------------------------------------------------------------------------------------------------
+
+Outcome class_type(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is made by calling type()");
+    symbolic::realize_class(tracer, arguments.positional[0]);
+    return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
+}
+
+Outcome type_call(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "type.__call__ is called on something else");
+    return construct_instance(tracer, type, without_first(arguments));
+}
+
+Outcome class_super(Tracer& tracer, const Arguments& arguments) {
+    Value* type = arguments.positional.empty() ? tracer.class_cell_of_caller() : arguments.positional[0];
+    tracer.realize(type);
+    auto* start = cast<ClassValue>(type);
+    if (start == nullptr) refuse_arguments(tracer, nullptr, "super", arguments);
+    Value* self = arguments.positional.size() < 2 ? nullptr : arguments.positional[1];
+    if (arguments.positional.empty()) self = tracer.first_argument_of_caller();
+    if (self == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an unbound super object is made");
+    tracer.realize(self);
+    auto* self_class = cast<ClassValue>(self);
+    if (!PyType_IsSubtype(self->type(), start->held) &&
+        (self_class == nullptr || !PyType_IsSubtype(self_class->held, start->held)))
+        refuse_arguments(tracer, nullptr, "super", arguments);
+    return tracer.make<SuperValue>(start->held, self);
+}
+
+// --- attributes by name
+// ------------------------------------------------------------------------------------------------
+
+PyObject* attribute_name(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    refuse_own_hash(tracer, value);
+    value = unwrapped(tracer, value);
+    Ref<> name = value->as_constant(tracer);
+    if (!name || !PyUnicode_Check(name.get()))
+        raise_type_error(tracer, "attribute name must be string, not ", value, "");
+    PyObject* owned = name.release();
+    PyUnicode_InternInPlace(&owned);
+    return tracer.keep(Ref<>::steal(owned));
+}
+
+Outcome builtin_getattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "getattr", arguments, {"object", "name", "default"}, 2, 3);
+    PyObject* name = attribute_name(tracer, bound[1]);
+    if (bound[2] == nullptr) return operations::get_attribute(tracer, bound[0], name);
+    return operations::get_attribute_or(tracer, bound[0], name, bound[2]);
+}
+
+Task has_attribute(Tracer& tracer, Value* object, PyObject* name) {
+    Value* found = co_await operations::get_attribute_or(tracer, object, name, nullptr);
+    co_return tracer.boolean(found != nullptr);
+}
+
+Outcome builtin_hasattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "hasattr", arguments, {"obj", "name"}, 2, 2);
+    return tracer.start(has_attribute(tracer, bound[0], attribute_name(tracer, bound[1])));
+}
+
+Outcome builtin_setattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "setattr", arguments, {"obj", "name", "value"}, 3, 3);
+    return operations::set_attribute(tracer, bound[0], attribute_name(tracer, bound[1]), bound[2]);
+}
+
+Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "delattr", arguments, {"obj", "name"}, 2, 2);
+    return operations::delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1]));
+}
+
+Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "callable", arguments, {"obj"}, 1, 1);
+    tracer.realize(bound[0]);
+    return tracer.boolean(has_special_method(tracer, bound[0]->type(), "__call__"));
+}
+
+/// Known of what was there before; what the program made has no address yet.
+Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
+    if (guard_weakly(tracer, bound[0]) == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction, "the id of a " + type_name(bound[0]->type()) + " is asked");
+    return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
+}
+
+Task vars_of(Tracer& tracer, Value* object) {
+    Value* dict = co_await operations::get_attribute_or(tracer, object, interned("__dict__"), tracer.exhausted());
+    if (dict == tracer.exhausted()) tracer.raise(PyExc_TypeError, "vars() argument must have __dict__ attribute");
+    co_return dict;
+}
+
+Outcome builtin_vars(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "vars() is called without arguments");
+    return tracer.start(vars_of(tracer, arguments.positional[0]));
+}
+
+Outcome builtin_globals(Tracer& tracer, const Arguments&) {
+    PyObject* globals = tracer.running_function()->globals;
+    return tracer.outside(tracer.provenance().pinned(globals), globals);
+}
+
+// --- object's own methods
+// ----------------------------------------------------------------------------------------------
+
+Outcome object_init(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() > 1) {
+        tracer.realize(arguments.positional.at(0));
+        PyTypeObject* type = arguments.positional[0]->type();
+        const char* wanted = "__init__() takes exactly one argument (the instance to initialize)";
+        if (type->tp_init != PyBaseObject_Type.tp_init) tracer.raise(PyExc_TypeError, std::string("object.") + wanted);
+        if (type->tp_new == PyBaseObject_Type.tp_new)
+            tracer.raise(PyExc_TypeError, std::string(type->tp_name) + "." + wanted);
+    }
+    return tracer.none();
+}
+
+Outcome object_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) refuse_arguments(tracer, nullptr, "object.__new__", arguments);
+    PyTypeObject* base = type->held;
+    if (base->tp_new != PyBaseObject_Type.tp_new && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a C class");
+    if (arguments.count() > 1) {
+        if (base->tp_new != PyBaseObject_Type.tp_new)
+            tracer.raise(PyExc_TypeError, "object.__new__() takes exactly one argument (the type to instantiate)");
+        if (base->tp_init == PyBaseObject_Type.tp_init)
+            tracer.raise(PyExc_TypeError, std::string(base->tp_name) + "() takes no arguments");
+    }
+    return tracer.make<ObjectValue>(base);
+}
+
+ExceptionValue* exception_of(Tracer& tracer, const Arguments& arguments) {
+    auto* exception = arguments.positional.empty() ? nullptr : cast<ExceptionValue>(arguments.positional[0]);
+    if (exception == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a method of an exception from outside is called");
+    return exception;
+}
+
+Outcome exception_init(Tracer& tracer, const Arguments& arguments) {
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    initialise_exception(tracer, exception, without_first(arguments));
+    return tracer.none();
+}
+
+Outcome exception_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "an exception is made of something that is no class");
+    return make_exception(tracer, type->held, {arguments.positional.begin() + 1, arguments.positional.end()});
+}
+
+Outcome exception_to_str(Tracer& tracer, const Arguments& arguments) {
+    return exception_str(tracer, exception_of(tracer, arguments));
+}
+
+Outcome exception_to_repr(Tracer& tracer, const Arguments& arguments) {
+    return exception_repr(tracer, exception_of(tracer, arguments));
+}
+
+Outcome exception_with_traceback(Tracer& tracer, const Arguments& arguments) {
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "with_traceback", arguments, {"self", "tb"}, 2, 2);
+    exception->set_kept_attribute(tracer, interned("__traceback__"), bound[1]);
+    return exception;
+}
+
+Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
+    ExceptionValue* exception = exception_of(tracer, arguments);
+    auto bound = bind_builtin(tracer, "add_note", arguments, {"self", "note"}, 2, 2);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == nullptr || !PyUnicode_Check(bound[1]->object()))
+        tracer.raise(PyExc_TypeError, "note must be a str, not '" + std::string(bound[1]->type()->tp_name) + "'");
+    Value* notes = exception->own_attribute(tracer, interned("__notes__"));
+    if (notes == nullptr) {
+        notes = make_list(tracer, {});
+        exception->set_own_attribute(tracer, interned("__notes__"), notes);
+    }
+    auto* list = cast<ListValue>(notes);
+    if (list == nullptr) tracer.raise(PyExc_TypeError, "Cannot add note: __notes__ is not a list");
+    list->append(tracer, bound[1]);
+    return tracer.none();
+}
+
+Outcome sys_exc_info(Tracer& tracer, const Arguments&) {
+    Value* exception = tracer.exception_in_handling();
+    if (exception == nullptr) return make_tuple(tracer, {tracer.none(), tracer.none(), tracer.none()});
+    tracer.realize(exception);
+    Value* type = tracer.constant(reinterpret_cast<PyObject*>(exception->type()));
+    return make_tuple(tracer, {type, exception, traceback_of(tracer, exception)});
+}
+
+Outcome sys_exception(Tracer& tracer, const Arguments&) {
+    Value* exception = tracer.exception_in_handling();
+    return exception == nullptr ? tracer.none() : exception;
+}
+
+/// Every class of exceptions written in C has these methods in its own dict or a base's.
+void register_exceptions(Handlers& handlers) {
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(PyEval_GetBuiltins(), &position, &name, &value)) {
+        if (!PyExceptionClass_Check(value)) continue;
+        auto* type = reinterpret_cast<PyTypeObject*>(value);
+        if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup))) continue;
+        handlers.add_method(type, "__init__", exception_init);
+        handlers.add_method(type, "__str__", exception_to_str);
+        handlers.add_method(type, "__repr__", exception_to_repr);
+        handlers.add_method(type, "with_traceback", exception_with_traceback);
+        handlers.add_method(type, "add_note", exception_add_note);
+        // What makes more than an instance with its arguments is left to `type.__call__`.
+        if (type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new)
+            handlers.add_method(type, "__new__", exception_new);
+    }
+}
+
+/// `int.__new__(cls, ...)` and the like.
+Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr || type->held == &PyBool_Type)
+        tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on another class");
+    if (scalar_base(type->held) == nullptr) return operations::call(tracer, type, without_first(arguments));
+    if (Value* made = make_scalar(tracer, type->held, without_first(arguments)); made != nullptr) return made;
+    tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type->held) + " is called on unknown values");
+}
+
+Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__setattr__", arguments, {"self", "name", "value"}, 3, 3);
+    tracer.realize(bound[0]);
+    return generic_set_attribute(tracer, bound[0], attribute_name(tracer, bound[1]), bound[2]);
+}
+
+Outcome type_setattr(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty() || cast<ClassValue>(arguments.positional[0]) == nullptr)
+        raise_wrong_receiver(tracer, &PyType_Type, "__setattr__", arguments);
+    return object_setattr(tracer, arguments);
+}
+
+Outcome object_delattr(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__delattr__", arguments, {"self", "name"}, 2, 2);
+    tracer.realize(bound[0]);
+    return generic_delete_attribute(tracer, bound[0], attribute_name(tracer, bound[1]));
+}
+
+Outcome type_delattr(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.empty() || cast<ClassValue>(arguments.positional[0]) == nullptr)
+        raise_wrong_receiver(tracer, &PyType_Type, "__delattr__", arguments);
+    return object_delattr(tracer, arguments);
+}
+
+Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__getattribute__", arguments, {"self", "name"}, 2, 2);
+    Ref<> name = Ref<>::share(attribute_name(tracer, bound[1]));
+    Value* self = bound[0];
+    tracer.realize(self);
+    if (self->kind != Kind::Object) return self->get_attribute(tracer, name.get());
+    Outcome answer = plain_get_attribute(tracer, self, name.get());
+    if (!answer.is_pending() && answer.value() == nullptr) raise_no_attribute(tracer, self, name.get());
+    return answer;
+}
+
+Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__eq__ is called in a form that is not modelled");
+    if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1)))
+        return tracer.boolean(true);
+    return tracer.constant(Py_NotImplemented);
+}
+
+Outcome object_init_subclass(Tracer& tracer, const Arguments&) {
+    return tracer.none();
+}
+
+// --- functools
+// ---------------------------------------------------------------------------------------------------------
+
+Outcome partial_class_call(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const type = imported("functools", "partial");
+    return make_partial(tracer, reinterpret_cast<PyTypeObject*>(type), arguments);
+}
+
+Outcome partial_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "partial.__new__ is called on something else");
+    return make_partial(tracer, type->held, without_first(arguments));
+}
+
+Outcome partial_call(Tracer& tracer, const Arguments& arguments) {
+    return call_partial(tracer, arguments.positional[0], without_first(arguments));
+}
+
+/// `functools.cached_property`: without its lock, which nobody else can hold here.
+Task read_cached_property(Tracer& tracer, Value* property, Value* instance) {
+    Value* name = co_await operations::get_attribute(tracer, property, interned("attrname"));
+    Value* function = co_await operations::get_attribute(tracer, property, interned("func"));
+    tracer.realize(name);
+    if (name->object() == nullptr || !PyUnicode_Check(name->object()))
+        tracer.raise(PyExc_TypeError, "Cannot use cached_property instance without calling __set_name__ on it.");
+    if (Value* cached = instance->own_attribute(tracer, name->object()); cached != nullptr) co_return cached;
+    Value* value = co_await operations::call(tracer, function, Arguments::of(instance));
+    instance->set_own_attribute(tracer, name->object(), value);
+    co_return value;
+}
+
+Outcome cached_property_get(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == Py_None) return bound[0];
+    return tracer.start(read_cached_property(tracer, bound[0], bound[1]));
+}
+
+// --- functions and methods
+// ---------------------------------------------------------------------------------------------
+
+Outcome function_get(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__get__", arguments, {"self", "instance", "owner"}, 2, 3);
+    tracer.realize(bound[1]);
+    if (bound[1]->object() == Py_None) return bound[0];
+    return tracer.make<MethodValue>(bound[0], bound[1]);
+}
+
+Outcome make_method(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 2 || !arguments.keywords.empty())
+        tracer.raise(PyExc_TypeError, "method expected 2 arguments, got " + std::to_string(arguments.count()));
+    Value *function = arguments.positional[0], *self = arguments.positional[1];
+    tracer.realize(function);
+    tracer.realize(self);
+    if (!has_special_method(tracer, function->type(), "__call__"))
+        tracer.raise(PyExc_TypeError, "first argument must be callable");
+    if (self->object() == Py_None) tracer.raise(PyExc_TypeError, "instance must not be None");
+    if (function->kind == Kind::Builtin)
+        tracer.break_graph(BreakKind::UnknownFunction, "a method is made of a C function");
+    return tracer.make<MethodValue>(function, self);
+}
+
+// --- generators
+// --------------------------------------------------------------------------------------------------------
+
+GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
+    auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
+    if (generator == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a generator from outside is advanced");
+    return generator;
+}
+
+Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
+    bool was_finished = generator->finished;
+    Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
+    if (item != tracer.exhausted()) co_return item;
+    std::vector<Value*> parts;
+    if (!was_finished && generator->returned != nullptr && generator->returned->object() != Py_None)
+        parts.push_back(generator->returned);
+    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
+}
+
+void expect_only_self(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.count() > 1)
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "a method of a generator is called in a form that is not modelled");
+}
+
+Outcome generator_send(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "send", arguments, {"self", "value"}, 2, 2);
+    return tracer.start(generator_step(tracer, generator_of(tracer, arguments), bound[1]));
+}
+
+Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
+    return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
+}
+
+Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message, Value* traceback) {
+    tracer.realize(exception);
+    if (message != nullptr) tracer.realize(message);
+    // The class and an instance of it: that instance.
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
+                                                  message->kind == Kind::Exception &&
+                                                  PyType_IsSubtype(message->type(), type->held))
+        exception = message;
+    if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
+        Arguments arguments;
+        if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
+        exception = co_await operations::call(tracer, type, arguments);
+    }
+    if (exception->kind != Kind::Exception)
+        tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
+                                          std::string(exception->type()->tp_name));
+    if (traceback != nullptr && traceback->object() != Py_None)
+        exception->set_kept_attribute(tracer, interned("__traceback__"), traceback);
+    Value* item = co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
+    if (item != tracer.exhausted()) co_return item;
+    std::vector<Value*> parts;
+    if (generator->returned != nullptr && generator->returned->object() != Py_None)
+        parts.push_back(generator->returned);
+    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
+}
+
+Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
+    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2], bound[3]));
+}
+
+Task close_generator(Tracer& tracer, GeneratorValue* generator) {
+    Value* exception = make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
+    try {
+        Value* item = co_await tracer.throw_into_generator(generator, exception);
+        if (item == tracer.exhausted())
+            co_return cpython::kCloseGivesResult && generator->returned != nullptr ? generator->returned
+                                                                                   : tracer.none();
+    } catch (const Raised& raised) {
+        PyTypeObject* type = raised.exception->type();
+        if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) &&
+            !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+            throw;
+        co_return tracer.none();
+    }
+    tracer.raise(PyExc_RuntimeError, "generator ignored GeneratorExit");
+}
+
+Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
+    GeneratorValue* generator = generator_of(tracer, arguments);
+    if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
+    set_undoably(tracer, generator->finished, true);
+    return tracer.none();
+}
+
+Outcome prints(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "print() is called");
+}
+
+Outcome does_io(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a file, the console or the debugger is used");
+}
+
+Outcome logs(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a log record is written");
+}
+
+Outcome warns(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::InputOutput, "a warning is issued");
+}
+
+}  // namespace
+
+void register_objects(Handlers& handlers) {
+    const char* builtins = "builtins";
+    handlers.add(builtins, "type", class_type);
+    handlers.add(builtins, "super", class_super);
+    handlers.add(builtins, "getattr", builtin_getattr);
+    handlers.add(builtins, "hasattr", builtin_hasattr);
+    handlers.add(builtins, "setattr", builtin_setattr);
+    handlers.add(builtins, "delattr", builtin_delattr);
+    handlers.add(builtins, "callable", builtin_callable);
+    handlers.add(builtins, "vars", builtin_vars);
+    handlers.add(builtins, "id", builtin_id);
+    handlers.add(builtins, "globals", builtin_globals);
+    handlers.add(builtins, "print", prints);
+    for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
+    if (Ref<> logger = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("logging"), "Logger")); logger)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(logger.get()), "_log", logs);
+    handlers.add("warnings", "warn", warns);
+    handlers.add("warnings", "warn_explicit", warns);
+
+    handlers.add_method(&PyType_Type, "__call__", type_call);
+    handlers.add_method(&PyBaseObject_Type, "__init__", object_init);
+    handlers.add_method(&PyBaseObject_Type, "__new__", object_new);
+    handlers.add_method(&PyBaseObject_Type, "__setattr__", object_setattr);
+    handlers.add_method(&PyType_Type, "__setattr__", type_setattr);
+    handlers.add_method(&PyType_Type, "__delattr__", type_delattr);
+    handlers.add_method(&PyBaseObject_Type, "__delattr__", object_delattr);
+    handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
+    handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);
+    handlers.add_method(&PyBaseObject_Type, "__init_subclass__", object_init_subclass);
+    register_exceptions(handlers);
+    handlers.add("sys", "exc_info", sys_exc_info);
+    handlers.add("sys", "exception", sys_exception);
+    for (PyTypeObject* type : {&PyLong_Type, &PyFloat_Type, &PyUnicode_Type, &PyBytes_Type, &PyComplex_Type})
+        handlers.add_method(type, "__new__", scalar_new);
+
+    handlers.add("functools", "partial", partial_class_call);
+    if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial) {
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__call__", partial_call);
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__new__", partial_new);
+    }
+    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "cached_property"));
+        cached)
+        handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__get__", cached_property_get);
+    handlers.add_method(&PyFunction_Type, "__get__", function_get);
+    handlers.add("types", "MethodType", make_method);
+
+    handlers.add_method(&PyGen_Type, "send", generator_send);
+    handlers.add_method(&PyGen_Type, "__next__", generator_next);
+    handlers.add_method(&PyGen_Type, "close", generator_close);
+    handlers.add_method(&PyGen_Type, "throw", generator_throw);
+}
+
+}  // namespace stator

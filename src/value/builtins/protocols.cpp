@@ -1,0 +1,149 @@
+/// Special methods of builtin classes called by name: `list.__getitem__`, `super().__setitem__(...)`, `x.__len__()`.
+/// They go straight to the kind, past what a subclass overrides.
+#include "value/builtins/registry.h"
+#include "value/kinds/deque.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/calling.h"
+#include "value/protocol/identity.h"
+#include "value/protocol/raising.h"
+#include "value/protocol/refusal.h"
+#include "value/protocol/text.h"
+
+namespace stator {
+
+namespace {
+
+/// Checks the number of arguments of a slot wrapper and gives `self`, realized.
+Value* slot_receiver(Tracer& tracer, const Arguments& arguments, std::size_t wanted) {
+    if (arguments.positional.empty()) tracer.raise(PyExc_TypeError, "descriptor needs an argument");
+    if (!arguments.keywords.empty()) tracer.raise(PyExc_TypeError, "wrapper takes no keyword arguments");
+    if (arguments.positional.size() != wanted + 1)
+        tracer.raise(PyExc_TypeError, "expected " + std::to_string(wanted) + " argument" + (wanted == 1 ? "" : "s") +
+                                          ", got " + std::to_string(arguments.positional.size() - 1));
+    for (Value* value : arguments.positional) tracer.realize(value);
+    return arguments.positional[0];
+}
+
+Outcome slot_getitem(Tracer& tracer, const Arguments& arguments) {
+    return slot_receiver(tracer, arguments, 1)->get_item(tracer, arguments.positional[1]);
+}
+
+Outcome slot_setitem(Tracer& tracer, const Arguments& arguments) {
+    return slot_receiver(tracer, arguments, 2)->assign_item(tracer, arguments.positional[1], arguments.positional[2]);
+}
+
+Outcome slot_delitem(Tracer& tracer, const Arguments& arguments) {
+    slot_receiver(tracer, arguments, 1)->delete_item(tracer, arguments.positional[1]);
+    return tracer.none();
+}
+
+Outcome slot_contains(Tracer& tracer, const Arguments& arguments) {
+    return slot_receiver(tracer, arguments, 1)->contains(tracer, arguments.positional[1]);
+}
+
+Outcome slot_len(Tracer& tracer, const Arguments& arguments) {
+    return tracer.integer(slot_receiver(tracer, arguments, 0)->length(tracer));
+}
+
+Outcome slot_iter(Tracer& tracer, const Arguments& arguments) {
+    return slot_receiver(tracer, arguments, 0)->iterate(tracer);
+}
+
+Outcome slot_hash(Tracer& tracer, const Arguments& arguments) {
+    Value* self = slot_receiver(tracer, arguments, 0);
+    Ref<> known = self->as_constant(tracer);
+    if (!known) tracer.break_graph(BreakKind::UnknownObject, "the hash of a container of unknown items is asked for");
+    Py_hash_t hash = PyObject_Hash(known.get());
+    if (hash == -1) tracer.raise_from_python();
+    return tracer.integer(hash);
+}
+
+Task repr_of_plain(Tracer& tracer, Value* self) {
+    // A subclass that calls `super().__repr__()` sees the text of the plain container.
+    Value* plain = nullptr;
+    if (self->kind == Kind::Tuple)
+        plain = make_tuple(tracer, as_sequence(self)->all(tracer));
+    else if (self->kind == Kind::List)
+        plain = make_list(tracer, as_sequence(self)->all(tracer));
+    else if (auto* dict = cast<DictValue>(self))
+        plain = copy_dict(tracer, dict);
+    if (plain == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, std::string("the repr of a ") + self->type()->tp_name);
+    co_return co_await repr_of(tracer, plain);
+}
+
+Outcome slot_repr(Tracer& tracer, const Arguments& arguments) {
+    return tracer.start(repr_of_plain(tracer, slot_receiver(tracer, arguments, 0)));
+}
+
+template <BinaryOperator op, bool reflected>
+Outcome slot_binary(Tracer& tracer, const Arguments& arguments) {
+    Value* self = slot_receiver(tracer, arguments, 1);
+    Value* other = arguments.positional[1];
+    if (Value* answer = self->binary(tracer, op, other, reflected)) return answer;
+    return refusal_of_method(tracer, method_name(op, reflected), self, other);
+}
+
+template <BinaryOperator op>
+Outcome slot_in_place(Tracer& tracer, const Arguments& arguments) {
+    Value* self = slot_receiver(tracer, arguments, 1);
+    Value* other = arguments.positional[1];
+    Outcome answer = self->update(tracer, op, other);
+    if (answer.is_pending() || answer.value() != nullptr) return answer;
+    return refusal_of_method(tracer, in_place_method_name(op), self, other);
+}
+
+template <Comparison op>
+Outcome slot_compare(Tracer& tracer, const Arguments& arguments) {
+    Value* self = slot_receiver(tracer, arguments, 1);
+    Outcome answer = self->compare(tracer, op, arguments.positional[1]);
+    if (answer.is_pending()) return answer;
+    return or_not_implemented(tracer, answer.value());
+}
+
+template <BinaryOperator op>
+void add_operator(Handlers& handlers, PyTypeObject* type) {
+    handlers.add_method(type, method_name(op, false), slot_binary<op, false>);
+    handlers.add_method(type, method_name(op, true), slot_binary<op, true>);
+    handlers.add_method(type, in_place_method_name(op), slot_in_place<op>);
+}
+
+void add_comparisons(Handlers& handlers, PyTypeObject* type) {
+    handlers.add_method(type, "__lt__", slot_compare<Comparison::Less>);
+    handlers.add_method(type, "__le__", slot_compare<Comparison::LessEqual>);
+    handlers.add_method(type, "__eq__", slot_compare<Comparison::Equal>);
+    handlers.add_method(type, "__ne__", slot_compare<Comparison::NotEqual>);
+    handlers.add_method(type, "__gt__", slot_compare<Comparison::Greater>);
+    handlers.add_method(type, "__ge__", slot_compare<Comparison::GreaterEqual>);
+}
+
+}  // namespace
+
+void register_protocols(Handlers& handlers) {
+    for (PyTypeObject* type :
+         {&PyTuple_Type, &PyList_Type, &PyDict_Type, &PyODict_Type, default_dict_class(), &PySet_Type,
+          &PyFrozenSet_Type, deque_class(), torch_size_class(), &PyDictKeys_Type, &PyDictValues_Type, &PyDictItems_Type,
+          &PyDictProxy_Type, &PyODictKeys_Type, &PyODictValues_Type, &PyODictItems_Type, &PySlice_Type}) {
+        handlers.add_method(type, "__getitem__", slot_getitem);
+        handlers.add_method(type, "__setitem__", slot_setitem);
+        handlers.add_method(type, "__delitem__", slot_delitem);
+        handlers.add_method(type, "__contains__", slot_contains);
+        handlers.add_method(type, "__len__", slot_len);
+        handlers.add_method(type, "__iter__", slot_iter);
+        add_comparisons(handlers, type);
+        add_operator<BinaryOperator::Add>(handlers, type);
+        add_operator<BinaryOperator::Multiply>(handlers, type);
+        add_operator<BinaryOperator::Or>(handlers, type);
+        add_operator<BinaryOperator::And>(handlers, type);
+        add_operator<BinaryOperator::Subtract>(handlers, type);
+        add_operator<BinaryOperator::Xor>(handlers, type);
+    }
+    for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type, &PyRange_Type})
+        handlers.add_method(type, "__iter__", slot_iter);
+    for (PyTypeObject* type : {&PyTuple_Type, &PyFrozenSet_Type}) handlers.add_method(type, "__hash__", slot_hash);
+    for (PyTypeObject* type : {&PyTuple_Type, &PyList_Type, &PyDict_Type})
+        handlers.add_method(type, "__repr__", slot_repr);
+}
+
+}  // namespace stator

@@ -1,0 +1,39 @@
+#include "value/builtins/registry.h"
+
+#include "value/builtins/numpy.h"
+
+namespace stator {
+
+void register_all(Handlers& handlers) {
+    register_sequences(handlers);
+    register_dicts(handlers);
+    register_sets(handlers);
+    register_deques(handlers);
+    register_protocols(handlers);
+    register_iteration(handlers);
+    register_itertools(handlers);
+    register_groups(handlers);
+    register_ordering(handlers);
+    register_numbers(handlers);
+    register_numpy(handlers);
+    register_text(handlers);
+    register_operators(handlers);
+    register_getters(handlers);
+    register_copying(handlers);
+    register_inspect(handlers);
+    register_caches(handlers);
+    register_objects(handlers);
+    register_classes(handlers);
+    register_weak(handlers);
+    register_torch(handlers);
+    register_torch_functions(handlers);
+    register_profiling(handlers);
+    register_optimizing(handlers);
+    register_tensor_hooks(handlers);
+    register_autograd_functions(handlers);
+    register_recurrent(handlers);
+    register_checkpoints(handlers);
+    register_lazy_modules(handlers);
+}
+
+}  // namespace stator

@@ -1,0 +1,382 @@
+#include "value/kinds/class.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "value/builtins/builtin.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/function.h"
+#include "value/kinds/iterator.h"
+#include "value/kinds/rebuilding.h"
+#include "value/kinds/scalar.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/set.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/keys.h"
+#include "value/protocol/operations.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+bool is_enum_class(PyTypeObject* type) {
+    return PyType_IsSubtype(type, torch_room::known().enum_class) != 0;
+}
+
+/// A member of an enum class; null if it has none of that name.
+PyObject* enum_member(PyTypeObject* type, PyObject* name) {
+    if (!is_enum_class(type)) return nullptr;
+    PyObject* members = PyDict_GetItemWithError(cpython::class_dict(type), interned("_member_map_"));
+    return members == nullptr || !PyDict_Check(members) ? nullptr : PyDict_GetItemWithError(members, name);
+}
+
+/// A new, empty instance as the class's `__new__` from C would give it; null if that is not understood.
+Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
+    if (made_by == PyBaseObject_Type.tp_new) return tracer.make<ObjectValue>(type);
+    if (made_by == PyDict_Type.tp_new) return tracer.make<DictValue>(type);
+    if (made_by == PyList_Type.tp_new) return tracer.make<ListValue>(type);
+    if (made_by == PySet_Type.tp_new) return tracer.make<SetValue>(type);
+    return nullptr;
+}
+
+/// `type.__call__`: `__new__`, then `__init__` if that gave an instance.
+Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
+    PyTypeObject* type = self->held;
+    // An instance that nobody keeps would never be made, and its `__del__` never called.
+    if (has_special_method(tracer, type, "__del__"))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an object of class " + type_name(type) + ", which has a __del__, is made");
+    PyObject* raw_new = nullptr;
+    Value* new_value = class_attribute(tracer, type, interned("__new__"), &raw_new);
+    PyObject* raw_init = nullptr;
+    Value* init = class_attribute(tracer, type, interned("__init__"), &raw_init);
+    Value* instance = nullptr;
+    if (raw_new != nullptr && Py_TYPE(raw_new) == &PyStaticMethod_Type) {
+        Ref<> function = checked(PyObject_GetAttr(raw_new, interned("__func__")));
+        Value* maker = tracer.constant(function.get());
+        instance = co_await operations::call(tracer, maker, arguments.after(self));
+    } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+        bool has_own_init = raw_init != nullptr && PyFunction_Check(raw_init);
+        instance = new_exception(tracer, type, arguments, has_own_init);
+    } else if (scalar_base(type) != nullptr) {
+        instance = make_scalar(tracer, type, arguments);
+        if (instance == nullptr)
+            tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type) + " is called on unknown values");
+        if (raw_init == nullptr || !PyFunction_Check(raw_init)) co_return instance;
+    } else if (Value* made = new_instance(tracer, type, type->tp_new); made != nullptr) {
+        if (PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) {
+            Ref<> failed = Ref<>::steal(PyBaseObject_Type.tp_new(type, checked(PyTuple_New(0)).get(), nullptr));
+            if (!failed) tracer.raise_from_python();
+        }
+        bool takes_any = raw_init != nullptr && Py_TYPE(raw_init) != &PyWrapperDescr_Type;
+        if (type->tp_new == PyBaseObject_Type.tp_new && arguments.count() > 0 && !takes_any &&
+            type->tp_init == PyBaseObject_Type.tp_init)
+            tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type))) + "() takes no arguments");
+        instance = made;
+    } else if (raw_new != nullptr && Handlers::instance().find(raw_new) != nullptr) {
+        instance = co_await Handlers::instance().find(raw_new)(tracer, arguments.after(self));
+    } else {
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(type) + " is made");
+    }
+    if (!PyType_IsSubtype(instance->type(), type) || raw_init == nullptr) co_return instance;
+    if (raw_init != nullptr && !PyFunction_Check(raw_init) && Py_TYPE(raw_init) != &PyWrapperDescr_Type &&
+        Py_TYPE(raw_init)->tp_descr_get != nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "the __init__ of class " + type_name(type) + " is a " + type_name(Py_TYPE(raw_init)));
+    if (instance->type() != type) {
+        // What a `__new__` gives is initialised by its own class.
+        type = instance->type();
+        init = class_attribute(tracer, type, interned("__init__"), &raw_init);
+        if (raw_init == nullptr) co_return instance;
+    }
+    if (type->tp_init == PyBaseObject_Type.tp_init) co_return instance;
+    (void)new_value;
+    if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && instance->kind == Kind::Exception) co_return instance;
+    if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && Handlers::instance().find(raw_init) == nullptr) {
+        if (instance->kind == Kind::Tuple || instance->kind == Kind::Constant) co_return instance;
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of " + type_name(type) + " is initialised by C code");
+    }
+    Value* answer = co_await Continued{operations::call(tracer, init, arguments.after(instance)),
+                                       {Continuation::Kind::Initialise, instance}};
+    tracer.realize(answer);
+    if (answer->object() != Py_None)
+        tracer.raise(PyExc_TypeError,
+                     "__init__() should return None, not '" + std::string(answer->type()->tp_name) + "'");
+    co_return instance;
+}
+
+}  // namespace
+
+Outcome construct_instance(Tracer& tracer, ClassValue* type, const Arguments& arguments) {
+    return tracer.start(construct(tracer, type, arguments));
+}
+
+void ClassValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Identity, source, object()});
+}
+
+Ref<> ClassValue::as_constant(Tracer& tracer) {
+    tracer.realize(this);
+    return Ref<>::share(object());
+}
+
+namespace {
+
+/// `__name__`, `__mro__`, `__bases__`, ...: may be set, unless the class is one of C code.
+Value* said_of_itself(Tracer& tracer, ClassValue* self, Borrowed<> name) {
+    Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
+    if (!answer) tracer.raise_from_python();
+    if (PyType_HasFeature(self->held, Py_TPFLAGS_IMMUTABLETYPE)) return tracer.constant(answer.get());
+    Ref<> again = checked(PyObject_GetAttr(self->object(), name));
+    if (answer.get() != again.get() && !is_safe_to_compare(answer.get()))
+        tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of class " +
+                                                         type_name(self->held) + " is made anew at each read");
+    PyObject* kept = tracer.keep(std::move(answer));
+    Source* holder = tracer.provenance().pinned(self->object());
+    return tracer.outside(tracer.provenance().child(holder, Access::Member, name, 0, kept), kept);
+}
+
+}  // namespace
+
+Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (PyObject* member = enum_member(held, name); member != nullptr) return tracer.constant(member);
+    PyTypeObject* meta = Py_TYPE(held);
+    if (meta->tp_getattro != PyType_Type.tp_getattro && has_special_method(tracer, meta, "__getattribute__") &&
+        PyFunction_Check(cpython::lookup_in_mro(meta, interned("__getattribute__"), nullptr)))
+        tracer.break_graph(BreakKind::CustomAttribute,
+                           "metaclass " + type_name(meta) + " has its own __getattribute__");
+    PyObject* of_meta = nullptr;
+    Value* meta_attribute = class_attribute(tracer, meta, name, &of_meta);
+    if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr && Py_TYPE(of_meta)->tp_descr_get != nullptr) {
+        if (Py_TYPE(of_meta) != &PyGetSetDescr_Type && Py_TYPE(of_meta) != &PyMemberDescr_Type)
+            return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
+        if (name.get() == interned("__dict__")) {
+            PyObject* dict = cpython::class_dict(held);
+            auto* of_class = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
+            return tracer.make<DictViewValue>(of_class, DictViewValue::What::Proxy);
+        }
+        return said_of_itself(tracer, this, name);
+    }
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, held, name, &raw);
+    if (raw != nullptr) return bind_attribute(tracer, attribute, raw, nullptr, held, name);
+    if (of_meta != nullptr) return bind_attribute(tracer, meta_attribute, of_meta, this, meta, name);
+    PyObject* raw_fallback = nullptr;
+    Value* fallback = class_attribute(tracer, meta, interned("__getattr__"), &raw_fallback);
+    if (raw_fallback != nullptr && PyFunction_Check(raw_fallback) && !is_enum_class(held))
+        return operations::call(tracer, fallback, Arguments::of(this, tracer.constant(name)));
+    // On 3.11 that of enumerations has looked among the members, and says no more than the name.
+    if (raw_fallback != nullptr) tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
+    raise_no_attribute(tracer, this, name);
+}
+
+namespace {
+
+/// The dict of a class, to be changed under this name. Breaks where more than a plain attribute would change: a method,
+/// a descriptor, or what the class keeps elsewhere too.
+DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> name, Value* value) {
+    expect_setter(tracer, Py_TYPE(self->held), PyType_Type.tp_setattro);
+    PyObject* before = nullptr;
+    class_attribute(tracer, self->held, name, &before);
+    auto is_descriptor = [](PyTypeObject* type) {
+        return type->tp_descr_get != nullptr || type->tp_descr_set != nullptr;
+    };
+    bool is_plain = !utf8(name).starts_with("__") && (self->held->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
+                    (before == nullptr || !is_descriptor(Py_TYPE(before)));
+    if (value != nullptr) {
+        tracer.realize(value);
+        is_plain = is_plain && !is_descriptor(value->type());
+    }
+    if (!is_plain)
+        tracer.break_graph(BreakKind::OutsideMutation,
+                           "attribute '" + std::string(utf8(name)) + "' of class " + type_name(self->held) + " is set");
+    PyObject* dict = cpython::class_dict(self->held);
+    auto* of_class = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
+    tracer.realize(of_class);
+    return of_class;
+}
+
+}  // namespace
+
+void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    DictValue* dict = class_dict_to_change(tracer, this, name, value);
+    dict->put(tracer, tracer.constant(name), value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+}
+
+bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    DictValue* dict = class_dict_to_change(tracer, this, name, nullptr);
+    if (dict->take(tracer, tracer.constant(name)) == nullptr) return false;
+    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
+}
+
+namespace {
+
+/// What operations with several results give: a tuple with names for its items, made by C code.
+bool is_return_type(PyTypeObject* type) {
+    if (!PyType_IsSubtype(type, &PyTuple_Type)) return false;
+    return std::string_view(type->tp_name).starts_with("torch.return_types.");
+}
+
+Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
+    auto* list = static_cast<SequenceValue*>(co_await operations::collect(tracer, items));
+    Ref<> fields = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "n_sequence_fields"));
+    std::vector<Value*> all = list->all(tracer);
+    if (PyLong_AsSize_t(fields.get()) != all.size())
+        tracer.break_graph(BreakKind::UnknownFunction, "a " + type_name(type) + " is made of another number of items");
+    co_return stator::make_tuple(tracer, std::move(all), type);
+}
+
+}  // namespace
+
+Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
+        return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
+    if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
+        if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
+        return handler(tracer, arguments);
+    }
+    PyTypeObject* meta = Py_TYPE(held);
+    if (is_enum_class(held) || Handlers::instance().is_pure(object())) {
+        if (Value* folded = fold(tracer, object(), arguments); folded != nullptr) return folded;
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "class " + type_name(held) + " is called with arguments that are not constants");
+    }
+    if (meta != &PyType_Type) {
+        PyObject* raw = nullptr;
+        Value* method = class_attribute(tracer, meta, interned("__call__"), &raw);
+        if (raw != nullptr && PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+        if (raw != nullptr && Py_TYPE(raw) != &PyWrapperDescr_Type)
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the __call__ of metaclass " + type_name(meta) + " is a " + type_name(Py_TYPE(raw)));
+    }
+    return construct_instance(tracer, this, arguments);
+}
+
+Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
+    Ref<> constant = key->as_constant(tracer);
+    if (!constant)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "class " + type_name(held) + " is subscripted by an unknown value");
+    Ref<> answer = Ref<>::steal(PyObject_GetItem(object(), constant.get()));
+    if (!answer) tracer.raise_from_python();
+    return tracer.constant(answer.get());
+}
+
+Outcome ClassValue::iterate(Tracer& tracer) {
+    if (!is_enum_class(held)) return Value::iterate(tracer);
+    Ref<> members = checked(PySequence_List(object()));
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.get()); ++i)
+        items.push_back(tracer.constant(PyList_GET_ITEM(members.get(), i)));
+    return tracer.make<ItemsIterator>(&PyListIter_Type, std::move(items));
+}
+
+Outcome ClassValue::contains(Tracer& tracer, Value* item) {
+    Ref<> constant = item->as_constant(tracer);
+    if (!is_enum_class(held) || !constant) return Value::contains(tracer, item);
+    int found = PySequence_Contains(object(), constant.get());
+    if (found < 0) tracer.raise_from_python();
+    return tracer.boolean(found == 1);
+}
+
+std::ptrdiff_t ClassValue::length(Tracer& tracer) {
+    return is_enum_class(held) ? PyObject_Size(object()) : -1;
+}
+
+bool ClassValue::truth(Tracer& tracer) {
+    int answer = PyObject_IsTrue(object());
+    if (answer < 0) tracer.raise_from_python();
+    return answer == 1;
+}
+
+Value* ClassValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    Ref<> operand = op == BinaryOperator::Or ? other->as_constant(tracer) : Ref<>();
+    if (!operand) return nullptr;
+    Ref<> answer =
+        Ref<>::steal(reflected ? PyNumber_Or(operand.get(), object()) : PyNumber_Or(object(), operand.get()));
+    if (!answer) tracer.raise_from_python();
+    return tracer.constant(answer.get());
+}
+
+Outcome ClassValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (op != Comparison::Equal && op != Comparison::NotEqual) return nullptr;
+    bool same = other->object() == object();
+    return tracer.boolean(same == (op == Comparison::Equal));
+}
+
+Py_hash_t ClassValue::hash(Tracer&) {
+    return PyObject_Hash(object());
+}
+
+graph::Argument ClassValue::as_argument(Tracer&) {
+    return graph::Argument::of_constant(object());
+}
+
+int ClassValue::rebuild(PlanBuilder& plan) {
+    return rebuild_identical(plan, this, object());
+}
+
+std::string ClassValue::print() const {
+    return "class " + type_name(held);
+}
+
+// --- super
+// -------------------------------------------------------------------------------------------------------------
+
+Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    auto* self_class = cast<ClassValue>(self);
+    PyTypeObject* type =
+        self_class != nullptr && PyType_IsSubtype(self_class->held, start) ? self_class->held : self->type();
+    guard_mro(tracer, type);
+    bool through_instance = type == self->type() && !(self_class != nullptr && type == self_class->held);
+    PyObject* order = type->tp_mro;
+    Py_ssize_t count = PyTuple_GET_SIZE(order), i = 0;
+    while (i < count && PyTuple_GET_ITEM(order, i) != reinterpret_cast<PyObject*>(start)) ++i;
+    for (++i; i < count; ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+        PyObject* dict = cpython::class_dict(base);
+        if (DictValue* changed = changed_dict(tracer, dict))
+            if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
+                if (*known == nullptr) continue;
+                return *known;
+            }
+        PyObject* raw = PyDict_GetItemWithError(dict, name);
+        bool is_new = false;
+        Source* place =
+            tracer.provenance().child(tracer.provenance().pinned(dict), Access::DictItem, name, 0, raw, &is_new);
+        if (raw == nullptr) {
+            if (is_new) tracer.guard({GuardKind::Absent, place});
+            continue;
+        }
+        Value* attribute = tracer.outside(place, raw);
+        if (is_new) tracer.guard({GuardKind::Identity, place, raw});
+        tracer.realize(attribute);
+        return bind_attribute(tracer, attribute, raw, through_instance ? self : nullptr, type, name);
+    }
+    tracer.raise(PyExc_AttributeError, "'super' object has no attribute '" + std::string(utf8(name)) + "'");
+}
+
+int SuperValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return rebuild_outside(plan, this);
+    int of = self->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(start)), of},
+                reinterpret_cast<PyObject*>(&PySuper_Type));
+    return to;
+}
+
+std::string SuperValue::print() const {
+    return "super(" + type_name(start) + ", " + self->print() + ")";
+}
+
+}  // namespace stator

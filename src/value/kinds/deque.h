@@ -1,0 +1,67 @@
+/// `collections.deque`, made in the trace or from outside.
+#pragma once
+
+#include <vector>
+
+#include "cpython/objects.h"
+#include "value/kinds/iterator.h"
+#include "value/kinds/object.h"
+
+namespace stator {
+
+struct DequeValue final : ObjectValue {
+    static constexpr Kind kKind = Kind::Deque;
+    explicit DequeValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
+
+    std::vector<Value*> items;
+    Py_ssize_t longest = -1;  // maxlen; -1: none
+    std::size_t changes = 0;  // how often it grew or shrank, for iterators over it
+
+    /// Replaces the contents, undoably. An outside deque is told `method(*arguments)` instead.
+    /// `popleft` and `pop`; needs an item.
+    Value* take_end(Tracer& tracer, bool left);
+    void assign(Tracer& tracer, std::vector<Value*> contents, const char* method, std::vector<Value*> arguments = {});
+    /// What goes beyond `maxlen` falls off at the other end.
+    void append(Tracer& tracer, Value* value);
+    void append_left(Tracer& tracer, Value* value);
+    /// A position within the items; raises IndexError.
+    std::size_t position(Tracer& tracer, Value* index);
+
+    void realize(Tracer& tracer) override;
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    Outcome get_item(Tracer& tracer, Value* key) override;
+    void set_item(Tracer& tracer, Value* key, Value* value) override;
+    void delete_item(Tracer& tracer, Value* key) override;
+    Outcome contains(Tracer& tracer, Value* item) override;
+    std::ptrdiff_t length(Tracer& tracer) override { return static_cast<std::ptrdiff_t>(items.size()); }
+    bool truth(Tracer& tracer) override { return !items.empty(); }
+    Outcome iterate(Tracer& tracer) override;
+    Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;
+    Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
+    Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
+    Outcome compare(Tracer& tracer, Comparison op, Value* other) override;
+    Py_hash_t hash(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+    std::string print() const override;
+};
+
+/// Over a deque, from either end, while it does not change.
+struct DequeIterator final : IteratorValue {
+    DequeIterator(PyTypeObject* type, DequeValue* deque, bool reversed)
+        : IteratorValue(type), deque(deque), reversed(reversed), changes_(deque->changes) {}
+    DequeValue* deque;
+    bool reversed;
+    std::size_t taken = 0;
+    Outcome next(Tracer& tracer) override;
+    int rebuild(PlanBuilder& plan) override;
+
+  private:
+    std::size_t changes_;
+};
+
+using cpython::deque_class;
+DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest);
+/// `deque.extend`; pending where the iterable runs the program's code. Gives `result`.
+Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result);
+
+}  // namespace stator

@@ -1,0 +1,324 @@
+#include "value/kinds/object.h"
+
+#include <structmember.h>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "value/builtins/builtin.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/function.h"
+#include "value/kinds/partial.h"
+#include "value/kinds/rebuilding.h"
+#include "value/kinds/undoable.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+void ObjectValue::realize(Tracer& tracer) {
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(class_)});
+}
+
+Source* instance_dict_source(Tracer& tracer, ObjectValue* object) {
+    if (object->outside == nullptr || object->source == nullptr) return nullptr;
+    PyObject* dict = cpython::instance_dict(object->outside);
+    if (dict == nullptr) return nullptr;
+    return tracer.provenance().child(object->source, Access::InstanceDict, nullptr, 0, dict);
+}
+
+ObjectValue* as_object(Value* value) {
+    switch (value->kind) {
+        case Kind::Tuple:
+        case Kind::List:
+        case Kind::Dict:
+        case Kind::Set:
+        case Kind::Deque:
+        case Kind::Function:
+        case Kind::Exception:
+        case Kind::Scalar:
+        case Kind::TensorObject:
+        case Kind::Object:
+            return static_cast<ObjectValue*>(value);
+        default:
+            return nullptr;
+    }
+}
+
+namespace {
+
+bool is_slot(PyTypeObject* type, Borrowed<> name) {
+    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
+    return raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type;
+}
+
+/// A slot that takes any object.
+bool is_open_slot(PyTypeObject* type, Borrowed<> name) {
+    PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
+    const PyMemberDef& member = *reinterpret_cast<PyMemberDescrObject*>(raw)->d_member;
+    return (member.type == T_OBJECT || member.type == T_OBJECT_EX) && (member.flags & READONLY) == 0;
+}
+
+/// Makes the dict that holds the attributes of an object made in the trace from now on.
+DictValue* make_own_dict(Tracer& tracer, ObjectValue* object) {
+    auto* dict = tracer.make<DictValue>();
+    dict->owner = object;
+    std::vector<std::pair<PyObject*, Value*>> in_slots;
+    for (auto& attribute : object->attributes) {
+        if (is_slot(object->class_, attribute.first))
+            in_slots.push_back(attribute);
+        else if (attribute.second != nullptr)
+            dict->table.insert(tracer, tracer.constant(attribute.first), attribute.second);
+    }
+    tracer.on_undo([object, before = object->attributes] {
+        object->attributes = before;
+        object->own_dict = nullptr;
+    });
+    object->attributes = std::move(in_slots);
+    object->own_dict = dict;
+    return dict;
+}
+
+}  // namespace
+
+Value* instance_dict(Tracer& tracer, Value* value) {
+    ObjectValue* object = as_object(value);
+    if (object == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "the __dict__ of a " + type_name(value->type()) + " is read");
+    if (object->own_dict != nullptr) return object->own_dict;
+    if (Source* source = instance_dict_source(tracer, object); source != nullptr)
+        return tracer.outside(source, source->object);
+    if (object->source != nullptr || object->class_->tp_dictoffset == 0)
+        tracer.break_graph(BreakKind::UnknownObject, "the __dict__ of a " + type_name(value->type()) + " is read");
+    return make_own_dict(tracer, object);
+}
+
+Value* ObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
+    for (auto& [key, value] : attributes)
+        if (key == name.get()) return value;
+    if (own_dict != nullptr) return own_dict->find(tracer, name);
+    Source* dict = instance_dict_source(tracer, this);
+    if (dict == nullptr) return nullptr;
+    if (DictValue* changed = changed_dict(tracer, dict->object)) return changed->find(tracer, name);
+    PyObject* held = PyDict_GetItemWithError(dict->object, name);
+    bool is_new = false;
+    Source* place = tracer.provenance().child(dict, Access::DictItem, name, 0, held, &is_new);
+    if (is_new) tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});
+    return held == nullptr ? nullptr : tracer.outside(place, held);
+}
+
+namespace {
+
+/// Whether instances have a place for it: a dict, or a slot of that name.
+bool can_hold(PyTypeObject* type, Borrowed<> name) {
+    return type->tp_dictoffset != 0 || is_slot(type, name);
+}
+
+/// Sets, or deletes where `value` is null, a slot of an object from outside.
+void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* value) {
+    if (!is_open_slot(object->class_, name))
+        tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of " +
+                                                           type_name(object->class_) + " is set, which C code keeps");
+    set_undoably(tracer, object->attributes, object->attributes);
+    std::erase_if(object->attributes, [&](auto& attribute) { return attribute.first == name.get(); });
+    object->attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
+    tracer.record({PlanOp::SetAttribute, {object, value}, name});
+}
+
+/// Whether a slot of an object from outside holds something now.
+bool slot_is_filled(Tracer& tracer, ObjectValue* object, Borrowed<> name) {
+    for (auto& [key, value] : object->attributes)
+        if (key == name.get()) return value != nullptr;
+    PyObject* raw = cpython::lookup_in_mro(object->class_, name, nullptr);
+    Ref<> held =
+        Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, object->outside, reinterpret_cast<PyObject*>(object->class_)));
+    if (!held) PyErr_Clear();
+    Source* place = tracer.provenance().child(object->source, Access::Member, name, 0, held.get());
+    tracer.guard({held ? GuardKind::Present : GuardKind::Absent, place});
+    return static_cast<bool>(held);
+}
+
+}  // namespace
+
+DictValue* attributes_to_change(Tracer& tracer, Value* object) {
+    PyObject* real = object->object();
+    PyObject* dict = real == nullptr ? nullptr : cpython::instance_dict(real).get();
+    if (dict == nullptr) return nullptr;
+    Source* place = tracer.provenance().child(object->source, Access::InstanceDict, nullptr, 0, dict);
+    auto* value = static_cast<DictValue*>(tracer.outside(place, dict));
+    tracer.realize(value);
+    return value;
+}
+
+void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (source != nullptr) {
+        expect_setter(tracer, class_, PyObject_GenericSetAttr);
+        if (is_slot(class_, name)) return change_slot(tracer, this, name, value);
+        DictValue* held = attributes_to_change(tracer, this);
+        if (held == nullptr) refuse_attribute(tracer, this, name, value == nullptr);
+        held->put(tracer, tracer.constant(name), value);
+        tracer.record({PlanOp::SetAttribute, {this, value}, name});
+        return;
+    }
+    for (auto& attribute : attributes) {
+        if (attribute.first != name.get()) continue;
+        tracer.on_undo([place = &attribute, before = attribute.second] { place->second = before; });
+        attribute.second = value;
+        return;
+    }
+    if (!can_hold(class_, name)) refuse_attribute(tracer, this, name, value == nullptr);
+    if (own_dict != nullptr && !is_slot(class_, name)) return own_dict->insert(tracer, tracer.constant(name), value);
+    attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
+    tracer.on_undo([this] { attributes.pop_back(); });
+}
+
+bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    if (source != nullptr) {
+        expect_setter(tracer, class_, PyObject_GenericSetAttr);
+        if (is_slot(class_, name)) {
+            if (!slot_is_filled(tracer, this, name)) return false;
+            change_slot(tracer, this, name, nullptr);
+            return true;
+        }
+        DictValue* held = attributes_to_change(tracer, this);
+        if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
+        tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+        return true;
+    }
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+        if (attributes[i].first != name.get() || attributes[i].second == nullptr) continue;
+        tracer.on_undo([this, i, before = attributes[i]] { attributes.insert(attributes.begin() + i, before); });
+        attributes.erase(attributes.begin() + i);
+        return true;
+    }
+    return own_dict != nullptr && own_dict->remove(tracer, tracer.constant(name)) != nullptr;
+}
+
+bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() != interned("__dict__") || class_->tp_dictoffset == 0) return false;
+    tracer.will_mutate(this);
+    tracer.realize(value);
+    auto* dict = cast<DictValue>(value);
+    if (dict == nullptr) tracer.break_graph(BreakKind::UnknownObject, "__dict__ is set to something that is no dict");
+    if (dict->owner != nullptr && dict->owner != this)
+        tracer.break_graph(BreakKind::UnknownObject, "two objects share one __dict__");
+    if (own_dict == dict) return true;
+    make_own_dict(tracer, this);
+    tracer.on_undo([this, before = own_dict] { own_dict = before; });
+    own_dict->owner = nullptr;
+    own_dict = dict;
+    return true;
+}
+
+namespace {
+
+/// Whether `torch.compile` made the module: it also serves `torch.compiler.disable`.
+bool is_compiled_by_torch(const ObjectValue* module) {
+    if (module->outside == nullptr || std::string_view(module->class_->tp_name) != "OptimizedModule") return false;
+    PyObject* attributes = cpython::instance_dict(module->outside);
+    PyObject* context = attributes == nullptr ? nullptr : PyDict_GetItemString(attributes, "dynamo_ctx");
+    return context != nullptr && std::string_view(Py_TYPE(context)->tp_name) == "OptimizeContext";
+}
+
+/// The class of the model inside of it.
+std::string name_of_model(const ObjectValue* module) {
+    PyObject* attributes = cpython::instance_dict(module->outside);
+    PyObject* children = attributes == nullptr ? nullptr : PyDict_GetItemString(attributes, "_modules");
+    PyObject* model =
+        children != nullptr && PyDict_Check(children) ? PyDict_GetItemString(children, "_orig_mod") : nullptr;
+    return model == nullptr ? "a module" : type_name(Py_TYPE(model));
+}
+
+}  // namespace
+
+Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
+    PyObject* raw = nullptr;
+    if (is_compiled_by_torch(this) && tracer.keeps_compiled_by_torch())
+        tracer.break_graph(BreakKind::CompiledByTorch,
+                           "module " + name_of_model(this) + " is compiled by torch.compile");
+    bool may_be_allowed = outside != nullptr && !PyType_IsSubtype(class_, torch_room::known().module_class);
+    if (may_be_allowed && torch_room::role_of(outside) == torch_room::Role::InGraph) {
+        tracer.guard({GuardKind::Identity, source, outside});
+        return tracer.emit_function(outside, arguments);
+    }
+    Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
+    if (raw == nullptr) return Value::call(tracer, arguments);
+    // What Stator compiled is called inside other code that it compiles: as if it was not compiled by itself.
+    for (const char* part : {"_stator_callable", "_stator_original"}) {
+        PyObject* slot = cpython::lookup_in_mro(class_, interned(part), nullptr);
+        if (slot == nullptr || Py_TYPE(slot) != &PyMemberDescr_Type) continue;
+        Outcome inner = get_attribute(tracer, interned(part));
+        STATOR_CHECK(!inner.is_pending(), "a slot is read at once");
+        return operations::call(tracer, inner.value(), arguments);
+    }
+    if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+    if (Py_TYPE(raw) == &PyWrapperDescr_Type && Handlers::instance().find(raw) != nullptr)
+        return Handlers::instance().find(raw)(tracer, arguments.after(this));
+    if (Py_TYPE(raw) == &PyWrapperDescr_Type)
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(class_) + " is called");
+    Outcome bound = bind_attribute(tracer, method, raw, this, class_, interned("__call__"));
+    if (bound.is_pending())
+        tracer.break_graph(BreakKind::UnknownObject, "__call__ of " + type_name(class_) + " is a descriptor");
+    return operations::call(tracer, bound.value(), arguments);
+}
+
+bool ObjectValue::truth(Tracer& tracer) {
+    bool from_c = (class_->tp_as_number != nullptr && class_->tp_as_number->nb_bool != nullptr) ||
+                  (class_->tp_as_mapping != nullptr && class_->tp_as_mapping->mp_length != nullptr) ||
+                  (class_->tp_as_sequence != nullptr && class_->tp_as_sequence->sq_length != nullptr);
+    if (from_c)
+        tracer.break_graph(BreakKind::UnknownObject, "the truth of an object of " + type_name(class_) + " is asked");
+    return true;
+}
+
+namespace {
+
+/// Who defines a special method: `object` itself, or somebody who means something by it.
+bool is_from_object(PyTypeObject* type, const char* name) {
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(type, interned(name), &owner);
+    return owner == &PyBaseObject_Type;
+}
+
+}  // namespace
+
+Outcome ObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (!is_from_object(class_, method_name(op)))
+        tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " are compared by C code");
+    return nullptr;
+}
+
+Py_hash_t ObjectValue::hash(Tracer& tracer) {
+    PyObject* raw = cpython::lookup_in_mro(class_, interned("__hash__"), nullptr);
+    if (raw == Py_None || raw == nullptr) return Value::hash(tracer);
+    if (known_hash) return *known_hash;
+    if (!is_from_object(class_, "__hash__"))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "objects of " + type_name(class_) + " have a __hash__ of their own");
+    tracer.tell_apart(this);
+    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
+}
+
+graph::Argument ObjectValue::as_argument(Tracer& tracer) {
+    return Value::as_argument(tracer);
+}
+
+int ObjectValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    if (source != nullptr) return rebuild_outside(plan, this);
+    if (is_partial_class(class_)) return rebuild_partial(plan, this);
+    int to = plan.reserve(this);
+    plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+    rebuild_attributes(plan, to, this);
+    return to;
+}
+
+std::string ObjectValue::print() const {
+    return type_name(class_) + " object";
+}
+
+}  // namespace stator

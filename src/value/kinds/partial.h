@@ -1,0 +1,15 @@
+/// `functools.partial` and its subclasses: an object that holds `func`, `args` and `keywords`.
+#pragma once
+
+#include "value/kinds/object.h"
+
+namespace stator {
+
+bool is_partial_class(PyTypeObject* type);
+/// `partial.__new__(type, *arguments)`.
+ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
+/// Calls what a partial stands for.
+Outcome call_partial(Tracer& tracer, Value* partial, const Arguments& arguments);
+int rebuild_partial(PlanBuilder& plan, ObjectValue* partial);
+
+}  // namespace stator

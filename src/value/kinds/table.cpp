@@ -1,0 +1,141 @@
+#include "value/kinds/table.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "value/kinds/scalar.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/identity.h"
+#include "value/protocol/operations.h"
+
+namespace stator {
+
+namespace {
+
+constexpr std::size_t kSearchedOneByOne = 8;
+
+}  // namespace
+
+bool equal_keys(Tracer& tracer, Value* left, Value* right) {
+    if (left == right) return true;
+    tracer.realize(left);
+    tracer.realize(right);
+    left = as_plain_key(tracer, left);
+    right = as_plain_key(tracer, right);
+    // Tensors of equal hash are one tensor.
+    if (left->kind == Kind::Tensor || right->kind == Kind::Tensor) return operations::same_object(tracer, left, right);
+    if (left->kind == Kind::Tuple && right->kind == Kind::Tuple) {
+        const auto& first = as_sequence(left)->all(tracer);
+        const auto& second = as_sequence(right)->all(tracer);
+        return std::ranges::equal(first, second, [&](Value* a, Value* b) { return equal_keys(tracer, a, b); });
+    }
+    Ref<> first = left->as_constant(tracer), second = right->as_constant(tracer);
+    if (first && second) {
+        int equal = PyObject_RichCompareBool(first.get(), second.get(), Py_EQ);
+        if (equal < 0) tracer.raise_from_python();
+        return equal != 0;
+    }
+    if (auto answer = equal_at_once(tracer, left, right)) return *answer;
+    tracer.break_graph(BreakKind::UnknownObject, "two keys of classes " + type_name(left->type()) + " and " +
+                                                     type_name(right->type()) + " have to be compared");
+}
+
+Table::Entry* Table::find(Tracer& tracer, Value* key) {
+    tracer.realize(key);
+    Py_hash_t hash = key->hash(tracer);
+    return find(tracer, key, hash);
+}
+
+Table::Entry* Table::find(Tracer& tracer, Value* key, Py_hash_t hash) {
+    if (!indexed_) {
+        for (Entry& entry : entries_)
+            if (entry.live && entry.hash == hash && equal_keys(tracer, entry.key, key)) return &entry;
+        return nullptr;
+    }
+    auto [first, last] = index_.equal_range(hash);
+    for (; first != last; ++first) {
+        Entry& entry = entries_[first->second];
+        if (entry.live && equal_keys(tracer, entry.key, key)) return &entry;
+    }
+    return nullptr;
+}
+
+void Table::append(Value* key, Value* value, Py_hash_t hash) {
+    entries_.push_back({key, value, hash});
+    ++live_;
+    if (indexed_) {
+        index_.emplace(hash, entries_.size() - 1);
+    } else if (entries_.size() > kSearchedOneByOne) {
+        for (std::size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].hash, i);
+        indexed_ = true;
+    }
+}
+
+void Table::insert(Tracer& tracer, Value* key, Value* value) {
+    tracer.realize(key);
+    insert(tracer, key, value, key->hash(tracer));
+}
+
+void Table::insert(Tracer& tracer, Value* key, Value* value, Py_hash_t hash) {
+    if (Entry* entry = find(tracer, key, hash)) {
+        tracer.on_undo([entry, before = entry->value] { entry->value = before; });
+        entry->value = value;
+        return;
+    }
+    append(key, value, hash);
+    tracer.on_undo([this] {
+        std::size_t position = entries_.size() - 1;
+        auto [first, last] = index_.equal_range(entries_.back().hash);
+        for (; first != last; ++first)
+            if (first->second == position) {
+                index_.erase(first);
+                break;
+            }
+        entries_.pop_back();
+        --live_;
+    });
+}
+
+bool Table::erase(Tracer& tracer, Value* key) {
+    Entry* entry = find(tracer, key);
+    if (entry == nullptr) return false;
+    erase(tracer, entry);
+    return true;
+}
+
+void Table::erase(Tracer& tracer, Entry* entry) {
+    entry->live = false;
+    --live_;
+    tracer.on_undo([this, entry] {
+        entry->live = true;
+        ++live_;
+    });
+}
+
+void Table::clear(Tracer& tracer) {
+    for (Entry* entry : entries()) erase(tracer, entry);
+}
+
+void Table::move_to_front(Tracer& tracer, Entry* moved) {
+    Value* key = moved->key;
+    std::vector<Entry*> others = entries();
+    std::erase(others, moved);
+    Value* value = moved->value;
+    erase(tracer, moved);
+    insert(tracer, key, value);
+    for (Entry* other : others) {
+        Value *other_key = other->key, *other_value = other->value;
+        erase(tracer, other);
+        insert(tracer, other_key, other_value);
+    }
+}
+
+std::vector<Table::Entry*> Table::entries() {
+    std::vector<Entry*> live;
+    live.reserve(live_);
+    for (Entry& entry : entries_)
+        if (entry.live) live.push_back(&entry);
+    return live;
+}
+
+}  // namespace stator

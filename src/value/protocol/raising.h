@@ -1,0 +1,41 @@
+/// Exceptions that builtin classes raise, with the words that CPython uses.
+#pragma once
+
+#include "value/builtins/builtin.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+/// `KeyError(key)`, the key itself as its argument.
+[[noreturn]] void raise_key_error(Tracer& tracer, Value* key);
+/// `'int' object is not iterable`: `prefix`, the class's name in quotes, `suffix`.
+[[noreturn]] void raise_type_error(Tracer& tracer, const std::string& prefix, const Value* value,
+                                   const std::string& suffix);
+/// What the program sees of an operation that answered null: `NotImplemented`.
+Value* or_not_implemented(Tracer& tracer, Value* answer);
+
+/// Checks the arguments of a C method that takes from `least` to `most` positional ones after `self` and no keywords.
+/// Where they don't fit, the method itself is called with as many, on an empty instance, for its own exception.
+void expect_arguments(Tracer& tracer, PyTypeObject* type, const char* method, const Arguments& arguments,
+                      std::size_t least, std::size_t most);
+/// The same for a function of a module.
+void expect_arguments(Tracer& tracer, const char* module, const char* function, const Arguments& arguments,
+                      std::size_t least, std::size_t most);
+/// The exception of a call that a C function does not take: it is called with as many None for it.
+[[noreturn]] void raise_misuse(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
+/// `descriptor 'append' for 'list' objects doesn't apply to a 'int' object`.
+[[noreturn]] void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method,
+                                       const Arguments& arguments);
+
+/// The `self` of a method, realized, with the arguments behind it counted.
+template <class T>
+T* receiver(Tracer& tracer, const Arguments& arguments, PyTypeObject* type, const char* method, std::size_t least,
+            std::size_t most) {
+    T* self = arguments.positional.empty() ? nullptr : cast<T>(arguments.positional[0]);
+    if (self == nullptr || !PyType_IsSubtype(self->type(), type)) raise_wrong_receiver(tracer, type, method, arguments);
+    expect_arguments(tracer, type, method, arguments, least, most);
+    tracer.realize(self);
+    return self;
+}
+
+}  // namespace stator

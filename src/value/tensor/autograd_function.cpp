@@ -1,0 +1,404 @@
+/// `torch.autograd.Function`: `forward` is inlined without gradients, like any call. If a gradient is wanted,
+/// `backward` is traced at once into a graph of its own, and a node gives the results that graph as their history. So
+/// what both read is guarded, what `forward` changes is an effect, and nothing of the Function itself runs any more.
+///
+/// `backward` runs later: it may change nothing, and what it reads is what was there when `forward` was called.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "torch/dtypes.h"
+#include "torch/known.h"
+#include "torch/names.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/function.h"
+#include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
+#include "value/protocol/reachable.h"
+#include "value/tensor/tensor.h"
+#include "value/tensor/torch_function.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+[[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "a torch.autograd.Function " + why);
+}
+
+bool contains(const std::vector<Value*>& values, const Value* value) {
+    return std::ranges::find(values, value) != values.end();
+}
+
+/// What `forward` and `backward` get as `ctx`.
+struct FunctionContext final : ObjectValue {
+    FunctionContext(PyTypeObject* type, std::vector<Value*> needs)
+        : ObjectValue(type), needs_input_grad(std::move(needs)) {}
+
+    std::vector<Value*> needs_input_grad;
+    std::vector<Value*> saved, written, non_differentiable;
+    bool materializes_gradients = true;
+    bool is_in_backward = false;
+
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override {
+        if (name.get() == interned("needs_input_grad")) return make_tuple(tracer, needs_input_grad);
+        if (name.get() == interned("saved_tensors") || name.get() == interned("saved_variables")) {
+            if (!is_in_backward) refuse(tracer, "reads its saved tensors in forward");
+            return make_tuple(tracer, saved);
+        }
+        return ObjectValue::get_attribute(tracer, name);
+    }
+
+    bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) override {
+        if (value == nullptr || is_in_backward) refuse(tracer, "sets '" + std::string(utf8(name)) + "' in backward");
+        tracer.realize(value);
+        if (name.get() == interned("materialize_grads")) {
+            Ref<> wanted = value->as_constant(tracer);
+            if (!wanted || !PyBool_Check(wanted.get())) refuse(tracer, "sets materialize_grads to something unknown");
+            set_undoably(tracer, materializes_gradients, wanted.get() == Py_True);
+            return true;
+        }
+        std::vector<Value*>* kept = name.get() == interned("to_save")              ? &saved
+                                    : name.get() == interned("dirty_tensors")      ? &written
+                                    : name.get() == interned("non_differentiable") ? &non_differentiable
+                                                                                   : nullptr;
+        if (kept == nullptr) return false;
+        if (value->kind != Kind::Tuple) refuse(tracer, "sets '" + std::string(utf8(name)) + "' to no tuple");
+        std::vector<Value*> items = static_cast<TupleValue*>(value)->all(tracer);
+        for (Value* item : items) {
+            tracer.realize(item);
+            if (item->kind != Kind::Tensor && (item->object() != Py_None || kept != &saved))
+                refuse(tracer, "saves or marks what is no tensor");
+        }
+        set_undoably(tracer, *kept, std::move(items));
+        return true;
+    }
+
+    int rebuild(PlanBuilder&) override {
+        throw Break{BreakKind::Rebuild, "the context of a torch.autograd.Function is kept"};
+    }
+    std::string print() const override { return "context of " + type_name(class_); }
+};
+
+PyTypeObject* function_class() {
+    static auto* const type = imported_class("torch.autograd.function", "Function");
+    return type;
+}
+
+/// What a method is if the class has none of its own.
+PyObject* inherited(const char* name) {
+    return checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(function_class()), name)).release();
+}
+
+void switch_gradients(Tracer& tracer, bool enabled) {
+    torch_room::Modes modes = tracer.modes();
+    if (modes.grad == enabled) return;
+    modes.grad = enabled;
+    tracer.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
+    tracer.set_modes(modes);
+}
+
+/// One call of `apply`.
+struct Application {
+    ClassValue* function;
+    std::vector<Value*> arguments;
+    FunctionContext* context = nullptr;
+    bool needs_gradient = false;
+    Value* result = nullptr;      // of `forward`
+    std::vector<Value*> results;  // the same, as a list
+    std::vector<TensorValue*> differentiable;
+};
+
+/// The arguments of `forward` that were left out: only where `setup_context` sees them do they count as arguments.
+void add_defaults(Tracer& tracer, Application& call, Value* forward) {
+    auto* function = cast<FunctionValue>(forward);
+    if (function == nullptr) refuse(tracer, "has a forward that is no Python function");
+    PyCodeObject* code = function->code;
+    if (code->co_kwonlyargcount > 0 || (code->co_flags & CO_VARKEYWORDS) != 0)
+        refuse(tracer, "takes keyword arguments");
+    auto wanted = static_cast<std::size_t>(code->co_argcount);
+    std::size_t first_default = wanted - function->default_count();
+    while (call.arguments.size() < wanted && call.arguments.size() >= first_default)
+        call.arguments.push_back(function->default_at(tracer, call.arguments.size() - first_default));
+}
+
+/// What PyTorch makes of the results of `forward`, while gradients are still off: an argument that is returned as it is
+/// becomes a view, because the result has a history of its own.
+void settle_results(Tracer& tracer, Application& call) {
+    const FunctionContext* context = call.context;
+    tracer.realize(call.result);
+    bool is_tuple = call.result->kind == Kind::Tuple && call.result->type() == &PyTuple_Type;
+    if (is_tuple)
+        call.results = static_cast<TupleValue*>(call.result)->all(tracer);
+    else if (call.result->kind == Kind::Tensor || call.result->object() == Py_None)
+        call.results = {call.result};
+    else
+        refuse(tracer, "gives a " + call.result->print());
+    for (Value* written : context->written)
+        if (!contains(call.results, written)) refuse(tracer, "marks a tensor as written to that it does not give back");
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+        Value*& result = call.results[i];
+        if (result->kind == Kind::TensorObject) refuse(tracer, "gives a " + result->print());
+        auto* tensor = cast<TensorValue>(result);
+        if (tensor == nullptr) continue;
+        tracer.realize(tensor);
+        if (std::ranges::count(call.results, result) > 1) refuse(tracer, "gives a tensor twice");
+        if (tensor->is_row) refuse(tracer, "gives a row that iterating gave");
+        bool is_written = contains(context->written, tensor);
+        bool is_argument = contains(call.arguments, tensor);
+        bool is_marked = contains(context->non_differentiable, tensor);
+        bool has_gradient = call.needs_gradient && !is_marked && torch_room::can_have_grad(tensor->meta->dtype);
+        if (is_argument && !is_written) {
+            bool is_cut = !has_gradient && tensor->meta->requires_grad;
+            Arguments arguments = is_cut ? Arguments::of(tensor) : Arguments::of(tensor, tensor);
+            result = tracer.emit_method(interned(is_cut ? "detach" : "view_as"), arguments);
+            tensor = static_cast<TensorValue*>(result);
+        } else if (!is_argument && ((tensor->meta->requires_grad && tensor->view_of == nullptr) ||
+                                    (has_gradient && tensor->source != nullptr))) {
+            // (A view requires a gradient if its base does, recorded or not.)
+            refuse(tracer, "gives a tensor that is not its own");
+        } else if (is_written && call.needs_gradient) {
+            bool is_simple = tensor->source == nullptr && tensor->view_of == nullptr && !tensor->refuses_writes &&
+                             !(tensor->meta->is_leaf && tensor->meta->requires_grad) && has_gradient;
+            if (!is_simple) refuse(tracer, "writes to an input, a view or a leaf");
+        }
+        if (has_gradient) call.differentiable.push_back(tensor);
+    }
+    if (is_tuple) call.result = make_tuple(tracer, call.results);
+    if (!is_tuple) call.result = call.results[0];
+}
+
+/// What `backward` gets for each result. A stand-in for each gradient that will come, zeros where none can.
+std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::vector<TensorValue*>& stand_ins) {
+    static PyObject* const like = imported("torch", "empty_like");
+    static PyObject* const zeros = imported("torch", "zeros");
+    std::vector<Value*> gradients;
+    for (Value* result : call.results) {
+        auto* tensor = cast<TensorValue>(result);
+        if (tensor == nullptr) {
+            gradients.push_back(tracer.none());
+        } else if (std::ranges::find(call.differentiable, tensor) != call.differentiable.end()) {
+            auto* gradient = static_cast<TensorValue*>(tracer.emit_function(like, Arguments::of(tensor)));
+            gradient->is_gradient = true;
+            stand_ins.push_back(gradient);
+            gradients.push_back(gradient);
+        } else {
+            std::vector<Value*> sizes;
+            for (torch_room::Dim size : tensor->meta->sizes) sizes.push_back(tracer.integer(size.value()));
+            Arguments arguments = Arguments::of(make_tuple(tracer, std::move(sizes)));
+            arguments.keywords.push_back(
+                {interned("dtype"), tracer.constant(torch_room::dtype_object(tensor->meta->dtype))});
+            arguments.keywords.push_back(
+                {interned("device"), tracer.fresh(torch_room::device_object(tensor->meta->device))});
+            gradients.push_back(tracer.emit_function(zeros, arguments));
+        }
+    }
+    return gradients;
+}
+
+/// The gradients of the arguments that need one, out of what `backward` gave.
+std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& call, Value* given) {
+    tracer.realize(given);
+    std::vector<Value*> gradients{given};
+    if (given->kind == Kind::Tuple)
+        gradients = static_cast<TupleValue*>(given)->all(tracer);
+    else if (given->kind != Kind::Tensor && given->object() != Py_None)
+        refuse(tracer, "gives a " + given->print() + " in backward");
+    for (Value* gradient : gradients) tracer.realize(gradient);
+    while (gradients.size() > call.arguments.size() && gradients.back()->object() == Py_None) gradients.pop_back();
+    if (gradients.size() != call.arguments.size()) refuse(tracer, "gives another number of gradients than it takes");
+    std::vector<Value*> wanted;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+        auto* argument = cast<TensorValue>(call.arguments[i]);
+        bool is_tensor = gradients[i]->kind == Kind::Tensor;
+        if (!is_tensor && gradients[i]->object() != Py_None) refuse(tracer, "gives a gradient that is no tensor");
+        if (argument == nullptr && is_tensor) refuse(tracer, "gives a gradient for what is no tensor");
+        if (argument != nullptr && argument->meta->requires_grad) wanted.push_back(gradients[i]);
+    }
+    return wanted;
+}
+
+/// The node that gives the results their history.
+void attach(Tracer& tracer, const Application& call, const Tracer::Later& backward, bool once) {
+    static PyObject* const maker = imported("stator.custom_gradients", "AttachBackward");
+    std::vector<TensorValue*> tensors;
+    for (Value* argument : call.arguments)
+        if (auto* tensor = cast<TensorValue>(argument); tensor != nullptr && tensor->meta->requires_grad)
+            tensors.push_back(tensor);
+    const std::size_t inputs = tensors.size();
+    Ref<> fresh = checked(PyList_New(0)), reads = checked(PyList_New(0)), saved = checked(PyList_New(0));
+    for (TensorValue* result : call.differentiable) {
+        checked(PyList_Append(fresh.get(), result->view_of == nullptr ? Py_True : Py_False));
+        tensors.push_back(result);
+    }
+    std::vector<Value*> others;
+    const std::size_t all = tensors.size();
+    for (TensorValue* read : backward.reads) {
+        std::size_t place = static_cast<std::size_t>(std::ranges::find(tensors, read) - tensors.begin());
+        if (place >= inputs && place < all && read->view_of != nullptr)
+            refuse(tracer, "reads a view that it gave in backward");
+        if (place == all) {
+            place += others.size();
+            others.push_back(read);
+        }
+        checked(PyList_Append(reads.get(), checked(PyLong_FromSize_t(place)).get()));
+        checked(PyList_Append(saved.get(), contains(call.context->saved, read) ? Py_True : Py_False));
+    }
+    Ref<> name = checked(PyType_GetName(call.function->held));
+    PyObject* target = tracer.keep(
+        checked(PyObject_CallFunction(maker, "OOnOOOO", name.get(), backward.runner, static_cast<Py_ssize_t>(inputs),
+                                      fresh.get(), reads.get(), saved.get(), once ? Py_True : Py_False)));
+    Arguments arguments;
+    arguments.positional.assign(tensors.begin(), tensors.end());
+    arguments.positional.push_back(make_tuple(tracer, std::move(others)));
+    tracer.emit_history(target, arguments, call.differentiable);
+    for (TensorValue* result : call.differentiable)
+        if (result->view_of != nullptr) set_undoably(tracer, result->refuses_writes, true);
+}
+
+std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Application& call) {
+    std::vector<const Value*> roots{call.context};
+    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
+    if (!found) refuse(tracer, "may change something in backward");
+    return *std::move(found);
+}
+
+/// Traces `backward` and gives the results their history.
+Task differentiate(Tracer& tracer, Application call) {
+    static PyObject* const inherited_vjp = inherited("vjp");
+    static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
+    if (!call.context->materializes_gradients) refuse(tracer, "wants gradients that may be None");
+    if (tracer.modes().autocast_anywhere()) refuse(tracer, "is called under autocast");
+    Value* vjp = co_await call.function->get_attribute(tracer, interned("vjp"));
+    if (vjp->object() != inherited_vjp) refuse(tracer, "has a vjp");
+    Value* boxed = co_await operations::get_attribute_or(tracer, call.function, interned("boxed_grads_call"),
+                                                         tracer.boolean(false));
+    if (boxed->object() != Py_False) refuse(tracer, "takes its gradients in a list");
+    Value* backward = co_await call.function->get_attribute(tracer, interned("backward"));
+    tracer.realize(backward);
+    auto* function = cast<FunctionValue>(backward);
+    if (function == nullptr || function->outside == nullptr)
+        refuse(tracer, "has a backward that is no Python function");
+    const bool once = checked(PyObject_CallOneArg(is_once, function->outside)).get() == Py_True;
+    // What this decorator puts around it asks for the grad mode, in which the captured one will run as well.
+    if (once) backward = co_await backward->get_attribute(tracer, interned("__wrapped__"));
+
+    std::vector<const Value*> before = reachable_by_backward(tracer, call);
+    const std::size_t effects = tracer.recorded();
+    const torch_room::Modes modes = tracer.modes();
+    tracer.begin_later(Tracer::LaterKind::Backward);
+    tracer.set_runs_in_any_grad_mode(!once);
+    call.context->is_in_backward = true;
+    std::vector<TensorValue*> stand_ins;
+    std::vector<Value*> gradients = gradients_of(tracer, call, stand_ins);
+    gradients.insert(gradients.begin(), call.context);
+    Arguments arguments;
+    arguments.positional = std::move(gradients);
+    bool raises = false;
+    Value* given = nullptr;
+    try {
+        given = co_await operations::call(tracer, backward, arguments);
+    } catch (const Raised&) {
+        raises = true;
+    }
+    if (raises) refuse(tracer, "raises in backward");
+    if (tracer.recorded() != effects || tracer.modes() != modes || reachable_by_backward(tracer, call) != before)
+        refuse(tracer, "changes something in backward");
+    std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
+    tracer.set_runs_in_any_grad_mode(false);
+    Tracer::Later later = tracer.end_later(stand_ins, wanted);
+    // (Where one graph is wanted, it has what was there when `forward` ran.)
+    if (!later.rereads.empty() && !tracer.wants_one_graph())
+        refuse(tracer, "reads " + later.rereads + " in backward, which may change until the backward pass");
+    switch_gradients(tracer, true);
+    attach(tracer, call, later, once);
+    co_return call.result;
+}
+
+Task apply(Tracer& tracer, Application call) {
+    static PyObject* const inherited_setup = inherited("setup_context");
+    Value* forward = co_await call.function->get_attribute(tracer, interned("forward"));
+    Value* setup = co_await call.function->get_attribute(tracer, interned("setup_context"));
+    const bool has_setup = setup->object() != inherited_setup;
+    if (has_setup) add_defaults(tracer, call, forward);
+
+    const bool records = tracer.modes().grad;
+    std::vector<Value*> needs;
+    for (Value* argument : call.arguments) {
+        if (argument->kind == Kind::Tensor) tracer.realize(argument);
+        auto* tensor = cast<TensorValue>(argument);
+        bool needs_gradient = tensor != nullptr && tensor->meta->requires_grad;
+        if (tensor != nullptr && tensor->is_row) refuse(tracer, "takes a row that iterating gave");
+        call.needs_gradient |= records && needs_gradient;
+        needs.push_back(tracer.boolean(needs_gradient));
+    }
+    Value* context_class = co_await call.function->get_attribute(tracer, interned("_backward_cls"));
+    auto* type = cast<ClassValue>(context_class);
+    if (type == nullptr) refuse(tracer, "has no class for its context");
+    call.context = tracer.make<FunctionContext>(type->held, std::move(needs));
+
+    switch_gradients(tracer, false);
+    // (GCC 12 frees temporaries of a conditional expression twice beside `co_await`.)
+    Arguments for_forward;
+    if (!has_setup) for_forward.positional.push_back(call.context);
+    for (Value* argument : call.arguments) for_forward.positional.push_back(argument);
+    Value* raised = nullptr;
+    try {
+        call.result = co_await operations::call(tracer, forward, for_forward);
+        if (has_setup) {
+            Arguments for_setup = Arguments::of(static_cast<Value*>(call.context));
+            for_setup.positional.push_back(make_tuple(tracer, call.arguments));
+            for_setup.positional.push_back(call.result);
+            co_await operations::call(tracer, setup, for_setup);
+        }
+    } catch (const Raised& exception) {
+        raised = exception.exception;
+    }
+    if (raised != nullptr) {
+        switch_gradients(tracer, records);
+        throw Raised{raised};
+    }
+    settle_results(tracer, call);
+    if (!call.differentiable.empty()) co_return co_await tracer.start(differentiate(tracer, std::move(call)));
+    switch_gradients(tracer, records);
+    co_return call.result;
+}
+
+/// `Function.apply`, with the class in front.
+Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
+    auto* function = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (function == nullptr) refuse(tracer, "is applied in an unusual way");
+    if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
+    tracer.realize(function);
+    if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor of a class of the program's own");
+    // Its node in autograd is what hooks of modules on gradients are registered on: those count the node's inputs.
+    static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
+    if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
+    Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}};
+    return tracer.start(apply(tracer, std::move(call)));
+}
+
+}  // namespace
+
+void register_autograd_functions(Handlers& handlers) {
+    // A classmethod written in Python up to torch 2.13, and a method written in C since.
+    PyObject* apply = cpython::lookup_in_mro(function_class(), interned("apply"));
+    STATOR_CHECK(apply != nullptr, "torch.autograd.Function has no apply");
+    if (PyObject_TypeCheck(apply, &PyClassMethod_Type))
+        handlers.add(checked(PyObject_GetAttrString(apply, "__func__")).get(), method_apply);
+    else
+        handlers.add(apply, method_apply);
+}
+
+}  // namespace stator

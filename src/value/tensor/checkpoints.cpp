@@ -1,0 +1,170 @@
+/// `torch.utils.checkpoint.checkpoint(..., use_reentrant=False)`: the function is inlined, and its operations are then
+/// taken out of the graph into one of their own, which a node runs by the real `checkpoint`. So they are computed again
+/// in the backward pass, with the same random numbers, and nothing of the program runs for it.
+///
+/// What is computed again runs twice: the function may change nothing.
+#include <algorithm>
+
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/protocol/operations.h"
+#include "value/protocol/reachable.h"
+#include "value/tensor/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+[[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, "a function that is checkpointed " + why);
+}
+
+/// The call of `checkpoint`, taken apart.
+struct Checkpoint {
+    Value* function = nullptr;
+    Arguments arguments;  // of the function
+    bool preserves_random_state = true;
+    bool stops_early = true;
+    std::string determinism_check = "default";
+};
+
+bool as_bool(Tracer& tracer, const Keyword& keyword) {
+    tracer.realize(keyword.value);
+    PyObject* known = keyword.value->object();
+    if (known != Py_True && known != Py_False)
+        refuse(tracer, "has an unusual '" + std::string(utf8(keyword.name)) + "'");
+    return known == Py_True;
+}
+
+Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
+    static PyObject* const no_contexts = imported("torch.utils.checkpoint", "noop_context_fn");
+    Checkpoint call;
+    if (given.positional.empty()) refuse(tracer, "is given by a keyword");
+    call.function = given.positional[0];
+    call.arguments.positional.assign(given.positional.begin() + 1, given.positional.end());
+    bool is_reentrant = true;
+    for (const Keyword& keyword : given.keywords) {
+        std::string_view name = utf8(keyword.name);
+        if (name == "use_reentrant") {
+            is_reentrant = as_bool(tracer, keyword);
+        } else if (name == "preserve_rng_state") {
+            call.preserves_random_state = as_bool(tracer, keyword);
+        } else if (name == "early_stop") {
+            call.stops_early = as_bool(tracer, keyword);
+        } else if (name == "debug") {
+            if (as_bool(tracer, keyword)) refuse(tracer, "is to be debugged");
+        } else if (name == "context_fn") {
+            tracer.realize(keyword.value);
+            if (keyword.value->object() != no_contexts) refuse(tracer, "has contexts of its own");
+            tracer.guard({GuardKind::Identity, keyword.value->source, no_contexts});
+        } else if (name == "determinism_check") {
+            Ref<> check = keyword.value->as_constant(tracer);
+            if (!check || !PyUnicode_Check(check.get()) ||
+                (utf8(check.get()) != "default" && utf8(check.get()) != "none"))
+                refuse(tracer, "has an unusual determinism check");
+            call.determinism_check = utf8(check.get());
+        } else {
+            call.arguments.keywords.push_back(keyword);
+        }
+    }
+    if (is_reentrant) refuse(tracer, "is computed again by a backward pass inside of the backward pass");
+    return call;
+}
+
+/// All that the function could change without an effect being recorded, as it is now.
+std::vector<const Value*> within_reach(Tracer& tracer, const Checkpoint& call) {
+    std::vector<const Value*> roots{call.function};
+    for (const Value* argument : call.arguments.positional) roots.push_back(argument);
+    for (const Keyword& keyword : call.arguments.keywords) roots.push_back(keyword.value);
+    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
+    if (!found) refuse(tracer, "may change something");
+    return *std::move(found);
+}
+
+/// The tensors in what the function gave that it has made.
+std::vector<TensorValue*> results_of(Tracer& tracer, Value* given) {
+    std::optional<std::vector<const Value*>> found = reachable({given});
+    if (!found) refuse(tracer, "gives a " + given->print());
+    std::vector<TensorValue*> results;
+    for (const Value* value : *found) {
+        auto* tensor = cast<TensorValue>(const_cast<Value*>(value));
+        if (tensor == nullptr || !tracer.is_made_later(tensor)) continue;
+        if (tensor->is_row) refuse(tracer, "gives a row that iterating gave");
+        if (std::ranges::find(results, tensor) == results.end()) results.push_back(tensor);
+    }
+    return results;
+}
+
+/// What a result is a view of may be gone with the function.
+void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
+    for (TensorValue* result : results) {
+        if (result->view_of == nullptr) continue;
+        TensorValue* base = result->view_of;
+        while (base != nullptr && tracer.is_made_later(base) && std::ranges::find(results, base) == results.end())
+            base = base->view_of;
+        set_undoably(tracer, result->view_of, base);
+        set_undoably(tracer, result->refuses_writes, true);
+    }
+}
+
+Task run_checkpointed(Tracer& tracer, Checkpoint call) {
+    static PyObject* const maker = imported("stator.checkpoints", "Checkpointed");
+    std::vector<const Value*> before = within_reach(tracer, call);
+    const std::size_t effects = tracer.recorded();
+    const torch_room::Modes modes = tracer.modes();
+    tracer.begin_later(Tracer::LaterKind::Recomputed);
+    bool raises = false;
+    Value* given = nullptr;
+    try {
+        given = co_await operations::call(tracer, call.function, call.arguments);
+    } catch (const Raised&) {
+        raises = true;
+    }
+    if (raises) refuse(tracer, "raises an exception");
+    if (tracer.recorded() != effects || tracer.modes() != modes || within_reach(tracer, call) != before)
+        refuse(tracer, "changes something");
+    tracer.realize(given);
+    std::vector<TensorValue*> results = results_of(tracer, given);
+    settle_views(tracer, results);
+    std::vector<Value*> outputs(results.begin(), results.end());
+    Tracer::Later part = tracer.end_later({}, outputs);
+    if (!part.rereads.empty() && !tracer.wants_one_graph())
+        refuse(tracer, "reads " + part.rereads + ", which may change until it is computed again");
+    if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
+    // PyTorch holds the function's own arguments against what they were, and reads all else anew.
+    Ref<> given_to_it = checked(PyList_New(0));
+    for (std::size_t i = 0; i < part.reads.size(); ++i)
+        if (std::ranges::find(call.arguments.positional, part.reads[i]) != call.arguments.positional.end())
+            checked(PyList_Append(given_to_it.get(), checked(PyLong_FromSize_t(i)).get()));
+    PyObject* target = tracer.keep(checked(
+        PyObject_CallFunction(maker, "OOOOsO", part.runner, given_to_it.get(), part.is_seen ? Py_True : Py_False,
+                              call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
+                              call.stops_early ? Py_True : Py_False)));
+    Arguments arguments;
+    arguments.positional.assign(part.reads.begin(), part.reads.end());
+    tracer.emit_part(target, arguments, results, part);
+    co_return given;
+}
+
+Outcome checkpoint(Tracer& tracer, const Arguments& arguments) {
+    Checkpoint call = take_apart(tracer, arguments);
+    // Without gradients there is nothing to compute again; and what is computed again is so as a whole.
+    if (!tracer.modes().grad || tracer.is_later()) return operations::call(tracer, call.function, call.arguments);
+    return tracer.start(run_checkpointed(tracer, std::move(call)));
+}
+
+}  // namespace
+
+void register_checkpoints(Handlers& handlers) {
+    handlers.add("torch.utils.checkpoint", "checkpoint", checkpoint);
+}
+
+}  // namespace stator

@@ -1,0 +1,248 @@
+/// A hook on an input is registered by the plan once the graph has run: the engine asks for it in the backward pass,
+/// not before. A hook on a result inside the graph is registered by a node, because a backend may take the graph apart.
+/// Such a backend traces the hook when it compiles, so the hook must change nothing: it is traced here first, for what
+/// it does and for guards on what it reads. Where the graph can't hold the hook, it holds what was traced.
+#include "value/tensor/hooks.h"
+
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/function.h"
+#include "value/kinds/partial.h"
+#include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
+#include "value/protocol/reachable.h"
+#include "value/tensor/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+PyTypeObject* handle_class() {
+    static auto* const type = imported_class("torch.utils.hooks", "RemovableHandle");
+    return type;
+}
+
+/// What registering a hook gave the program.
+struct HandleValue final : Value {
+    HandleValue(TensorValue* tensor, Value* hook, PyObject* method)
+        : Value(Kind::Context), tensor(tensor), hook(hook), method(method) {}
+
+    TensorValue* tensor;
+    Value* hook;
+    PyObject* method;  // `register_hook` of tensors, or a sister of it; null where a node registers the hook
+
+    PyTypeObject* type() const override { return handle_class(); }
+    bool truth(Tracer&) override { return true; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    int rebuild(PlanBuilder& plan) override {
+        if (method == nullptr)
+            throw Break{BreakKind::Rebuild, "the handle of a hook on a result inside the graph is kept"};
+        return rebuild_by_call(plan, this, method, std::vector<Value*>{tensor, hook});
+    }
+    std::string print() const override { return "handle of a hook on " + tensor->print(); }
+};
+
+/// `handle.remove`.
+struct RemoveValue final : Value {
+    explicit RemoveValue(HandleValue* handle) : Value(Kind::Context), handle(handle) {}
+    HandleValue* handle;
+
+    PyTypeObject* type() const override { return &PyMethod_Type; }
+    Outcome call(Tracer& tracer, const Arguments& arguments) override {
+        static PyObject* const remove = method_of_class(handle_class(), "remove");
+        if (arguments.count() != 0) tracer.break_graph(BreakKind::UnknownObject, "a hook is removed with arguments");
+        tracer.record({PlanOp::Call, {handle}, remove});
+        return tracer.none();
+    }
+    std::string print() const override { return "remove of " + handle->print(); }
+};
+
+Outcome HandleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
+    if (name.get() == interned("remove") && method != nullptr) return tracer.make<RemoveValue>(this);
+    tracer.break_graph(BreakKind::UnknownObject, "the handle of a hook is looked into");
+}
+
+[[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
+    tracer.break_graph(BreakKind::UnsupportedTensor, why);
+}
+
+/// Whether every value is known; the objects are then in `constants`.
+bool all_constant(Tracer& tracer, const std::vector<Value*>& values, std::vector<Ref<>>& constants) {
+    for (Value* value : values) {
+        constants.push_back(value->as_constant(tracer));
+        if (!constants.back()) return false;
+    }
+    return true;
+}
+
+Ref<> made_function(Tracer& tracer, FunctionValue* function) {
+    bool is_plain = function->set_name == nullptr && function->set_qualname == nullptr &&
+                    function->attributes.empty() && function->own_dict == nullptr;
+    std::vector<Value*> values = function->defaults;
+    for (const Keyword& keyword : function->keyword_defaults) values.push_back(keyword.value);
+    std::vector<Ref<>> constants;
+    if (!is_plain || !all_constant(tracer, values, constants)) return nullptr;
+    Ref<> made = checked(PyFunction_New(reinterpret_cast<PyObject*>(function->code), function->globals));
+    if (!function->closure.empty()) {
+        Ref<> cells = checked(PyTuple_New(static_cast<Py_ssize_t>(function->closure.size())));
+        for (std::size_t i = 0; i < function->closure.size(); ++i) {
+            const CellValue* cell = function->closure[i];
+            if (cell->source == nullptr || cell->outside == nullptr) return nullptr;
+            tracer.guard({GuardKind::Identity, cell->source, cell->outside});
+            PyTuple_SET_ITEM(cells.get(), i, Py_NewRef(cell->outside));
+        }
+        checked(PyFunction_SetClosure(made.get(), cells.get()));
+    }
+    const std::size_t positional = function->defaults.size();
+    if (positional > 0) {
+        Ref<> defaults = checked(PyTuple_New(static_cast<Py_ssize_t>(positional)));
+        for (std::size_t i = 0; i < positional; ++i) PyTuple_SET_ITEM(defaults.get(), i, constants[i].release());
+        checked(PyFunction_SetDefaults(made.get(), defaults.get()));
+    }
+    if (!function->keyword_defaults.empty()) {
+        Ref<> defaults = checked(PyDict_New());
+        for (std::size_t i = 0; i < function->keyword_defaults.size(); ++i)
+            checked(
+                PyDict_SetItem(defaults.get(), function->keyword_defaults[i].name, constants[positional + i].get()));
+        checked(PyFunction_SetKwDefaults(made.get(), defaults.get()));
+    }
+    return made;
+}
+
+/// The hook as an object that the graph can hold; empty if it is bound to what is not known.
+Ref<> real_hook(Tracer& tracer, Value* hook) {
+    if (hook->source != nullptr && hook->object() != nullptr) {
+        tracer.guard({GuardKind::Identity, hook->source, hook->object()});
+        return Ref<>::share(hook->object());
+    }
+    if (auto* function = cast<FunctionValue>(hook); function != nullptr && function->outside == nullptr)
+        return made_function(tracer, function);
+    auto* partial = cast<ObjectValue>(hook);
+    if (partial == nullptr || partial->outside != nullptr || !is_partial_class(partial->class_) ||
+        partial->own_dict != nullptr || partial->attributes.size() != 3)
+        return nullptr;
+    Value *function = nullptr, *arguments = nullptr, *keywords = nullptr;
+    for (auto& [name, value] : partial->attributes) {
+        if (name == interned("func")) function = value;
+        if (name == interned("args")) arguments = value;
+        if (name == interned("keywords")) keywords = value;
+    }
+    Ref<> bound = real_hook(tracer, function);
+    Ref<> given = arguments->as_constant(tracer), named = keywords->as_constant(tracer);
+    if (!bound || !given || !named) return nullptr;
+    Ref<> all = checked(PyTuple_New(PyTuple_GET_SIZE(given.get()) + 1));
+    PyTuple_SET_ITEM(all.get(), 0, bound.release());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i)
+        PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(given.get(), i)));
+    return checked(PyObject_Call(reinterpret_cast<PyObject*>(partial->class_), all.get(), named.get()));
+}
+
+/// What a hook may change: what it is bound to, and what was put into objects from outside.
+std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
+    std::vector<const Value*> roots{hook};
+    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
+    if (!found) refuse(tracer, "a hook on a result inside the graph is bound to something unknown");
+    return *std::move(found);
+}
+
+/// Traces the hook with a stand-in for the gradient, into a graph of its own.
+Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
+    static PyObject* const stand_in = imported("torch", "empty_like");
+    static PyObject* const registration = imported("stator.hooks", "RegisterHook");
+    static PyObject* const traced_registration = imported("stator.hooks", "RegisterTracedHook");
+    const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
+    const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
+    const torch_room::Modes modes = tracer.modes();
+    tracer.begin_later(Tracer::LaterKind::Backward);
+    torch_room::Modes in_backward = modes;
+    in_backward.grad = false;
+    tracer.set_modes(in_backward);
+    auto* gradient = static_cast<TensorValue*>(tracer.emit_function(stand_in, Arguments::of(tensor)));
+    gradient->is_gradient = true;
+    bool raises = false;
+    Value* result = nullptr;
+    try {
+        result = co_await operations::call(tracer, hook, Arguments::of(gradient));
+    } catch (const Raised&) {
+        raises = true;
+    }
+    if (raises) refuse(tracer, "a hook on a result inside the graph raises");
+    tracer.set_modes(modes);
+    bool has_effect = tracer.recorded() != effects || reachable_by_hook(tracer, hook) != before;
+    for (std::size_t i = nodes; i < tracer.graph().size(); ++i) has_effect |= tracer.graph().at(i)->has_effect;
+    if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
+    const std::vector<const Value*> own = reachable({hook}).value();
+    for (const Value* value : own)
+        if (const auto* cell = cast<CellValue>(value);
+            cell != nullptr && cell->source == nullptr && !cell->is_settled())
+            refuse(tracer,
+                   "a hook on a result inside the graph encloses a variable that may change until it is called");
+    tracer.realize(result);
+    if (result->kind != Kind::Tensor && result->object() != Py_None)
+        refuse(tracer, "a hook on a result inside the graph gives a " + result->print());
+    TensorValue* const inputs[] = {gradient};
+    Value* const outputs[] = {result};
+    Tracer::Later later = tracer.end_later(inputs, outputs);
+    // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
+    // tensors, which a backend that traces it would not know.
+    Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
+    if (!later.rereads.empty() && !tracer.wants_one_graph() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
+        refuse(tracer, "a hook on a result inside the graph reads " + later.rereads +
+                           ", which may change until the hook is called");
+    PyObject* maker = real ? registration : traced_registration;
+    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
+    Arguments arguments = Arguments::of(tensor);
+    arguments.positional.insert(arguments.positional.end(), later.reads.begin(), later.reads.end());
+    tracer.emit_effect(registers, arguments);
+    co_return tracer.make<HandleValue>(tensor, hook, nullptr);
+}
+
+enum class When { Gradient, Accumulated };
+
+template <When kWhen>
+Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const method =
+        method_of_class(torch_room::known().tensor_class,
+                        kWhen == When::Gradient ? "register_hook" : "register_post_accumulate_grad_hook");
+    auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
+    Value* hook = arguments.positional.size() == 2 ? arguments.positional[1] : arguments.keyword("hook");
+    if (tensor == nullptr || hook == nullptr || arguments.count() != 2) refuse(tracer, "a hook is registered");
+    tracer.realize(tensor);
+    tracer.realize(hook);
+    if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that needs no gradient");
+    guard_autograd_state(tracer, tensor);
+    // A leaf stays what it is, whatever the graph does; where another tensor got its value is not the same later on.
+    if (tensor->source != nullptr && tensor->meta->is_leaf &&
+        (tensor->node->kind == graph::NodeKind::Placeholder || tensor->node->kind == graph::NodeKind::Attribute)) {
+        auto* handle = tracer.make<HandleValue>(tensor, hook, method);
+        tracer.record({PlanOp::Call, {tensor, hook}, method, handle});
+        return handle;
+    }
+    if (tensor->source != nullptr || kWhen == When::Accumulated)
+        refuse(tracer, "a hook is registered on an input that is no leaf");
+    if (tensor->is_row) refuse(tracer, "a hook is registered on a row that iterating gave");
+    return tracer.start(hook_inside(tracer, tensor, hook));
+}
+
+}  // namespace
+
+void register_tensor_hooks(Handlers& handlers) {
+    auto add = [&](const char* name, Handler handler) {
+        Ref<> method = Ref<>::steal(method_of_class(torch_room::known().tensor_class, name));
+        handlers.add(method.get(), handler);
+    };
+    add("register_hook", method_register_hook<When::Gradient>);
+    add("register_post_accumulate_grad_hook", method_register_hook<When::Accumulated>);
+}
+
+}  // namespace stator

@@ -1,0 +1,77 @@
+#include "value/tensor/is_compiling.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "value/kinds/function.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+thread_local bool was_told = false;
+
+/// A function that asks; without a name, every function of its module.
+struct Asker {
+    std::string_view module;
+    std::string_view function = {};
+};
+
+/// Functions that would compute something else, or check less, if they were told that they are compiled, to avoid what
+/// Stator follows or breaks at. They are told what they would be told uncompiled. Not listed is what asks in order to
+/// avoid reading a tensor for each parameter (`torch.optim.optimizer._get_value`).
+constexpr Asker kToldFalse[] = {
+    // Would leave out the hooks that are to be called after an exception too.
+    {"torch.nn.modules.module", "Module._call_impl"},
+    // Would not turn a padded batch into a nested tensor, whose padding comes out as zeros: the sequences may come out
+    // shorter. Breaks at the nested tensor.
+    {"torch.nn.modules.transformer", "TransformerEncoder.forward"},
+    // Would force an option and warn, because torch.compile loses what the backward pass writes to its context.
+    {"torch.nn.functional", "linear_cross_entropy"},
+    // Would not check that `capturable=True` can be had on the device, nor that steps are counted in tensors; SGD would
+    // multiply by a learning rate that is a tensor instead of adding with a factor, which rounds once less.
+    {"torch.optim._adafactor"},
+    {"torch.optim.adadelta"},
+    {"torch.optim.adagrad"},
+    {"torch.optim.adam"},
+    {"torch.optim.adamax"},
+    {"torch.optim.asgd"},
+    {"torch.optim.nadam"},
+    {"torch.optim.radam"},
+    {"torch.optim.rmsprop"},
+    {"torch.optim.rprop"},
+    {"torch.optim.sgd"},
+};
+
+bool is_told_false(const FunctionValue& function) {
+    if (function.globals == nullptr) return false;
+    PyObject* module = PyDict_GetItemString(function.globals, "__name__");
+    if (module == nullptr || !PyUnicode_CheckExact(module)) return false;
+    std::string_view module_name = utf8(module), name = utf8(function.code->co_qualname);
+    return std::ranges::any_of(kToldFalse, [&](const Asker& asker) {
+        return asker.module == module_name && (asker.function.empty() || asker.function == name);
+    });
+}
+
+}  // namespace
+
+Value* answer_compiling(Tracer& tracer) {
+    if (is_told_false(*tracer.running_function())) return tracer.boolean(false);
+    was_told = true;
+    return tracer.boolean(true);
+}
+
+bool took_compiling_answer() {
+    return std::exchange(was_told, false);
+}
+
+OuterTraceAside::OuterTraceAside() : was_told_(took_compiling_answer()) {}
+
+OuterTraceAside::~OuterTraceAside() {
+    was_told = was_told_;
+}
+
+}  // namespace stator

@@ -1,0 +1,57 @@
+/// What `torch.nn.LSTM` and its kind call. With dropout between layers they are not captured: PyTorch's own
+/// decomposition, which backends compile, leaves that dropout out.
+#include <array>
+
+#include "base/imported.h"
+#include "base/names.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/rebuilding.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+constexpr std::array kNames{"lstm", "gru", "rnn_tanh", "rnn_relu"};
+
+/// `has_biases`, the number of layers, the dropout and whether it trains stand in this order behind the weights, in
+/// the forms for padded and for packed sequences.
+bool may_drop_between_layers(Tracer& tracer, const Arguments& arguments) {
+    if (!arguments.keywords.empty()) return true;
+    for (std::size_t i = 0; i + 3 < arguments.positional.size(); ++i) {
+        tracer.realize(arguments.positional[i]);
+        PyObject* has_biases = arguments.positional[i]->object();
+        if (has_biases == nullptr || !PyBool_Check(has_biases)) continue;
+        std::array<Ref<>, 3> known;
+        for (std::size_t k = 0; k < known.size(); ++k) {
+            tracer.realize(arguments.positional[i + 1 + k]);
+            known[k] = arguments.positional[i + 1 + k]->as_constant(tracer);
+            if (!known[k]) return true;
+        }
+        bool has_layers_between = !PyLong_Check(known[0].get()) || PyLong_AsLong(known[0].get()) != 1;
+        bool drops = !PyFloat_Check(known[1].get()) ? PyObject_IsTrue(known[1].get()) != 0
+                                                    : PyFloat_AsDouble(known[1].get()) != 0;
+        return has_layers_between && drops && known[2].get() != Py_False;
+    }
+    return true;
+}
+
+template <std::size_t index>
+Outcome recurrent(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const function = imported("torch._VF", kNames[index]);
+    if (may_drop_between_layers(tracer, arguments))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           std::string("torch.") + kNames[index] + " trains with dropout between its layers");
+    return tracer.emit_function(function, arguments);
+}
+
+}  // namespace
+
+void register_recurrent(Handlers& handlers) {
+    handlers.add("torch._VF", kNames[0], recurrent<0>);
+    handlers.add("torch._VF", kNames[1], recurrent<1>);
+    handlers.add("torch._VF", kNames[2], recurrent<2>);
+    handlers.add("torch._VF", kNames[3], recurrent<3>);
+}
+
+}  // namespace stator

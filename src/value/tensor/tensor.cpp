@@ -1,0 +1,244 @@
+#include "value/tensor/tensor.h"
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "guard/numpy_numbers.h"
+#include "torch/dtypes.h"
+#include "torch/names.h"
+#include "torch/tensor.h"
+#include "value/builtins/builtin.h"
+#include "value/kinds/changing_number.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/function.h"
+#include "value/kinds/iterator.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/protocol/attributes.h"
+#include "value/tensor/attributes.h"
+#include "value/tensor/known_contents.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+/// What may stand beside a tensor in an operator.
+bool is_operand(Value* value) {
+    if (value->kind == Kind::Tensor) return true;
+    PyObject* object = value->kind == Kind::Constant ? value->object() : nullptr;
+    return object != nullptr &&
+           (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || is_numpy_number(object));
+}
+
+/// Whether a class brings its own meaning of operations.
+bool is_plain_class(PyTypeObject* type) {
+    return type == torch_room::tensor_class() || type == torch_room::parameter_class();
+}
+
+}  // namespace
+
+void TensorValue::realize(Tracer& tracer) {
+    if (!is_of_object && !is_plain_class(Py_TYPE(outside)))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
+    try {
+        auto* read = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
+        if (is_of_object) read->python_class = torch_room::tensor_class();
+        meta = read;
+    } catch (const PythonError&) {
+        // A view whose base was changed behind its back: PyTorch says so wherever it is used.
+        PyErr_Clear();
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor is used of which PyTorch does not tell the metadata");
+    }
+    if ((meta->dispatch_keys & torch_room::trait::kNested) != 0 || torch_room::is_quantized(meta->dtype))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a nested or quantized tensor is used");
+    if (torch_room::read_autograd_state(outside).is_given_up)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd has given up");
+    if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
+    node = tracer.input(this);
+}
+
+void guard_autograd_state(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->outside != nullptr && tensor->source != nullptr)
+        tracer.guard({GuardKind::Autograd, tensor->source, tensor->outside});
+}
+
+PyTypeObject* TensorValue::type() const {
+    if (outside != nullptr) return Py_TYPE(outside);
+    return meta != nullptr && meta->python_class != nullptr ? meta->python_class : torch_room::tensor_class();
+}
+
+Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (Value* known = tensor_attribute(tracer, this, name); known != nullptr) return known;
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, type(), name, &raw);
+    if (raw != nullptr &&
+        (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type || Py_TYPE(raw) == &PyWrapperDescr_Type))
+        return tracer.make<MethodValue>(attribute, this);
+    if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
+    if (raw == nullptr && outside != nullptr && source != nullptr) {
+        PyObject* dict = cpython::instance_dict(outside);
+        if (DictValue* changed = changed_dict(tracer, dict)) {
+            if (Value* own = changed->find(tracer, name)) return own;
+            raise_no_attribute(tracer, this, name);
+        }
+        PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
+        Source* holder = tracer.provenance().child(source, Access::InstanceDict, nullptr, 0, dict);
+        bool is_new = false;
+        Source* place = tracer.provenance().child(holder, Access::DictItem, name, 0, held, &is_new);
+        if (is_new) tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});
+        if (held != nullptr) return tracer.outside(place, held);
+    }
+    if (raw == nullptr) raise_no_attribute(tracer, this, name);
+    tracer.break_graph(BreakKind::UnsupportedTensor, "attribute '" + std::string(utf8(name)) + "' of a tensor is read");
+}
+
+void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (held == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
+    held->put(tracer, tracer.constant(name), value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+}
+
+bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
+    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    return true;
+}
+
+bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() != interned("grad") || source == nullptr || value == nullptr) return false;
+    tracer.realize(this);
+    tracer.realize(value);
+    if (value->object() != Py_None) {
+        // What PyTorch refuses, it refuses in its own words.
+        auto* gradient = cast<TensorValue>(value);
+        if (gradient == nullptr || gradient == this || gradient->meta->sizes != meta->sizes ||
+            gradient->meta->dtype != meta->dtype || gradient->meta->device != meta->device ||
+            gradient->meta->layout != meta->layout)
+            return false;
+    }
+    set_undoably(tracer, set_gradient, value);
+    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+    return true;
+}
+
+Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {
+    return Value::call(tracer, arguments);
+}
+
+Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
+    auto [part, rest] = symbolic::select(tracer, this, key);
+    if (rest == nullptr) return part;
+    return tracer.emit_function(getitem_function(), Arguments::of(part, rest));
+}
+
+void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
+    if (!symbolic::is(value)) tracer.realize(value);
+    auto* tensor = cast<TensorValue>(value);
+    // What is written through a part makes the whole require a gradient, which only `[]` itself tells.
+    if (tensor != nullptr && tensor->meta->requires_grad && !meta->requires_grad) symbolic::realize_all(tracer, key);
+    auto [part, rest] = symbolic::select(tracer, this, key);
+    if (rest == nullptr) rest = tracer.constant(Py_Ellipsis);
+    tracer.emit_function(setitem_function(), Arguments::of(part, rest, value));
+}
+
+std::ptrdiff_t TensorValue::length(Tracer& tracer) {
+    if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "len() of a 0-d tensor");
+    return meta->sizes[0].value();
+}
+
+bool TensorValue::truth(Tracer& tracer) {
+    if (auto known = known_truth(tracer, this)) return *known;
+    tracer.break_graph(BreakKind::DataDependent, "the truth of a tensor is asked");
+}
+
+Outcome TensorValue::iterate(Tracer& tracer) {
+    if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "iteration over a 0-d tensor");
+    std::vector<Value*> rows;
+    for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
+        rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
+    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same
+    // for a row that leaves the graph or is written to.
+    tracer.note_rows(this, rows);
+    return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
+}
+
+Outcome TensorValue::contains(Tracer& tracer, Value*) {
+    tracer.break_graph(BreakKind::DataDependent, "a tensor is searched for a value");
+}
+
+Value* TensorValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    if (!is_operand(other)) return nullptr;
+    PyObject* function = operator_function(op, false);
+    return reflected ? tracer.emit_function(function, Arguments::of(other, this))
+                     : tracer.emit_function(function, Arguments::of(this, other));
+}
+
+Value* TensorValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
+    if (!is_operand(other)) return nullptr;
+    return tracer.emit_function(operator_function(op, true), Arguments::of(this, other));
+}
+
+Value* TensorValue::unary(Tracer& tracer, UnaryOperator op) {
+    return tracer.emit_function(operator_function(op), Arguments::of(this));
+}
+
+Outcome TensorValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (!is_operand(other)) return nullptr;
+    return tracer.emit_function(operator_function(op), Arguments::of(this, other));
+}
+
+Py_hash_t TensorValue::hash(Tracer& tracer) {
+    tracer.tell_apart(this);
+    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
+}
+
+graph::Argument TensorValue::as_argument(Tracer& tracer) {
+    tracer.realize(this);
+    // Neither FakeTensor nor compilers know them.
+    if (torch_room::is_quantized(meta->dtype))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a quantized tensor is used: " + print());
+    tracer.note_tensor_argument(this);
+    return graph::Argument::of(node);
+}
+
+namespace {
+
+bool is_as_it_came(const TensorValue* tensor) {
+    const graph::Node* node = tensor->node;
+    return tensor->source != nullptr &&
+           (node == nullptr || node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute);
+}
+
+}  // namespace
+
+int TensorValue::rebuild(PlanBuilder& plan) {
+    if (int known = plan.known(this); known >= 0) return known;
+    // `x.data` of an input is taken from the input itself. What a backend makes of it may count writes to it as writes
+    // to the input.
+    if (source == nullptr && view_of != nullptr && is_as_it_came(view_of) && node->target == data_function()) {
+        int data = plan.add(PlanOp::Call, {view_of->rebuild(plan)}, node->target);
+        plan.remember(this, data);
+        return data;
+    }
+    if (source == nullptr) return plan.output(node);
+    // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
+    if (!is_as_it_came(this) && plan.gives_back_inputs) plan.output(node);
+    return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
+}
+
+std::string TensorValue::print() const {
+    if (meta == nullptr) return "tensor " + stator::print(*source);
+    return "tensor " + torch_room::print(*meta);
+}
+
+}  // namespace stator

@@ -1,0 +1,482 @@
+#include "value/tensor/torch_function.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "effect/plan.h"
+#include "torch/known.h"
+#include "torch/tensor.h"
+#include "value/builtins/builtin.h"
+#include "value/builtins/registry.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/function.h"
+#include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
+#include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
+#include "value/tensor/subclasses.h"
+#include "value/tensor/tensor.h"
+
+namespace stator {
+
+namespace {
+
+/// What a class says to `__torch_function__`; null if it leaves its tensors to PyTorch.
+Value* torch_function_of(Tracer& tracer, PyTypeObject* type) {
+    static PyObject* const disabled = imported("torch._C", "_disabled_torch_function_impl");
+    PyObject* raw = nullptr;
+    Value* attribute = class_attribute(tracer, type, interned("__torch_function__"), &raw);
+    if (raw == nullptr || raw == disabled) return nullptr;
+    Outcome bound = bind_attribute(tracer, attribute, raw, nullptr, type, interned("__torch_function__"));
+    bool is_usual = PyObject_TypeCheck(raw, &PyClassMethod_Type) || PyObject_TypeCheck(raw, &PyStaticMethod_Type);
+    if (!is_usual || bound.is_pending())
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "the __torch_function__ of class " + type_name(type) + " is no class method");
+    if (bound.value()->object() == disabled) return nullptr;
+    return bound.value();
+}
+
+bool is_sequence(const Value* value) {
+    return value->kind == Kind::List || value->kind == Kind::Tuple;
+}
+
+/// Every argument, and what lists and tuples among them hold.
+template <class Visit>
+void for_each_operand(Tracer& tracer, const Arguments& arguments, Visit visit) {
+    auto visit_one = [&](Value* value) {
+        visit(value);
+        if (!is_sequence(value)) return;
+        tracer.realize(value);
+        for (Value* item : static_cast<SequenceValue*>(value)->all(tracer)) visit(item);
+    };
+    for (Value* value : arguments.positional) visit_one(value);
+    for (const Keyword& keyword : arguments.keywords) visit_one(keyword.value);
+}
+
+/// The same question without a guard on what is asked.
+bool may_be_tensor_object(const Value* value) {
+    if (value->kind == Kind::TensorObject) return true;
+    if (!is_sequence(value)) return false;
+    const auto& items = static_cast<const SequenceValue*>(value)->items;
+    if (std::ranges::any_of(items, [](Value* item) { return item != nullptr && item->kind == Kind::TensorObject; }))
+        return true;
+    PyObject* real = value->realized ? nullptr : value->object();
+    if (real == nullptr) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(real); ++i) {
+        PyObject* item = PySequence_Fast_GET_ITEM(real, i);
+        if (torch_room::is_tensor(item) && !torch_room::is_plain_tensor(item)) return true;
+    }
+    return false;
+}
+
+/// The class that is asked; null if none is.
+PyTypeObject* class_to_ask(Tracer& tracer, const Arguments& arguments) {
+    PyTypeObject* asked = nullptr;
+    for_each_operand(tracer, arguments, [&](Value* value) {
+        if (!has_a_say(tracer, value)) return;
+        if (asked != nullptr && asked != value->type())
+            tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(asked) + " and " +
+                                                                 type_name(value->type()) + " meet in an operation");
+        asked = value->type();
+    });
+    return asked;
+}
+
+/// A call on stand-ins, and the way back from what PyTorch made of them.
+class StandIns {
+  public:
+    explicit StandIns(Tracer& tracer) : tracer_(tracer) {}
+
+    PyObject* object_of(Value* value) {
+        Ref<> made = make(value);
+        pairs_.emplace_back(std::move(made), value);
+        return pairs_.back().first.get();
+    }
+
+    Value* value_of(PyObject* object) {
+        for (const auto& [made, value] : pairs_)
+            if (made.get() == object) return value;
+        if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
+            std::vector<Value*> items;
+            Ref<> parts = checked(PySequence_Tuple(object));
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.get()); ++i)
+                items.push_back(value_of(PyTuple_GET_ITEM(parts.get(), i)));
+            return PyTuple_CheckExact(object) ? static_cast<Value*>(stator::make_tuple(tracer_, std::move(items)))
+                                              : make_list(tracer_, std::move(items));
+        }
+        if (!is_constant(object))
+            tracer_.break_graph(BreakKind::UnsupportedTensor, "PyTorch hands a " + type_name(Py_TYPE(object)) +
+                                                                  " of its own to a __torch_function__");
+        return tracer_.constant(object);
+    }
+
+  private:
+    Ref<> make(Value* value) {
+        static PyObject* const stand_in = imported("stator.torch_functions", "stand_in");
+        static PyObject* const plain_stand_in = imported("stator.torch_functions", "plain_stand_in");
+        tracer_.realize(value);
+        if (value->kind == Kind::TensorObject || value->kind == Kind::Tensor)
+            return checked(PyObject_CallNoArgs(has_a_say(tracer_, value) ? stand_in : plain_stand_in));
+        if (Ref<> constant = value->as_constant(tracer_)) return constant;
+        if (value->type() == &PyList_Type || value->type() == &PyTuple_Type) {
+            auto* sequence = static_cast<SequenceValue*>(value);
+            Ref<> list = checked(PyList_New(0));
+            for (Value* item : sequence->all(tracer_)) checked(PyList_Append(list.get(), object_of(item)));
+            return value->type() == &PyList_Type ? std::move(list) : checked(PyList_AsTuple(list.get()));
+        }
+        if (value->kind == Kind::Class || value->kind == Kind::Builtin) return Ref<>::share(value->object());
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a " + type_name(value->type()) + " is handed to a __torch_function__");
+    }
+
+    Tracer& tracer_;
+    std::vector<std::pair<Ref<>, Value*>> pairs_;
+};
+
+/// A call with C code between it and the program. `asks`: whether classes are asked in it.
+Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, bool is_inlined = false) {
+    const bool asked_before = tracer.asks_torch_functions();
+    tracer.begin_torch_function();
+    tracer.ask_torch_functions(asks);
+    Value* result = nullptr;
+    try {
+        if (is_inlined)
+            result = co_await tracer.push_call(static_cast<FunctionValue*>(callee), arguments);
+        else
+            result = co_await operations::call(tracer, callee, arguments);
+    } catch (const Raised&) {
+        tracer.end_torch_function(asked_before);
+        throw;
+    }
+    tracer.end_torch_function(asked_before);
+    co_return result;
+}
+
+Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
+    Value* result = co_await tracer.start(call_from_c(tracer, torch_function, std::move(arguments), /*asks=*/true));
+    if (result->object() == Py_NotImplemented)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ does not know an operation");
+    co_return result;
+}
+
+/// Asks the class what becomes of a call; nothing if PyTorch does not.
+std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* function, const Arguments& arguments) {
+    static PyObject* const handed = imported("stator.torch_functions", "handed");
+    StandIns stand_ins(tracer);
+    Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
+    for (std::size_t i = 0; i < arguments.positional.size(); ++i)
+        PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i),
+                         Py_NewRef(stand_ins.object_of(arguments.positional[i])));
+    Ref<> named = checked(PyDict_New());
+    for (const Keyword& keyword : arguments.keywords)
+        checked(PyDict_SetItem(named.get(), keyword.name, stand_ins.object_of(keyword.value)));
+    Ref<> call = Ref<>::steal(PyObject_CallFunctionObjArgs(handed, function, positional.get(), named.get(), nullptr));
+    if (!call) {
+        PyErr_Clear();
+        tracer.break_graph(BreakKind::OperationFails,
+                           "PyTorch refuses the arguments of an operation on a tensor of class " + type_name(type));
+    }
+    if (call.get() == Py_None) return std::nullopt;
+    Ref<> public_function = checked(PyObject_GetAttrString(call.get(), "function"));
+    Ref<> given = checked(PyObject_GetAttrString(call.get(), "arguments"));
+    Ref<> keywords = checked(PyObject_GetAttrString(call.get(), "keywords"));
+    PyObject* kept = tracer.keep(std::move(public_function));
+    Arguments to_ask = Arguments::of(
+        tracer.outside(tracer.provenance().pinned(kept), kept),
+        static_cast<Value*>(stator::make_tuple(tracer, {tracer.constant(reinterpret_cast<PyObject*>(type))})),
+        stand_ins.value_of(given.get()));
+    if (keywords.get() != Py_None) {
+        auto* dict = tracer.make<DictValue>();
+        PyObject *name = nullptr, *value = nullptr;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(keywords.get(), &position, &name, &value))
+            dict->insert(tracer, tracer.constant(name), stand_ins.value_of(value));
+        to_ask.positional.push_back(dict);
+    }
+    return tracer.start(ask(tracer, torch_function_of(tracer, type), std::move(to_ask)));
+}
+
+Value* without_object(Tracer& tracer, Value* value) {
+    if (auto* tensor = cast<TensorObjectValue>(value)) {
+        tracer.realize(tensor);
+        return tensor->payload;
+    }
+    if (!is_sequence(value)) return value;
+    std::vector<Value*> items = static_cast<SequenceValue*>(value)->items;
+    if (std::ranges::none_of(items, [](Value* item) { return item != nullptr && item->kind == Kind::TensorObject; }))
+        return value;
+    // It goes no further than to the graph.
+    items = static_cast<SequenceValue*>(value)->all(tracer);
+    for (Value*& item : items)
+        if (item->kind == Kind::TensorObject) item = without_object(tracer, item);
+    if (value->kind == Kind::List) return make_list(tracer, std::move(items));
+    return stator::make_tuple(tracer, std::move(items));
+}
+
+Arguments without_objects(Tracer& tracer, const Arguments& arguments) {
+    Arguments plain = arguments;
+    for (Value*& value : plain.positional) value = without_object(tracer, value);
+    for (Keyword& keyword : plain.keywords) keyword.value = without_object(tracer, keyword.value);
+    return plain;
+}
+
+/// What the operators of a plain tensor do, by the name of their method; null for any other method.
+std::optional<Outcome> apply_operator(Tracer& tracer, PyObject* function, const Arguments& arguments) {
+    if (Py_TYPE(function) != &PyWrapperDescr_Type && Py_TYPE(function) != &PyMethodDescr_Type) return std::nullopt;
+    std::string_view name = utf8(reinterpret_cast<PyDescrObject*>(function)->d_name);
+    const std::vector<Value*>& given = arguments.positional;
+    if (name == "__getitem__" && given.size() == 2) return operations::get_item(tracer, given[0], given[1]);
+    if (name == "__setitem__" && given.size() == 3) return operations::set_item(tracer, given[0], given[1], given[2]);
+    return std::nullopt;
+}
+
+/// The descriptor whose bound `__get__` this is; null for anything else.
+PyGetSetDescrObject* descriptor_of_getter(PyObject* getter) {
+    if (Py_TYPE(getter) != cpython::method_wrapper_class()) return nullptr;
+    Ref<> name = checked(PyObject_GetAttrString(getter, "__name__"));
+    Ref<> self = checked(PyObject_GetAttrString(getter, "__self__"));
+    if (PyUnicode_CompareWithASCIIString(name.get(), "__get__") != 0 || Py_TYPE(self.get()) != &PyGetSetDescr_Type)
+        return nullptr;
+    return reinterpret_cast<PyGetSetDescrObject*>(self.get());  // held by the getter
+}
+
+}  // namespace
+
+bool has_a_say(Tracer& tracer, Value* value) {
+    if (value->kind != Kind::TensorObject || !tracer.asks_torch_functions()) return false;
+    tracer.realize(value);
+    return torch_function_of(tracer, value->type()) != nullptr;
+}
+
+bool has_tensor_object(const Arguments& arguments) {
+    return std::ranges::any_of(arguments.positional, may_be_tensor_object) ||
+           std::ranges::any_of(arguments.keywords, may_be_tensor_object, &Keyword::value);
+}
+
+Value* with_its_object(Value* result, const Arguments& arguments) {
+    for (Value* value : arguments.positional)
+        if (auto* tensor = cast<TensorObjectValue>(value); tensor != nullptr && tensor->payload == result)
+            return tensor;
+    for (const Keyword& keyword : arguments.keywords)
+        if (auto* tensor = cast<TensorObjectValue>(keyword.value); tensor != nullptr && tensor->payload == result)
+            return tensor;
+    return result;
+}
+
+Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments& arguments) {
+    if (PyTypeObject* type = class_to_ask(tracer, arguments); type != nullptr)
+        if (auto answer = ask_class(tracer, type, function->object(), arguments)) return *answer;
+    Arguments plain = without_objects(tracer, arguments);
+    auto by_operator = apply_operator(tracer, function->object(), plain);
+    Outcome answer = by_operator ? *by_operator : function->call(tracer, plain);
+    return answer.is_pending() ? answer : with_its_object(answer.value(), arguments);
+}
+
+Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
+    if (class_to_ask(tracer, arguments) != nullptr)
+        return tracer.start(call_from_c(tracer, function, arguments, /*asks=*/true, /*is_inlined=*/true));
+    Outcome answer = function->call(tracer, without_objects(tracer, arguments));
+    return answer.is_pending() ? answer : with_its_object(answer.value(), arguments);
+}
+
+Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name) {
+    static PyObject* const get_attribute = imported("builtins", "getattr");
+    if (has_a_say(tracer, tensor))
+        if (auto answer = ask_class(tracer, tensor->class_, get_attribute,
+                                    Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
+            return *answer;
+    tracer.realize(tensor);
+    return tensor->payload->get_attribute(tracer, name);
+}
+
+Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments) {
+    PyGetSetDescrObject* descriptor = descriptor_of_getter(getter);
+    if (descriptor == nullptr || arguments.positional.empty() || !arguments.keywords.empty()) return nullptr;
+    Value* tensor = without_object(tracer, arguments.positional[0]);
+    if (tensor->kind != Kind::Tensor ||
+        !PyType_IsSubtype(torch_room::known().tensor_class, descriptor->d_common.d_type))
+        return nullptr;
+    if (has_a_say(tracer, arguments.positional[0])) return nullptr;
+    Outcome read = operations::get_attribute(tracer, tensor, descriptor->d_common.d_name);
+    return read.is_pending() ? nullptr : read.value();
+}
+
+Value* method_that_asks(Tracer& tracer, Value* self, Value* other, const char* name) {
+    if (self->kind != Kind::Tensor || !has_a_say(tracer, other)) return nullptr;
+    PyObject* raw = nullptr;
+    Value* method = class_attribute(tracer, self->type(), interned(name), &raw);
+    return raw == nullptr || raw == Py_None ? nullptr : method;
+}
+
+// --- handlers
+// ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// `torch._C.DisableTorchFunctionSubclass()`: inside of it no class is asked.
+struct DisableValue final : Value {
+    DisableValue() : Value(Kind::Context) {}
+
+    std::optional<bool> asked_before;  // while it is entered
+
+    PyTypeObject* type() const override { return class_of(); }
+    int rebuild(PlanBuilder& plan) override {
+        return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(type()), std::vector<Value*>{});
+    }
+    std::string print() const override { return "no __torch_function__"; }
+
+    static PyTypeObject* class_of() {
+        static auto* const held = imported_class("torch._C", "DisableTorchFunctionSubclass");
+        return held;
+    }
+};
+
+Outcome make_disabled(Tracer& tracer, const Arguments&) {
+    return tracer.make<DisableValue>();
+}
+
+DisableValue* disabled_of(const Arguments& arguments) {
+    return arguments.positional.at(0)->kind == Kind::Context ? static_cast<DisableValue*>(arguments.positional[0])
+                                                             : nullptr;
+}
+
+Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
+    // Elsewhere the program could go on for real inside of it.
+    DisableValue* context = disabled_of(arguments);
+    if (!tracer.is_in_torch_function() || context == nullptr || context->asked_before)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "__torch_function__ is turned off by the program");
+    set_undoably(tracer, context->asked_before, std::optional(tracer.asks_torch_functions()));
+    tracer.ask_torch_functions(false);
+    return context;
+}
+
+Outcome exit_disabled(Tracer& tracer, const Arguments& arguments) {
+    DisableValue* context = disabled_of(arguments);
+    if (context == nullptr || !context->asked_before)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "__torch_function__ is turned on again by the program");
+    tracer.ask_torch_functions(*context->asked_before);
+    set_undoably(tracer, context->asked_before, std::optional<bool>());
+    return tracer.none();
+}
+
+Outcome is_torch_function_enabled(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(tracer.asks_torch_functions());
+}
+
+/// `torch._C._disabled_torch_function_impl(func, types, args, kwargs)`.
+Task call_disabled(Tracer& tracer, Value* function, Value* given, Value* named) {
+    auto* positional = static_cast<SequenceValue*>(co_await operations::collect(tracer, given));
+    Arguments arguments;
+    arguments.positional = positional->all(tracer);
+    auto* keywords = named->object() == Py_None ? nullptr : cast<DictValue>(named);
+    if (named->object() != Py_None && (keywords == nullptr || keywords->length(tracer) != 0))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is left to PyTorch with keywords");
+    co_return co_await tracer.start(call_from_c(tracer, function, std::move(arguments), /*asks=*/false));
+}
+
+Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {
+    const std::vector<Value*>& given = arguments.positional;
+    if (given.size() < 3 || given.size() > 4 || !arguments.keywords.empty())
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is called in an unusual way");
+    for (Value* value : given) tracer.realize(value);
+    return tracer.start(call_disabled(tracer, given[0], given[2], given.size() == 4 ? given[3] : tracer.none()));
+}
+
+/// A tensor as an object of a class, which may be `torch.Tensor` itself.
+Value* as_object_of(Tracer& tracer, TensorValue* tensor, ClassValue* type) {
+    if (type->held == torch_room::known().tensor_class) return tensor;
+    if (!is_followed_class(type->held))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor becomes one of class " + type_name(type->held) + ", which Stator does not follow");
+    auto* object = tracer.make<TensorObjectValue>(type->held);
+    object->payload = tensor;
+    return object;
+}
+
+ClassValue* tensor_class_of(Tracer& tracer, Value* value) {
+    if (value != nullptr) tracer.realize(value);
+    auto* type = cast<ClassValue>(value);
+    return type != nullptr && PyType_IsSubtype(type->held, torch_room::known().tensor_class) ? type : nullptr;
+}
+
+/// A view of a tensor, as an object of another class.
+Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
+    ClassValue* type =
+        tensor_class_of(tracer, arguments.positional.size() == 2 ? arguments.positional[1] : arguments.keyword("cls"));
+    Value* self = arguments.positional.empty() ? nullptr : without_object(tracer, arguments.positional[0]);
+    if (self != nullptr) tracer.realize(self);
+    auto* tensor = cast<TensorValue>(self);
+    if (tensor == nullptr || type == nullptr || arguments.count() != 2)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "as_subclass is called with something else than a class");
+    if (type->held != torch_room::known().tensor_class) return as_object_of(tracer, tensor, type);
+    static PyObject* const alias = [] {
+        Ref<> part = checked(PyImport_ImportModule("torch"));
+        for (const char* name : {"ops", "aten", "alias", "default"})
+            part = checked(PyObject_GetAttrString(part.get(), name));
+        return part.release();
+    }();
+    return tracer.emit_function(alias, Arguments::of(self));
+}
+
+/// `torch.Tensor._make_subclass(cls, data, require_grad=False)`: the data alone.
+Outcome make_subclass(Tracer& tracer, const Arguments& arguments) {
+    const std::vector<Value*>& given = arguments.positional;
+    ClassValue* type = given.empty() ? nullptr : tensor_class_of(tracer, given[0]);
+    Value* data = given.size() < 2 ? nullptr : without_object(tracer, given[1]);
+    for (Value* value : given) tracer.realize(value);
+    bool is_usual = given.size() == 2 || (given.size() == 3 && given[2]->object() == Py_False);
+    if (type == nullptr || data == nullptr || data->kind != Kind::Tensor || !arguments.keywords.empty() || !is_usual)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "_make_subclass is called for a tensor with a gradient");
+    Value* detached = tracer.emit_method(interned("detach"), Arguments::of(data));
+    return as_object_of(tracer, static_cast<TensorValue*>(detached), type);
+}
+
+/// `cls(tensor)`: a view of it, as an object of the class.
+Outcome new_tensor(Tracer& tracer, const Arguments& arguments) {
+    const std::vector<Value*>& given = arguments.positional;
+    ClassValue* type = given.empty() ? nullptr : tensor_class_of(tracer, given[0]);
+    if (given.size() == 2) tracer.realize(given[1]);
+    if (type == nullptr || type->held == torch_room::known().tensor_class || given.size() != 2 ||
+        given[1]->kind != Kind::Tensor || !arguments.keywords.empty())
+        tracer.break_graph(BreakKind::UnknownFunction, "a tensor is made by its class");
+    return as_object_of(tracer, static_cast<TensorValue*>(given[1]), type);
+}
+
+}  // namespace
+
+bool is_followed_class(PyTypeObject* type) {
+    // A class with a `__torch_dispatch__` computes in its own way below PyTorch's operations.
+    static PyObject* const none =
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), "__torch_dispatch__");
+    if (!PyType_IsSubtype(type, torch_room::known().tensor_class)) return false;
+    Ref<> dispatch = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_dispatch__"));
+    return dispatch.get() == none && type->tp_dictoffset == torch_room::known().tensor_class->tp_dictoffset &&
+           type->tp_basicsize == torch_room::known().tensor_class->tp_basicsize;
+}
+
+void register_torch_functions(Handlers& handlers) {
+    handlers.add("torch._C", "DisableTorchFunctionSubclass", make_disabled);
+    handlers.add_method(DisableValue::class_of(), "__enter__", enter_disabled);
+    handlers.add_method(DisableValue::class_of(), "__exit__", exit_disabled);
+    handlers.add("torch._C", "_is_torch_function_enabled", is_torch_function_enabled);
+    handlers.add("torch._C", "_disabled_torch_function_impl", disabled_torch_function);
+    auto add = [&](const char* name, Handler handler) {
+        Ref<> method =
+            checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), name));
+        handlers.add(method.get(), handler);
+    };
+    add("as_subclass", as_subclass);
+    add("_make_subclass", make_subclass);
+    add("__new__", new_tensor);
+}
+
+}  // namespace stator
