@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ref.h"
@@ -55,10 +56,14 @@ class Code {
     Borrowed<> name(int index) const { return PyTuple_GET_ITEM(object_->co_names, index); }
     Borrowed<> constant(int index) const { return PyTuple_GET_ITEM(object_->co_consts, index); }
 
+    /// How long decoding took, for the first one who asks: later ones have not waited for it.
+    double take_decoding_seconds() const { return std::exchange(decoding_seconds_, 0); }
+
   private:
     friend class Decoder;
 
     PyCodeObject* object_;
+    mutable double decoding_seconds_ = 0;
     std::vector<Instruction> instructions_;
     std::vector<Handler> handlers_;
     /// The instruction of each code unit.
@@ -68,8 +73,6 @@ class Code {
 
 /// The decoded form, made on first use and kept as long as the code object lives. Throws as the constructor.
 const Code& decode(PyCodeObject* code);
-/// How long this thread has decoded since it was last asked.
-double take_decoding_seconds();
 
 /// One line: offset, operation, operands in words.
 std::string print(const Instruction& instruction, const Code& code);

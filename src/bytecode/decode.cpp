@@ -335,25 +335,15 @@ void Decoder::read_handlers() {
 }
 
 Code::Code(PyCodeObject* code) : object_(code) {
+    Stopwatch watch;
     Decoder(*this).run();
-}
-
-namespace {
-
-thread_local double decoding_seconds = 0;
-
-}  // namespace
-
-double take_decoding_seconds() {
-    return std::exchange(decoding_seconds, 0);
+    decoding_seconds_ = watch.lap();
 }
 
 const Code& decode(PyCodeObject* code) {
     cpython::CodeExtra& extra = cpython::extra_of(code);
     if (extra.decoded.object == nullptr) [[unlikely]] {
-        Stopwatch watch;
         auto decoded = std::make_unique<Code>(code);
-        decoding_seconds += watch.lap();
         // An allocation may have started a collection, and a finalizer may have come here.
         if (extra.decoded.object == nullptr)
             extra.decoded = {decoded.release(), [](void* decoded) { delete static_cast<Code*>(decoded); }};

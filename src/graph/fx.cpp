@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/collector_paused.h"
 #include "base/python_error.h"
 #include "graph/captured.h"
 #include "graph/fx_arguments.h"
@@ -13,20 +14,6 @@
 namespace stator::graph {
 
 namespace {
-
-/// Thousands of objects are made that all live on: collecting in between would only walk them again and again.
-class CollectorPaused {
-  public:
-    CollectorPaused() : was_enabled_(PyGC_Disable()) {}
-    ~CollectorPaused() {
-        if (was_enabled_) PyGC_Enable();
-    }
-    CollectorPaused(const CollectorPaused&) = delete;
-    CollectorPaused& operator=(const CollectorPaused&) = delete;
-
-  private:
-    int was_enabled_;
-};
 
 Ref<> text(const std::string& string) {
     return checked(PyUnicode_FromStringAndSize(string.data(), static_cast<Py_ssize_t>(string.size())));

@@ -103,7 +103,7 @@ struct Node {
     bool is_random = false;   // draws random numbers
     bool may_fail = false;    // stays too: with some contents the program ends here
     bool is_seen = false;     // the program sees that it has run, even if nothing after it does
-    bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (run/undo.h)
+    bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (capture/undo.h)
     bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/collector_paused.h"
 #include "cpython/abstract_classes.h"
 #include "cpython/iterators.h"
 #include "cpython/objects.h"
@@ -15,20 +16,6 @@
 namespace stator {
 
 namespace {
-
-/// An allocation may start a collection, and that runs finalizers: while registers hold borrowed objects, it must not.
-class CollectorPaused {
-  public:
-    CollectorPaused() : was_on_(PyGC_Disable()) {}
-    ~CollectorPaused() {
-        if (was_on_) PyGC_Enable();
-    }
-    CollectorPaused(const CollectorPaused&) = delete;
-    CollectorPaused& operator=(const CollectorPaused&) = delete;
-
-  private:
-    bool was_on_;
-};
 
 PyFunctionObject* as_function(PyObject* object) {
     return PyFunction_Check(object) ? reinterpret_cast<PyFunctionObject*>(object) : nullptr;

@@ -9,11 +9,12 @@
 #include "base/check.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "capture/capture.h"
+#include "capture/failed_traces.h"
+#include "capture/notes.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
-#include "run/cache.h"
-#include "run/notes.h"
-#include "run/recording.h"
+#include "run/frame_run.h"
 #include "torch/known.h"
 #include "trace/injected_error.h"
 #include "value/break.h"
@@ -40,7 +41,7 @@ std::unordered_set<CompiledObject*>& all_compiled() {
 }
 
 PyObject* handle_frame(PyThreadState* thread, cpython::Frame* frame, void* context) {
-    return static_cast<EntryCache*>(context)->run(thread, frame);
+    return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/true);
 }
 
 /// Whether this thread runs inside of something that torch._dynamo compiles. It is asked only where a frame-evaluation

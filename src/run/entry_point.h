@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/shared.h"
-#include "run/entry.h"
+#include "capture/entry.h"
 
 namespace stator {
 

@@ -1,16 +1,14 @@
-/// A graph that failed in its middle, when the program could already see something of what it did. The frame is traced
-/// once more, up to the operation that failed, and left there with the values that the graph had computed: then that
-/// operation is executed for real, and raises where it should; or its exception is raised there, if it has written to
-/// something.
+#include "run/failed_graph.h"
+
 #include <algorithm>
 #include <unordered_map>
 
 #include "base/names.h"
+#include "capture/capture.h"
+#include "capture/report.h"
+#include "run/execute.h"
 #include "run/frame_run.h"
-#include "run/report.h"
 #include "torch/tensor.h"
-#include "trace/interpreter.h"
-#include "value/tensor/is_compiling.h"
 
 namespace stator {
 
@@ -140,20 +138,20 @@ class Values {
 
 }  // namespace
 
-bool EntryCache::exit_before_failure(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at,
-                                     const graph::Failure& failure, Exit* exit) {
+bool exit_before_failure(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bytecode::Index at,
+                         const graph::Failure& failure, Exit* exit) {
     ErrorAside aside;
-    OuterTraceAside outer_trace;
     PyCodeObject* code = cpython::code_of(frame);
     try {
-        const Learnt learnt = learnt_of(code);
-        std::size_t stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size();
-        Interpreter interpreter(cpython::function_of(frame), code, cpython::slots(frame), at, stack_depth,
-                                cpython::is_generator_frame(frame), &learnt.numbers);
-        interpreter.call_whole(&learnt.called_whole);
-        interpreter.stop_before(failure.serial, failure.target.get());
-        if (interpreter.run() != Interpreter::End::Broke || !interpreter.has_stopped()) return false;
-        Trace trace = interpreter.take_trace();
+        const Knowledge knowledge = cache.knowledge_of(code).known;
+        const CompileOptions options = cache.options_with(exit->entry->forced_backend);
+        if (!options.backend) return false;  // the collector has taken the callable apart
+        TraceRequest request = CaptureRequest{frame, at, options}.for_trace();
+        request.stop_before = {failure.serial, failure.target.get()};
+        std::variant<Trace, Again> traced = stator::trace(request, knowledge);
+        if (!std::holds_alternative<Trace>(traced)) return false;
+        Trace& trace = std::get<Trace>(traced);
+        if (trace.end != TraceEnd::Broke || !trace.has_stopped) return false;
         // What has done a part of its work can't be executed once more.
         if (failure.has_effect && trace.plan.frames.back().runs_callbacks) return false;
         Ref<> results = Values(trace, failure).results();

@@ -3,12 +3,17 @@
 #include <optional>
 #include <utility>
 
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "capture/notes.h"
+#include "capture/report.h"
 #include "cpython/hook.h"
 #include "cpython/tracing.h"
-#include "run/notes.h"
-#include "run/report.h"
+#include "run/execute.h"
+#include "run/failed_graph.h"
+#include "run/miss.h"
+#include "run/stance.h"
 #include "value/kinds/function.h"
 
 namespace stator {
@@ -27,11 +32,26 @@ FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* fra
       traced_by_(cpython::trace_function(thread)),
       is_untouched_(at.value == 0) {}
 
+// --- a call: hook, look up, check, run, return
+
+PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bool is_main) {
+    const bytecode::Code* code = nullptr;
+    try {
+        code = &bytecode::decode(cpython::code_of(frame));
+    } catch (const PythonError&) {
+        return cpython::run_raising(thread, frame, cpython::body_start(cpython::code_of(frame)));
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame), error.what());
+        return cpython::run_untouched(thread, frame);
+    }
+    return FrameRun(cache, thread, frame, *code, {0}, is_main).go_on();
+}
+
 PyObject* FrameRun::go_on() {
     while (true) {
         Shared<Entry> entry;
         try {
-            entry = cache_.find_or_capture(frame_, at_, is_main_ && at_.value == 0);
+            entry = find_or_capture();
         } catch (const PythonError&) {
             return raise_here();
         } catch (const std::exception& error) {
@@ -41,9 +61,100 @@ PyObject* FrameRun::go_on() {
         if (!entry || !entry->is_captured || is_idle(*entry)) return leave();
         Shared<Entry> first_idle = idle_ == 1 ? entry : nullptr;
         PyObject* answer = nullptr;
-        if (run_entry(std::move(entry), &answer)) return answer;
+        if (run_captured(std::move(entry), &answer)) return answer;
         if (first_idle) first_idle_ = std::move(first_idle);
     }
+}
+
+Shared<Entry> FrameRun::find_or_capture() {
+    const bool is_main = is_main_ && at_.value == 0;
+    Shared<EntryPoint> point = cache_.point_at(frame_, at_, is_main);
+    const Stance& stance = current_stance();
+    if (stance.kind == Stance::Kind::ForceEager) return nullptr;
+    const bool is_first_with_aot = stance.kind == Stance::Kind::AotEagerThenCompile && !point->has_run;
+    Ref<> forced_backend = is_first_with_aot ? Ref<>::share(interned("aot_eager")) : stance.backend;
+    Shared<Entry> entry = point->find(frame_, forced_backend);
+    if (!entry) entry = capture_missing(cache_, *point, frame_, at_, is_main, forced_backend);
+    if (point.is_only_owner() && entry) [[unlikely]] {
+        // A reset took the point away meanwhile. Releasing it may run code, and what the guards have fetched is only
+        // good until code runs.
+        point = nullptr;
+        if (entry->is_captured && !entry->matches(frame_)) return nullptr;
+    }
+    return entry;
+}
+
+bool FrameRun::run_captured(Shared<Entry> entry, PyObject** answer) {
+    Exit exit{entry, {}, {}};
+    GraphFailure failure;
+    Ref<> returned;
+    try {
+        returned = execute(*entry, thread_, frame_, &exit.registers, &failure);
+    } catch (const PythonError&) {
+        return recover(exit, failure, answer);
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame_), error.what());
+        *answer = leave();
+        return true;
+    }
+    if (!returned) return take(finish_exit(exit, 0), answer);
+    *answer = cpython::return_at_once(thread_, frame_, std::move(returned));
+    return true;
+}
+
+// --- a graph that raised
+
+namespace {
+
+/// Whether the exception that is set is an operation's own. A backend has other ones, unless they `may_be_any`.
+bool is_of_an_operation(bool may_be_any) {
+    if (may_be_any) return PyErr_ExceptionMatches(PyExc_Exception) != 0;
+    for (PyObject* type : {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError})
+        if (PyErr_ExceptionMatches(type) != 0) return true;
+    return false;
+}
+
+}  // namespace
+
+bool FrameRun::recover(Exit& exit, GraphFailure& failure, PyObject** answer) {
+    const bool may_be_any = failure.at.has_value() || exit.entry->graph.has_custom_operations;
+    if (failure.has_happened && is_of_an_operation(may_be_any)) {
+        // If nothing has happened that the program can see: uncompiled, it raises by itself, where it should. Else it
+        // does so from the operation on.
+        if (failure.undo()) {
+            PyErr_Clear();
+            failure = {};
+            *answer = leave();
+            return true;
+        }
+        if (failure.at && exit_before_failure(cache_, thread_, frame_, at_, *failure.at, &exit)) {
+            if (failure.at->has_effect)
+                exit.raised = RaisedBefore::of(TakenError::take().exception());
+            else
+                PyErr_Clear();
+            failure = {};
+            return take(finish_exit(exit, 0), answer);
+        }
+    }
+    *answer = raise_here();
+    return true;
+}
+
+// --- leaving the frame to CPython
+
+PyObject* FrameRun::raise_here() {
+    Index blamed = is_untouched_ ? code_.body() : at_;
+    return cpython::run_raising(thread_, frame_, code_[blamed].offset);
+}
+
+PyObject* FrameRun::leave() {
+    if (is_untouched_) return cpython::run_untouched(thread_, frame_);
+    if (!code_[at_].can_resume) {
+        PyObject* answer = nullptr;
+        if (take(step_for_real(/*runs_callbacks=*/false), &answer)) return answer;
+    }
+    cpython::resume_at(frame_, code_[at_].start);
+    return cpython::run(thread_, frame_);
 }
 
 bool FrameRun::is_idle(const Entry& entry) {
@@ -62,71 +173,7 @@ bool FrameRun::is_idle(const Entry& entry) {
     return true;
 }
 
-namespace {
-
-/// Whether the exception that is set is an operation's own. A backend has other ones, unless they `may_be_any`.
-bool is_of_an_operation(bool may_be_any) {
-    if (may_be_any) return PyErr_ExceptionMatches(PyExc_Exception) != 0;
-    for (PyObject* type : {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError})
-        if (PyErr_ExceptionMatches(type) != 0) return true;
-    return false;
-}
-
-}  // namespace
-
-PyObject* FrameRun::raise_here() {
-    Index blamed = is_untouched_ ? code_.body() : at_;
-    return cpython::run_raising(thread_, frame_, code_[blamed].offset);
-}
-
-PyObject* FrameRun::leave() {
-    if (is_untouched_) return cpython::run_untouched(thread_, frame_);
-    if (!code_[at_].can_resume) {
-        PyObject* answer = nullptr;
-        if (take(step_for_real(/*runs_callbacks=*/false), &answer)) return answer;
-    }
-    cpython::resume_at(frame_, code_[at_].start);
-    return cpython::run(thread_, frame_);
-}
-
-bool FrameRun::run_entry(Shared<Entry> entry, PyObject** answer) {
-    Exit exit{entry, {}, {}};
-    Ref<> value;
-    GraphFailure failure;
-    try {
-        value = stator::run_entry(*entry, thread_, frame_, &exit.registers, &failure);
-    } catch (const PythonError&) {
-        if (failure.has_happened && is_of_an_operation(failure.at.has_value() || entry->has_custom_operations)) {
-            // If nothing has happened that the program can see: uncompiled, it raises by itself, where it should. Else
-            // it does so from the operation on.
-            if (failure.undo()) {
-                PyErr_Clear();
-                failure = {};
-                *answer = leave();
-                return true;
-            }
-            if (failure.at && cache_.exit_before_failure(thread_, frame_, at_, *failure.at, &exit)) {
-                if (failure.at->has_effect)
-                    exit.raised = RaisedBefore::of(TakenError::take().exception());
-                else
-                    PyErr_Clear();
-                failure = {};
-                return take(finish_exit(exit, 0), answer);
-            }
-        }
-        *answer = raise_here();
-        return true;
-    } catch (const std::exception& error) {
-        report_internal_error(cpython::code_of(frame_), error.what());
-        *answer = leave();
-        return true;
-    }
-    if (value) {
-        *answer = cpython::return_at_once(thread_, frame_, std::move(value));
-        return true;
-    }
-    return take(finish_exit(exit, 0), answer);
-}
+// --- exits: a real frame takes over from the captured part
 
 PyObject* FrameRun::go_on(Exit& exit, std::size_t depth) {
     is_to_be_told_ = true;
@@ -334,7 +381,7 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
 PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {
     if (is_disabled(reinterpret_cast<PyObject*>(cpython::function_of(frame)))) return cpython::run(thread, frame);
     if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
-    return static_cast<EntryCache*>(context)->run(thread, frame, /*is_main=*/false);
+    return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/false);
 }
 
 PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {

@@ -11,6 +11,8 @@
 
 namespace stator {
 
+struct GraphFailure;
+
 /// The exception of an operation that the graph has executed, a part of its effects included: the program gets it where
 /// it would have executed that operation.
 struct RaisedBefore {
@@ -34,6 +36,10 @@ struct Exit {
     }
 };
 
+/// Evaluates a frame at its start, and leaves it: what CPython calls in the place of its own interpreter. `is_main`
+/// says that it is the frame of the compiled callable itself.
+PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bool is_main);
+
 class FrameRun {
   public:
     /// For a frame that is about to execute the instruction `at` of its code.
@@ -47,8 +53,13 @@ class FrameRun {
     PyObject* go_on(Exit& exit, std::size_t depth);
 
   private:
-    /// Does one entry. True if the frame was left, with `answer`.
-    bool run_entry(Shared<Entry> entry, PyObject** answer);
+    /// The entry whose guards hold, captured if there is none; null where the frame is left to CPython. Throws
+    /// PythonError.
+    Shared<Entry> find_or_capture();
+    /// Runs an entry whose guards have just held. True if the frame was left, with `answer`.
+    bool run_captured(Shared<Entry> entry, PyObject** answer);
+    /// What becomes of the frame after the graph or the plan raised. True if the frame was left, with `answer`.
+    bool recover(Exit& exit, GraphFailure& failure, PyObject** answer);
     /// Fills the frame with its state at the exit, and does the instruction that ends there.
     Stepped finish_exit(Exit& exit, std::size_t depth);
     void fill(Exit& exit, const PlanFrame& state);

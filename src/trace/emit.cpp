@@ -550,7 +550,19 @@ Trace Interpreter::take_trace() {
     trace.plan = std::move(plan_);
     trace.fetched = std::move(fetched_);
     trace.attributes = std::move(attributes_);
+    trace.end = end_;
+    trace.report = report_;
+    trace.modes = modes_;
+    trace.reads_autocast = reads_autocast_;
+    trace.is_kept_as_captured = is_kept_as_captured_;
+    trace.told_compiling = told_compiling_;
+    trace.inlined_torch_compile = followed_compiled_by_torch_;
+    trace.has_stopped = has_stopped_;
+    trace.mismatched_calls = std::move(mismatched_calls_);
     trace.instructions = instructions_;
+    trace.decoding_seconds = decoding_seconds_;
+    trace.shape_ticks = shape_ticks_;
+    trace.arena = std::move(owned_arena_);
     return trace;
 }
 

@@ -60,48 +60,53 @@ bool only_loads(bytecode::Op op) {
 
 }  // namespace
 
-Interpreter::Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
-                         std::size_t stack_depth, bool is_generator, const DynamicSources* dynamic)
-    : entered_generator_(is_generator), modes_(torch_room::current_modes()), entry_modes_(modes_) {
-    dynamic_ = dynamic;
+Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge)
+    : stop_(request.stop_before),
+      entered_generator_(request.is_generator),
+      registers_attributes_(request.registers_attributes),
+      modes_(torch_room::current_modes()),
+      entry_modes_(modes_) {
+    knowledge_ = &knowledge;
+    run_by_ = request.run_by;
+    wants_one_graph_ = request.wants_one_graph;
     null_ = make<NullValue>();
     // The last few calls up to the limit are CPython's: it knows exactly where the limit is.
     constexpr int kLeft = 20;
     depth_limit_ = static_cast<std::size_t>(std::max(1, cpython::recursion_remaining(PyThreadState_Get()) - kLeft));
-    auto* object = reinterpret_cast<PyObject*>(function);
-    auto* value = make<FunctionValue>(code);
+    auto* object = reinterpret_cast<PyObject*>(request.function);
+    auto* value = make<FunctionValue>(request.code);
     value->outside = object;
-    value->globals = cpython::globals_of(function);
-    value->builtins = cpython::builtins_of(function);
+    value->globals = cpython::globals_of(request.function);
+    value->builtins = cpython::builtins_of(request.function);
     value->source = provenance_.function(object);
     value->source->value = value;
     BytecodeFrame* frame = new_frame(value);
-    frame->at = at;
+    frame->at = request.at;
     const int slot_count = frame->code->slot_count();
-    const bool is_start = at.value == 0;
+    const bool is_start = request.at.value == 0;
     is_resumed_ = !is_start;
     std::vector<bool> assigned = is_start ? std::vector<bool>() : assigned_slots(*frame->code);
     for (int i = 0; i < slot_count; ++i) {
         // At the start, arguments are bound and nothing else is. Later on a variable may be either.
-        Source* source = provenance_.slot(i, frame->code->slot_name(i), slots[i]);
+        Source* source = provenance_.slot(i, frame->code->slot_name(i), request.slots[i]);
         if (!is_start) {
-            guard({slots[i] != nullptr ? GuardKind::Present : GuardKind::Absent, source});
+            guard({request.slots[i] != nullptr ? GuardKind::Present : GuardKind::Absent, source});
             source->varies = assigned[static_cast<std::size_t>(i)];
         }
-        if (slots[i] != nullptr) frame->slots[i] = outside(source, slots[i]);
+        if (request.slots[i] != nullptr) frame->slots[i] = outside(source, request.slots[i]);
     }
-    for (std::size_t i = 0; i < stack_depth; ++i) {
+    for (std::size_t i = 0; i < request.stack_depth; ++i) {
         int place = slot_count + static_cast<int>(i);
-        PyObject* held = slots[place];
+        PyObject* held = request.slots[place];
         PyObject* name = keep(checked(PyUnicode_FromFormat("___stack%zu", i)));
         Source* source = provenance_.slot(place, name, held);
         source->varies = true;
         guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, source});
         frame->push(held == nullptr ? null_ : outside(source, held));
     }
-    if (is_start) label_arguments(slots);
+    if (is_start) label_arguments(request.slots);
     frames_.push_back(frame);
-    is_entered_alone_ = is_resumed_ || is_generator;
+    is_entered_alone_ = is_resumed_ || request.is_generator;
     if (is_entered_alone_) watch_frame();
 }
 
@@ -143,11 +148,11 @@ Interpreter::~Interpreter() {
 // --- the loop
 // ----------------------------------------------------------------------------------------------------------
 
-Interpreter::End Interpreter::run() {
+void Interpreter::run() {
     auto fail = [this](const Break& reason) {
         record_break(reason);
         PyErr_Clear();
-        return End::Failed;
+        end_ = TraceEnd::Failed;
     };
     if (torch_room::is_in_dual_level())
         return fail({BreakKind::UnsupportedTensor, "forward-mode automatic differentiation is going on"});
@@ -155,7 +160,8 @@ Interpreter::End Interpreter::run() {
         try {
             interpret();
             build_return();
-            return End::Returned;
+            end_ = TraceEnd::Returned;
+            return;
         } catch (const Break& reason) {
             if (!reason.can_exit) throw;
             record_break(reason);
@@ -163,7 +169,7 @@ Interpreter::End Interpreter::run() {
         }
         build_exit();
         report_.is_exit = true;
-        return End::Broke;
+        end_ = TraceEnd::Broke;
     } catch (const Break& reason) {
         return fail(reason);
     } catch (const PythonError&) {
@@ -322,6 +328,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     }
     frame->function = function;
     frame->code = &bytecode::decode(function->code);
+    decoding_seconds_ += frame->code->take_decoding_seconds();
     frame->at = {0};
     frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
     frame->stack.clear();

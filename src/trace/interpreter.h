@@ -11,92 +11,27 @@
 #include "graph/node.h"
 #include "torch/global_state.h"
 #include "trace/frame.h"
+#include "trace/trace.h"
 #include "value/tracer.h"
 
 namespace stator {
 
-/// A line of the user's program.
-struct UserLine {
-    Ref<PyCodeObject> code;
-    int line = 0;
-};
-
-/// A call whose arguments do not fit the function: the program gets a TypeError.
-struct MismatchedCall {
-    std::string reason;
-    Ref<PyCodeObject> function;
-    std::vector<std::string> argument_types;  // `x: torch.Tensor` of those by keyword
-    UserLine caller;
-};
-
-/// Why a trace stopped, where, and how the program got there (innermost frame first).
-struct BreakReport {
-    BreakKind kind = BreakKind::Internal;
-    std::string reason;
-    std::vector<UserLine> stack;
-    /// False where the program could not be left where it broke: then nothing was captured.
-    bool is_exit = false;
-};
-
-/// What a graph module holds under a name.
-struct Attribute {
-    std::string name;
-    Ref<> tensor;
-};
-
-/// What a finished trace leaves behind.
-struct Trace {
-    std::unique_ptr<graph::Graph> graph;
-    std::vector<Guard> guards;
-    std::vector<Source*> inputs;       // sources of the graph's placeholders, in order
-    std::vector<std::size_t> written;  // positions of inputs that the graph writes to
-    std::vector<Source*> distinct;     // what must not be one object: the inputs, and what was changed
-    std::vector<Attribute> attributes;
-    Plan plan;
-    std::vector<Source*> fetched;  // what the plan fetches
-    std::size_t instructions = 0;
-};
-
-/// Code objects by address, kept alive.
-using CodeSet = std::unordered_map<PyCodeObject*, Ref<PyCodeObject>>;
-
 class Interpreter final : public Tracer {
   public:
-    /// For a real frame that is about to execute the instruction `at`, with its slots, and the stack behind them.
-    Interpreter(PyFunctionObject* function, PyCodeObject* code, PyObject* const* slots, bytecode::Index at,
-                std::size_t stack_depth, bool is_generator, const DynamicSources* dynamic = nullptr);
+    Interpreter(const TraceRequest& request, const Knowledge& knowledge);
     ~Interpreter() override;
 
-    /// How far the program was captured.
-    enum class End : std::uint8_t {
-        Returned,
-        Broke,   // up to an instruction that has to be executed for real: `report()` says why
-        Failed,  // not at all: `report()` says why
-    };
-    End run();
-    /// Parameters and buffers become attributes of the graph module instead of inputs.
-    void register_attributes() { registers_attributes_ = true; }
-    /// What `torch.compile` made is followed as if it was not compiled: a break is not allowed.
-    void follow_compiled_by_torch() { follows_compiled_by_torch_ = true; }
-    bool keeps_compiled_by_torch() override;
-    /// Whether that was asked about anything.
-    bool followed_compiled_by_torch() const { return followed_compiled_by_torch_; }
-    /// These are called for real instead of being followed.
-    void call_whole(const CodeSet* functions) { called_whole_ = functions; }
-    /// After a break: the outermost function among those that were being followed that it would have been better not to
-    /// follow, because it computes with other things than tensors. Null if there is none.
+    /// Interprets the program and plans how to leave it. Throws StartAgain, and PythonError for a KeyboardInterrupt.
+    void run();
+    TraceEnd end() const { return end_; }
+    /// After a break: the outermost function among those that were being inlined that it would have been better to call
+    /// as a whole, because it computes with other things than tensors. Null if there is none.
     PyCodeObject* function_without_tensors() const;
-    /// Breaks right before the operation that will be node `serial`.
-    void stop_before(std::uint32_t serial, PyObject* target) { stop_ = Stop{serial, target}; }
-    /// Whether it came to that.
-    bool has_stopped() const { return has_stopped_; }
+    /// To be called once, at the end.
     Trace take_trace();
-    const BreakReport& report() const { return report_; }
-    const std::vector<MismatchedCall>& mismatched_calls() const { return mismatched_calls_; }
+
+    bool keeps_compiled_by_torch() override;
     void note_mismatch(FunctionValue* function, const std::string& words, const Arguments& arguments) override;
-    void add_to_reason(const std::string& text) { report_.reason += text; }
-    /// How much of the trace went into finding what comes out of operations: see `ticks`.
-    std::uint64_t shape_ticks() const { return shape_ticks_; }
 
     // --- the interface for values ---
     Outcome push_call(FunctionValue* function, const Arguments& arguments) override;
@@ -126,7 +61,6 @@ class Interpreter final : public Tracer {
                    const Later& part) override;
     torch_room::Modes modes() const override { return modes_; }
     void rely_on_autocast() override { reads_autocast_ = true; }
-    bool reads_autocast() const { return reads_autocast_; }
     void tell_apart(const Value* value) override {
         if (value->source != nullptr) told_apart_.push_back(value->source);
     }
@@ -233,9 +167,7 @@ class Interpreter final : public Tracer {
     graph::Node* add_placeholder(Source* source);
 
     // Numbers that change between calls, in the graph: numbers.cpp.
-    bool has_variables() const {
-        return !later_ && dynamic_ != nullptr && (is_resumed_ || !dynamic_->changing.empty());
-    }
+    bool has_variables() const { return !later_ && (is_resumed_ || !knowledge_->changing_numbers.empty()); }
     shape::AnyNumber any_number(graph::NodeKind kind, Borrowed<> target) const;
     /// What an operation that takes any float does with it.
     enum class FloatUse : std::uint8_t {
@@ -318,19 +250,15 @@ class Interpreter final : public Tracer {
         std::size_t depth = 0;  // of `frames_`
     };
     Mark mark_;
-    struct Stop {
-        std::uint32_t serial;
-        PyObject* target;
-    };
-    std::optional<Stop> stop_;
+    std::optional<TraceRequest::Stop> stop_;
     bool has_stopped_ = false;
     bool broke_in_callback_ = false;
     bool entered_generator_ = false;
     bool is_resumed_ = false;  // the trace starts in the middle of its frame
-    bool follows_compiled_by_torch_ = false;
     bool followed_compiled_by_torch_ = false;
     std::size_t depth_limit_ = 0;
     std::uint64_t shape_ticks_ = 0;
+    double decoding_seconds_ = 0;
     std::vector<Guard> guards_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
@@ -357,7 +285,6 @@ class Interpreter final : public Tracer {
     std::optional<LaterPart> later_;
     std::unordered_set<const TensorValue*> recomputed_;  // what parts gave that are computed again
     std::unordered_map<const Source*, int> module_calls_;
-    const CodeSet* called_whole_ = nullptr;
     std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions
     bool registers_attributes_ = false;
     graph::Names attribute_names_;
@@ -409,6 +336,7 @@ class Interpreter final : public Tracer {
     bytecode::Index at_before_;
     Plan plan_;
     std::vector<Source*> fetched_;
+    TraceEnd end_ = TraceEnd::Failed;
     BreakReport report_;
     std::size_t instructions_ = 0;
     std::size_t backward_jumps_ = 0;

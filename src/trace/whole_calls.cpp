@@ -80,7 +80,7 @@ bool only_hands_on(const FunctionValue& function) {
 }  // namespace
 
 bool Interpreter::keeps_compiled_by_torch() {
-    if (follows_compiled_by_torch_) {
+    if (wants_one_graph_) {
         followed_compiled_by_torch_ = true;
         return false;
     }
@@ -109,7 +109,7 @@ void Interpreter::expect_followed(FunctionValue* function) {
         break_graph(BreakKind::UnknownFunction, "function " + function->print() + " of module " +
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");
-    if (called_whole_ == nullptr || !called_whole_->contains(function->code)) return;
+    if (!knowledge_->called_whole.contains(function->code)) return;
     break_graph(BreakKind::UnknownFunction, "function " + function->print() +
                                                 " computes without tensors, by C functions that Stator does not know");
 }

@@ -2,6 +2,7 @@
 /// raise, break. The trace room implements it.
 #pragma once
 
+#include <memory>
 #include <memory_resource>
 #include <span>
 #include <string>
@@ -13,7 +14,7 @@
 #include "effect/plan.h"
 #include "guard/guard.h"
 #include "shape/number_arguments.h"
-#include "source/dynamic.h"
+#include "source/knowledge.h"
 #include "torch/global_state.h"
 #include "value/break.h"
 #include "value/task.h"
@@ -33,6 +34,11 @@ struct Raised {
     bool is(PyObject* exception_class) const {
         return PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(exception_class)) != 0;
     }
+};
+
+/// Thrown where the trace has changed what it began with, and has to be done again.
+struct StartAgain {
+    std::string reason;
 };
 
 /// A change of something that came from outside, as the plan will make it on the real object once the graph has run.
@@ -160,13 +166,10 @@ class Tracer {
     RunBy run_by() const { return run_by_; }
     /// Whether the program wants one graph, so that breaking it is no way out.
     bool wants_one_graph() const { return wants_one_graph_; }
-    void set_run_by(RunBy who, bool wants_one_graph) {
-        run_by_ = who;
-        wants_one_graph_ = wants_one_graph;
-    }
+    /// The program was told that it is being compiled: it may fail for that where it would not have failed otherwise.
+    void note_told_compiling() { told_compiling_ = true; }
     /// This graph must run as it was captured, operation by operation, whoever was to compile it.
     void keep_as_captured() { is_kept_as_captured_ = true; }
-    bool is_kept_as_captured() const { return is_kept_as_captured_; }
 
     // --- what runs later ------------------------------------------------------------------------------------------
 
@@ -272,8 +275,9 @@ class Tracer {
 
     std::vector<TensorValue*> tensor_arguments_;
     shape::AnyNumber takes_any_ = shape::AnyNumber::None;
-    /// Ints at these places are variables; null if there are none.
-    const DynamicSources* dynamic_ = nullptr;
+    /// What earlier attempts have taught; null if nothing is known.
+    const Knowledge* knowledge_ = nullptr;
+    bool told_compiling_ = false;
     std::vector<EnteredContext> contexts_;
     bool runs_in_any_grad_mode_ = false;
     RunBy run_by_ = RunBy::Stator;
@@ -281,7 +285,9 @@ class Tracer {
     bool is_kept_as_captured_ = false;
     bool asks_torch_functions_ = torch_room::are_torch_functions_asked();
     int torch_functions_ = 0;
-    Arena arena_;
+    /// Sources outlive the trace, with the arena that they are in.
+    std::unique_ptr<Arena> owned_arena_ = std::make_unique<Arena>();
+    Arena& arena_ = *owned_arena_;
     Provenance provenance_{arena_};
     std::vector<UndoStep*> undo_log_;
     /// In the order in which the program did them.

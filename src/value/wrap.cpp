@@ -158,7 +158,7 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
     source->value = value;
     on_undo([source] { source->value = nullptr; });
     bool is_number = PyLong_CheckExact(object.get()) || PyFloat_CheckExact(object.get());
-    if (dynamic_ != nullptr && is_number && dynamic_->contains(*source))
+    if (knowledge_ != nullptr && is_number && knowledge_->is_variable(*source))
         symbolic::make_variable(*this, static_cast<ConstantValue*>(value));
     if (has_identity(value)) {
         by_identity_.emplace(object.get(), value);

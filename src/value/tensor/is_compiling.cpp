@@ -12,8 +12,6 @@ namespace stator {
 
 namespace {
 
-thread_local bool was_told = false;
-
 /// A function that asks; without a name, every function of its module.
 struct Asker {
     std::string_view module;
@@ -60,18 +58,8 @@ bool is_told_false(const FunctionValue& function) {
 
 Value* answer_compiling(Tracer& tracer) {
     if (is_told_false(*tracer.running_function())) return tracer.boolean(false);
-    was_told = true;
+    tracer.note_told_compiling();
     return tracer.boolean(true);
-}
-
-bool took_compiling_answer() {
-    return std::exchange(was_told, false);
-}
-
-OuterTraceAside::OuterTraceAside() : was_told_(took_compiling_answer()) {}
-
-OuterTraceAside::~OuterTraceAside() {
-    was_told = was_told_;
 }
 
 }  // namespace stator

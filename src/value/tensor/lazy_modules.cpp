@@ -17,8 +17,6 @@ namespace stator {
 
 namespace {
 
-thread_local bool has_initialised = false;
-
 [[noreturn]] void refuse(Tracer& tracer) {
     tracer.break_graph(BreakKind::UnsupportedTensor,
                        "a lazy module is called with arguments that can't be stood in for");
@@ -78,15 +76,10 @@ Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
     }
     if (done.get() != Py_True)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a lazy module's parameters depend on the data of its inputs");
-    has_initialised = true;
-    throw Break{BreakKind::Internal, "a lazy module was initialised: the capture starts again", false};
+    throw StartAgain{"a lazy module was initialised"};
 }
 
 }  // namespace
-
-bool took_initialised_module() {
-    return std::exchange(has_initialised, false);
-}
 
 void register_lazy_modules(Handlers& handlers) {
     Ref<> mixin = Ref<>::steal(imported("torch.nn.modules.lazy", "LazyModuleMixin"));

@@ -5,10 +5,7 @@
 
 namespace stator {
 
+/// Calling one in a trace initialises it for real, and starts the trace again.
 void register_lazy_modules(Handlers& handlers);
-
-/// Whether a module was initialised in this thread since this was last asked: then the trace that met it knows things
-/// that are no longer true, and is to be done again.
-bool took_initialised_module();
 
 }  // namespace stator

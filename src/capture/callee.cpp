@@ -1,4 +1,4 @@
-#include "run/callee.h"
+#include "capture/callee.h"
 
 #include "base/python_error.h"
 #include "base/text.h"

@@ -1,9 +1,9 @@
-#include "run/notes.h"
+#include "capture/notes.h"
 
 #include "base/python_error.h"
 #include "base/text.h"
+#include "capture/report.h"
 #include "cpython/tracing.h"
-#include "run/cache.h"
 
 namespace stator {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "bytecode/code.h"
+#include "capture/report.h"
 #include "cpython/frame.h"
-#include "run/report.h"
 
 namespace stator {
 

@@ -1,4 +1,4 @@
-#include "run/shared_memory.h"
+#include "capture/shared_memory.h"
 
 #include <algorithm>
 #include <tuple>

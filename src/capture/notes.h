@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "run/callee.h"
+#include "capture/callee.h"
 
 namespace stator {
 

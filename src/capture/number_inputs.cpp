@@ -1,4 +1,4 @@
-#include "run/numbers.h"
+#include "capture/number_inputs.h"
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -25,17 +25,15 @@ void describe_numbers(Borrowed<> module, std::span<Source* const> inputs, std::s
     checked(PyDict_SetItem(state.get(), interned("_stator_ranges"), ranges.get()));
 }
 
-std::vector<Source*> burned_in(Borrowed<> module, std::span<Source* const> inputs) {
-    std::vector<Source*> sources;
+std::vector<std::size_t> burned_in(Borrowed<> module) {
+    std::vector<std::size_t> positions;
     Ref<> state = checked(PyObject_GetAttr(module, interned("__dict__")));
     PyObject* numbers = PyDict_GetItemWithError(state.get(), interned("_stator_burned_in"));
-    if (numbers == nullptr) return sources;
+    if (numbers == nullptr) return positions;
     Ref<> list = checked(PySequence_List(numbers));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-        std::size_t number = PyLong_AsSize_t(PyList_GET_ITEM(list.get(), i));
-        if (number < inputs.size()) sources.push_back(inputs[number]);
-    }
-    return sources;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+        positions.push_back(PyLong_AsSize_t(PyList_GET_ITEM(list.get(), i)));
+    return positions;
 }
 
 }  // namespace stator

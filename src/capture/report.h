@@ -1,13 +1,14 @@
 /// What is told to the user about a capture.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/ref.h"
-#include "run/callee.h"
-#include "trace/interpreter.h"
+#include "capture/callee.h"
+#include "trace/trace.h"
 
 namespace stator {
 
@@ -23,9 +24,21 @@ struct CaptureReport {
     std::vector<std::pair<const char*, double>> times;  // seconds
     std::vector<std::string> recompiled;                // why each of the entries that were there did not fit
     std::vector<MismatchedCall> mismatched_calls;
+    std::vector<std::string> knowledge;  // what earlier attempts and calls have taught
     bool is_captured = false;
-    const BreakReport* broken = nullptr;
+    std::optional<BreakReport> broken;
+
+    /// What the attempts before have left is gone, but for the time that they took.
+    void start_attempt() {
+        mismatched_calls.clear();
+        broken.reset();
+    }
+    /// Attempts add up.
+    void add_time(const char* stage, double seconds);
 };
+
+/// Called with a dict (see python/stator/report.py) after every capture; null if nobody listens in this thread.
+extern thread_local PyObject* report_listener;
 
 /// Hands the report to whoever listens in this thread. Never raises.
 void publish(const CaptureReport& report);

@@ -13,8 +13,8 @@ namespace stator {
 /// PythonError.
 void describe_numbers(Borrowed<> module, std::span<Source* const> inputs, std::span<const Guard> guards);
 
-/// After the backend: the inputs that what it compiled takes for constants, from `_stator_burned_in`. Throws
-/// PythonError.
-std::vector<Source*> burned_in(Borrowed<> module, std::span<Source* const> inputs);
+/// After the backend: the positions of inputs that what it compiled takes for constants, from `_stator_burned_in`.
+/// Throws PythonError.
+std::vector<std::size_t> burned_in(Borrowed<> module);
 
 }  // namespace stator

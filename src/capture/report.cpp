@@ -1,11 +1,12 @@
-#include "run/report.h"
+#include "capture/report.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/python_error.h"
 #include "base/text.h"
-#include "run/cache.h"
-#include "run/notes.h"
+#include "capture/notes.h"
 
 namespace stator {
 
@@ -73,6 +74,7 @@ Ref<> as_dict(const CaptureReport& report) {
         Ref<> times = checked(PyDict_New());
         for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
         set(entry.get(), "times", times);
+        set(entry.get(), "knowledge", list_of(report.knowledge, [](const std::string& line) { return text(line); }));
         checked(PyList_Append(entries.get(), entry.get()));
     }
     set(dict.get(), "entries", entries);
@@ -96,12 +98,20 @@ Ref<> as_dict(const CaptureReport& report) {
                 return described;
             }));
     Ref<> breaks = checked(PyList_New(0));
-    if (report.broken != nullptr) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
+    if (report.broken) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
     set(dict.get(), "breaks", breaks);
     return dict;
 }
 
 }  // namespace
+
+void CaptureReport::add_time(const char* stage, double seconds) {
+    auto found = std::ranges::find(times, std::string_view(stage), &std::pair<const char*, double>::first);
+    if (found != times.end())
+        found->second += seconds;
+    else
+        times.emplace_back(stage, seconds);
+}
 
 void publish(const CaptureReport& report) {
     if (report_listener == nullptr) return;
@@ -124,7 +134,7 @@ void report_internal_error(PyCodeObject* code, const std::string& reason) {
     BreakReport broken = internal_error(code, reason);
     CaptureReport report;
     report.code = Ref<PyCodeObject>::share(code);
-    report.broken = &broken;
+    report.broken = broken;
     publish(report);
     warn_of_internal_error(broken);
 }

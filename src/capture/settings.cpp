@@ -1,4 +1,4 @@
-#include "run/settings.h"
+#include "capture/settings.h"
 
 #include "base/python_error.h"
 #include "base/ref.h"

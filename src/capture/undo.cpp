@@ -1,4 +1,4 @@
-#include "run/undo.h"
+#include "capture/undo.h"
 
 #include <algorithm>
 

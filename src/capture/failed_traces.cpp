@@ -1,11 +1,11 @@
-#include "run/recording.h"
+#include "capture/failed_traces.h"
 
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "capture/settings.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
-#include "run/settings.h"
 
 namespace stator {
 
@@ -58,10 +58,15 @@ Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index 
     }
     STATOR_CHECK(held.size() == static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth,
                  "a recording is of another version of the function");
-    DynamicSources dynamic;
-    Interpreter interpreter(function, code, held.data(), at, stack_depth, is_generator, &dynamic);
-    Interpreter::End end = interpreter.run();
-    return end == Interpreter::End::Failed ? as_dict(interpreter.report()) : Ref<>::share(Py_None);
+    auto traced = trace({.function = function,
+                         .code = code,
+                         .slots = held.data(),
+                         .at = at,
+                         .stack_depth = stack_depth,
+                         .is_generator = is_generator},
+                        {});
+    const auto* finished = std::get_if<Trace>(&traced);
+    return finished != nullptr && finished->end == TraceEnd::Failed ? as_dict(finished->report) : Ref<>::share(Py_None);
 }
 
 }  // namespace stator

@@ -1,16 +1,13 @@
-#include "run/entry.h"
-
-#include "bytecode/code.h"
+#include "run/execute.h"
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
-#include "base/python_error.h"
+#include "bytecode/code.h"
+#include "capture/notes.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
-#include "run/notes.h"
 #include "torch/second_backward.h"
 #include "torch/tensor.h"
 
@@ -69,28 +66,6 @@ std::span<PyObject* const> results_of(Ref<>& answer) {
     throw PythonError();
 }
 
-}  // namespace
-
-void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
-    guards.visit(visitor);
-    if (compiled) visitor(compiled.get());
-    if (as_captured) visitor(as_captured.get());
-    if (forced_backend) visitor(forced_backend.get());
-    for (const Ref<>& kept : plan.kept) visitor(kept.get());
-}
-
-std::string Entry::explain(cpython::Frame* frame) {
-    if (cpython::code_of(frame) != code.get()) return "the function's code was replaced";
-    std::string reason =
-        guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
-    if (reason.empty() && !lets_go_quietly(plan, guards.fetched().subspan(input_count)))
-        return "freeing an object that the captured part lets go of now runs code: a __del__, or a callback of a weak "
-               "reference";
-    return reason.empty() ? torch_room::explain_mismatch(state) : reason;
-}
-
-namespace {
-
 Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytecode::Index at) {
     const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
     Ref<PyFrameObject> object;
@@ -113,14 +88,14 @@ void tell_of_sharing(const Entry& entry) {
 
 /// `inputs` may be other objects as soon as anything runs.
 Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    const bool shares_memory = entry.as_captured && entry.shared_memory.matters(inputs);
-    PyObject* compiled = shares_memory ? entry.as_captured.get() : entry.compiled.get();
-    failure->before = entry.undo.keep(inputs);
+    const bool shares_memory = entry.graph.as_captured && entry.graph.shared_memory.matters(inputs);
+    PyObject* compiled = shares_memory ? entry.graph.as_captured.get() : entry.graph.compiled.get();
+    failure->before = entry.graph.undo.keep(inputs);
     Ref<> answer;
-    if (entry.is_recorded && compiled == entry.compiled.get()) {
+    if (entry.graph.is_recorded && compiled == entry.graph.compiled.get()) {
         Held held(inputs);
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, held.objects().data(), held.objects().size(), nullptr));
-        PyObject* again = entry.is_repeatable ? entry.as_captured.get() : nullptr;
+        PyObject* again = entry.graph.is_repeatable ? entry.graph.as_captured.get() : nullptr;
         if (answer) torch_room::allow_second_backward(results_of(answer), held.objects(), again);
     } else if (cpython::holds_arguments(compiled)) {
         // It holds them at once. But then it makes objects, which may collect garbage and let another thread check
@@ -130,29 +105,29 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     } else {
         Held held(inputs);
         inputs = held.objects();
-        const graph::Runner* runner = entry.is_seen ? graph::runner_of(compiled) : nullptr;
+        const graph::Runner* runner = entry.graph.is_seen ? graph::runner_of(compiled) : nullptr;
         answer = runner != nullptr ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
                                    : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     }
     if (answer) {
         failure->before = nullptr;
-        if (shares_memory && !std::exchange(entry.has_told_of_sharing, true)) tell_of_sharing(entry);
+        if (shares_memory && !std::exchange(entry.graph.has_told_of_sharing, true)) tell_of_sharing(entry);
         return answer;
     }
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;
-    failure->was_seen = failure->at ? failure->at->is_seen : entry.is_seen;
+    failure->was_seen = failure->at ? failure->at->is_seen : entry.graph.is_seen;
     throw PythonError();
 }
 
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    if (entry.of_classes.empty()) return run_graph_on(entry, inputs, failure);
+    if (entry.graph.of_classes.empty()) return run_graph_on(entry, inputs, failure);
     // Making a view may run code, the first one may change what is behind the second.
     Held held(inputs);
     inputs = held.objects();
     std::vector<Ref<>> views;
     std::vector<PyObject*> plain(inputs.begin(), inputs.end());
-    for (std::uint32_t place : entry.of_classes) {
+    for (std::uint32_t place : entry.graph.of_classes) {
         views.push_back(torch_room::plain_view(inputs[place]));
         plain[place] = views.back().get();
     }
@@ -168,15 +143,15 @@ Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::
     return run(entry.plan, results, fetched, object.get(), registers);
 }
 
-Ref<> run_entry(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
-                GraphFailure* failure) {
+Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+              GraphFailure* failure) {
     // Running the graph may run anything, another check of these guards included: what the plan needs is held here.
     std::span<PyObject* const> fetched = entry.guards.fetched();
-    Held for_plan(fetched.subspan(entry.input_count));
+    Held for_plan(fetched.subspan(entry.graph.input_count));
     Ref<> answer;
     std::span<PyObject* const> results;
-    if (entry.compiled) {
-        answer = run_graph(entry, fetched.first(entry.input_count), failure);
+    if (entry.graph.compiled) {
+        answer = run_graph(entry, fetched.first(entry.graph.input_count), failure);
         results = results_of(answer);
     }
     Ref<> returned = run_plan(entry, thread, frame, results, for_plan.objects(), registers);

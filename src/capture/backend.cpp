@@ -1,0 +1,145 @@
+#include "capture/backend.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "capture/notes.h"
+#include "capture/number_inputs.h"
+#include "graph/captured.h"
+#include "graph/runner.h"
+#include "torch/global_state.h"
+#include "torch/second_backward.h"
+#include "torch/tensor.h"
+
+namespace stator {
+
+namespace {
+
+/// What a backend gets to see of the inputs. One that shares its memory with another one, and is written to, is no
+/// example of what the compiled code will get: such calls run the graph as it was captured.
+Ref<> make_examples(const BackendTraits& traits, Borrowed<> module, std::span<PyObject* const> inputs,
+                    std::span<const std::size_t> written) {
+    bool shares = !traits.runs_as_captured && !written.empty() && SharedMemory(inputs.size(), written).matters(inputs);
+    Ref<> examples = checked(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        Ref<> example;
+        if (torch_room::is_tensor(inputs[i])) {
+            if (traits.takes_fakes) example = make_fake_example(module, inputs[i]);
+            if (!example && shares) example = torch_room::copy_with_own_memory(inputs[i]);
+        }
+        if (!example) example = Ref<>::share(inputs[i]);
+        PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), example.release());
+    }
+    return examples;
+}
+
+Ref<> call_backend(const CompileOptions& options, Borrowed<> module, Borrowed<> examples) {
+    Ref<> compiled =
+        checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
+    if (compiled.get() != module.get()) return compiled;
+    // The graph itself: its forward runs without Python in between, as long as nobody hangs hooks on the module.
+    return checked(PyObject_GetAttr(module, interned("forward")));
+}
+
+void tell_of_needed_data(const TakenError& error, const Callee& callee) {
+    Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+    if (!text) PyErr_Clear();
+    std::string reason = text ? std::string(utf8(text.get())) : "?";
+    tell(NoteKind::Warning, NoteOnce::AtPlace, "backend_needs_data", callee,
+         "A graph of " + callee.print() +
+             " runs as it was captured, without the backend, which can't compile it without knowing what its tensors "
+             "hold: " +
+             reason.substr(0, reason.find('\n')) +
+             ". fullgraph=True raises the backend's error; torch.compiler.disable on the function that needs the "
+             "contents of tensors leaves the rest to the backend.");
+}
+
+/// The same where the program may go on without the backend: if that can't do without what the tensors hold, or fails
+/// where only a backward pass of the program would, the graph runs as it was captured.
+Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, Borrowed<> examples, cpython::Frame* frame,
+                          bytecode::Index at) {
+    try {
+        return call_backend(options, module, examples);
+    } catch (const PythonError&) {
+        TakenError error = TakenError::take();
+        auto says = [&](const char* name) {
+            Ref<> answer = Ref<>::steal(PyObject_GetAttrString(error.exception(), name));
+            if (!answer) PyErr_Clear();
+            return answer.get() == Py_True;
+        };
+        if ((options.fullgraph || !says("needs_data")) && !says("fails_in_backward")) {
+            std::move(error).restore();
+            throw;
+        }
+        if (says("needs_data")) tell_of_needed_data(error, callee_of(frame, at));
+    }
+    return checked(PyObject_GetAttr(module, interned("forward")));
+}
+
+/// What the backend made of the graph, as far as that is known.
+Undo::By run_by(Borrowed<> compiled, const BackendTraits& traits) {
+    if (graph::runner_of(compiled) != nullptr) return Undo::By::Runner;
+    return traits.writes_at_end ? Undo::By::WritesAtEnd : Undo::By::Backend;
+}
+
+}  // namespace
+
+BackendTraits traits_of(Borrowed<> backend) {
+    auto has = [&](const char* name) {
+        Ref<> value = Ref<>::steal(PyObject_GetAttrString(backend, name));
+        if (!value) PyErr_Clear();
+        return value.get() == Py_True;
+    };
+    return {has("runs_as_captured"), has("is_pytorchs"), has("takes_fakes"), has("writes_at_end")};
+}
+
+bool is_freezing() {
+    static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
+    PyObject* config = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+    if (config == nullptr) return false;
+    Ref<> freezing = checked(PyObject_GetAttr(config, interned("freezing")));
+    return freezing.get() == Py_True;
+}
+
+std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
+                                           cpython::Frame* frame, bytecode::Index at) {
+    CompiledGraph graph;
+    graph.input_count = module.inputs.size();
+    graph.of_classes = std::move(module.of_classes);
+    graph.is_seen = module.is_seen;
+    graph.has_custom_operations = module.has_custom_operations;
+    if (!module.module) return graph;
+    // aot_autograd fails on the gradients of oneDNN's LSTM, which saves nothing in one of its places.
+    std::optional<torch_room::WithoutOneDnn> without_onednn;
+    if (modes.with_grad_at_end && module.has_lstm) without_onednn.emplace();
+    const BackendTraits traits = traits_of(options.backend.get());
+    const std::vector<PyObject*> inputs = module.borrowed_inputs();
+    Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
+    const bool is_kept = modes.is_kept_as_captured && !traits.runs_as_captured;
+    if (!is_kept || !traits.is_pytorchs) {
+        Ref<> examples = make_examples(traits, module.module.get(), inputs, module.written);
+        graph.compiled = compile_if_possible(options, module.module.get(), examples.get(), frame, at);
+    }
+    if (is_kept) graph.compiled = Ref<>::share(as_captured.get());
+    graph.undo = std::move(module.undo);
+    graph.undo.settle(run_by(graph.compiled.get(), traits));
+    if (graph::runner_of(graph.compiled.get()) == nullptr) {
+        graph.as_captured = std::move(as_captured);
+        if (!module.written.empty() && inputs.size() > 1)
+            graph.shared_memory = SharedMemory(inputs.size(), module.written);
+        graph.is_recorded = (modes.with_grad_at_start || modes.with_grad_at_end) &&
+                            std::ranges::any_of(inputs, torch_room::requires_gradient);
+        graph.is_repeatable = graph.is_recorded && module.is_pure && module.written.empty();
+    }
+    Again again{"the backend compiled in numbers that are inputs", {}};
+    for (std::size_t number : burned_in(module.module.get()))
+        if (number < module.paths.size()) again.learned.backend_constants.insert(module.paths[number]);
+    if (!again.learned.backend_constants.empty()) return again;
+    return graph;
+}
+
+}  // namespace stator

@@ -1,0 +1,238 @@
+#include "capture/capture.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/collector_paused.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/stopwatch.h"
+#include "capture/backend.h"
+#include "capture/failed_traces.h"
+#include "capture/graph_module.h"
+#include "capture/notes.h"
+#include "capture/rank_agreement.h"
+#include "capture/settings.h"
+#include "cpython/objects.h"
+#include "torch/tensor.h"
+#include "value/kinds/function.h"
+
+namespace stator {
+
+namespace {
+
+using Attempt = std::variant<Shared<Entry>, Again>;
+
+std::size_t captures = 0;
+
+/// Notes for the report how long each stage takes.
+class StageClock {
+  public:
+    explicit StageClock(CaptureReport& report) : report_(report) {}
+    void end(const char* stage) { report_.add_time(stage, watch_.lap()); }
+    /// A trace has parts that are told by themselves.
+    void end_trace(const Trace& trace) {
+        const double shapes = watch_.seconds_of(trace.shape_ticks);
+        report_.add_time("decode", trace.decoding_seconds);
+        report_.add_time("trace", watch_.lap() - trace.decoding_seconds - shapes);
+        report_.add_time("shapes", shapes);
+    }
+    /// What happened since then is no part of the capture.
+    void skip() { watch_.lap(); }
+
+  private:
+    CaptureReport& report_;
+    Stopwatch watch_;
+};
+
+/// Sizes are numbers in every graph, whatever a tensor is marked with.
+void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* frame) {
+    static PyObject* const decorators = PyUnicode_InternFromString("torch._dynamo.decorators");
+    if (PyDict_GetItemWithError(PyImport_GetModuleDict(), decorators) == nullptr) return;
+    static PyObject* const names[] = {interned("_dynamo_dynamic_indices"), interned("_dynamo_weak_dynamic_indices"),
+                                      interned("_dynamo_unbacked_indices")};
+    for (const Source* source : inputs) {
+        if (!torch_room::is_tensor(source->object)) continue;
+        PyObject* held = cpython::instance_dict_if_made(source->object);
+        if (held == nullptr || PyDict_GET_SIZE(held) == 0) continue;
+        for (PyObject* name : names) {
+            if (PyDict_GetItemWithError(held, name) == nullptr) continue;
+            const Callee callee = callee_of(frame, {0});
+            tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
+                 callee.print() + " is called with " + path(*source) +
+                     ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator specializes on "
+                     "sizes: each new size is captured again, up to stator.config.entry_bound times. This is told "
+                     "once.");
+            return;
+        }
+    }
+}
+
+/// Whether functions have the code that was traced. What a trace runs may have given them another one.
+bool has_traced_code(std::span<const Guard> guards) {
+    return std::ranges::all_of(guards, [](const Guard& guard) {
+        if (guard.kind != GuardKind::Function || guard.source->value == nullptr) return true;
+        auto* function = cast<FunctionValue>(guard.source->value);
+        return function == nullptr ||
+               cpython::code_of(reinterpret_cast<PyFunctionObject*>(guard.expected)) == function->code;
+    });
+}
+
+// --- the end of a trace without an entry that runs
+
+[[noreturn]] void raise_with(CaptureReport& report) {
+    publish(report);
+    raise_unsupported(*report.broken);
+}
+
+/// Decides what a break means for the capture, and tells of it. Throws PythonError where the program wants an error.
+void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& report) {
+    if (trace.end == TraceEnd::Returned) return;
+    // Told that it is not compiled, it may go another way, and not raise.
+    const bool raises = trace.end == TraceEnd::Broke &&
+                        (trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails);
+    if (trace.told_compiling && raises && !request.options.fullgraph) trace.end = TraceEnd::Failed;
+    const bool has_failed = trace.end == TraceEnd::Failed;
+    if (has_failed && trace.report.kind == BreakKind::Internal)
+        if (std::string place = record_failed_trace(request.frame, request.at, trace.report); !place.empty())
+            trace.report.reason += "; stator.replay('" + place + "') runs this trace again";
+    const bool is_reported = has_failed || is_failure(trace.report.kind);
+    if (is_reported && request.options.fullgraph && trace.inlined_torch_compile)
+        trace.report.reason +=
+            "; the program calls something that torch.compile made, which is traced through because of fullgraph=True, "
+            "and would run as it is without";
+    if (is_reported) report.broken = trace.report;
+    const bool is_error = has_failed && trace.report.kind == BreakKind::Internal;
+    if (is_error && setting("raise_internal_errors", 0) != 0) raise_with(report);
+    if (is_reported && request.options.fullgraph) raise_with(report);
+}
+
+/// Where nothing could be captured: frames for which these guards hold run uncompiled, and are not traced again.
+Shared<Entry> make_uncompiled_entry(const CaptureRequest& request, torch_room::GlobalState state, const Trace& trace) {
+    return Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state),
+                               GuardProgram(trace.guards, {}));
+}
+
+// --- the stages
+
+/// Nothing where a tensor does not tell its metadata: the program will hear of it where it is used.
+std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace) {
+    std::vector<Source*> fetched = trace.inputs;
+    fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
+    try {
+        return GuardProgram(trace.guards, fetched, trace.distinct);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        const Callee callee = callee_of(request.frame, request.at);
+        tell(NoteKind::Information, NoteOnce::AtPlace, "no_metadata", callee,
+             callee.print() + " runs uncompiled: PyTorch does not tell the sizes of one of its tensors.");
+        return std::nullopt;
+    }
+}
+
+Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, CaptureReport& report) {
+    CollectorPaused paused;
+    StageClock clock(report);
+    torch_room::GlobalState state = torch_room::snapshot_global_state();
+
+    std::variant<Trace, Again> traced = stator::trace(request.for_trace(), knowledge);
+    if (auto* again = std::get_if<Again>(&traced)) {
+        clock.end("trace");
+        return std::move(*again);
+    }
+    Trace& trace = std::get<Trace>(traced);
+    clock.end_trace(trace);
+    state.reads_autocast = trace.reads_autocast;
+    report.mismatched_calls = trace.mismatched_calls;
+    judge_break(request, trace, report);
+    if (trace.end == TraceEnd::Failed) return make_uncompiled_entry(request, std::move(state), trace);
+    if (!has_traced_code(trace.guards)) return nullptr;
+
+    std::optional<GuardProgram> guards = make_guards(request, trace);
+    if (!guards) return nullptr;
+    clock.end("guards");
+    tell_of_marked_sizes(trace.inputs, request.frame);
+    if (report_listener != nullptr) {
+        report.graph_text = graph::print(*trace.graph);
+        report.plan_text = print(trace.plan);
+        report.guards = guards->print();
+        clock.skip();
+    }
+
+    GraphModule module = make_graph_module(trace);
+    report.nodes = module.nodes;
+    if (module.module) clock.end("fx");
+
+    paused.resume();
+    if (module.module && setting("compiler_collectives", 0) != 0) {
+        if (auto again = agree_between_ranks(module, trace, knowledge, report)) return std::move(*again);
+        clock.end("ranks");
+    }
+
+    const BackendModes modes{trace.is_kept_as_captured, state.modes.grad, trace.modes.grad};
+    Plan plan = std::move(trace.plan);
+    traced = Again{};  // the backend may take long, and what the trace was made of is many times as large as the graph
+    std::variant<CompiledGraph, Again> compiled =
+        compile(std::move(module), request.options, modes, request.frame, request.at);
+    clock.end("backend");
+    if (auto* again = std::get_if<Again>(&compiled)) return std::move(*again);
+
+    auto entry = Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(*guards));
+    entry->is_captured = true;
+    entry->graph = std::move(std::get<CompiledGraph>(compiled));
+    entry->plan = std::move(plan);
+    report.is_captured = true;
+    return entry;
+}
+
+void tell_of_whole_calls(const Knowledge& learned, PyCodeObject* caller) {
+    for (const auto& [code, held] : learned.called_whole) {
+        const Callee called = callee_of(code);
+        tell(NoteKind::Information, NoteOnce::AtPlace, "called_whole", called,
+             called.print() + " breaks the graph of " + callee_of(caller).print() +
+                 " and works on no tensors: from now on it is called as it is, uncompiled. stator.explain tells what "
+                 "broke.");
+    }
+}
+
+}  // namespace
+
+TraceRequest CaptureRequest::for_trace() const {
+    TraceRequest request = TraceRequest::of(frame, at);
+    request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
+    request.wants_one_graph = options.fullgraph;
+    if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
+    return request;
+}
+
+std::size_t capture_count() {
+    return captures;
+}
+
+Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge, CaptureReport& report) {
+    PyCodeObject* code = cpython::code_of(request.frame);
+    report.code = Ref<PyCodeObject>::share(code);
+    while (true) {
+        report.start_attempt();
+        // What an attempt runs may capture this code too, and teach something while it is being read.
+        const Knowledge known = knowledge.known;
+        Attempt answer = attempt(request, known, report);
+        if (auto* again = std::get_if<Again>(&answer)) {
+            // This ends: a fact is learned once, and a lazy module is initialised once.
+            knowledge.known.add(again->learned);
+            tell_of_whole_calls(again->learned, code);
+            continue;
+        }
+        report.knowledge = known.print();
+        Shared<Entry> entry = std::get<Shared<Entry>>(std::move(answer));
+        if (!entry) return nullptr;
+        if (entry->is_captured) ++captures;
+        publish(report);
+        if (report.broken && !entry->is_captured && report.broken->kind == BreakKind::Internal)
+            warn_of_internal_error(*report.broken);
+        return entry;
+    }
+}
+
+}  // namespace stator

@@ -1,0 +1,35 @@
+/// What the backend made of a graph, and what has to be known to run it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ref.h"
+#include "capture/shared_memory.h"
+#include "capture/undo.h"
+
+namespace stator {
+
+struct CompiledGraph {
+    /// Called with the inputs; empty where the graph has nothing to do.
+    Ref<> compiled;
+    /// The graph as it was captured, for inputs in the same memory and for gradients of gradients; empty where that is
+    /// what runs anyway.
+    Ref<> as_captured;
+    std::size_t input_count = 0;
+    /// Inputs that are tensor subclasses: the graph gets plain views of them.
+    std::vector<std::uint32_t> of_classes;
+    SharedMemory shared_memory;
+    bool has_told_of_sharing = false;
+    /// Whether autograd records what the compiled graph does.
+    bool is_recorded = false;
+    /// Whether the graph as it was captured gives the same results when it runs once more on the same inputs.
+    bool is_repeatable = false;
+    /// The program sees something of a run of the graph that does not come to its end.
+    bool is_seen = false;
+    /// The graph calls operations that the program, or a library, has registered: these may raise anything.
+    bool has_custom_operations = false;
+    Undo undo;
+};
+
+}  // namespace stator

@@ -1,0 +1,23 @@
+#include "capture/entry.h"
+
+namespace stator {
+
+void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
+    guards.visit(visitor);
+    if (graph.compiled) visitor(graph.compiled.get());
+    if (graph.as_captured) visitor(graph.as_captured.get());
+    if (forced_backend) visitor(forced_backend.get());
+    for (const Ref<>& kept : plan.kept) visitor(kept.get());
+}
+
+std::string Entry::explain(cpython::Frame* frame) {
+    if (cpython::code_of(frame) != code.get()) return "the function's code was replaced";
+    std::string reason =
+        guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
+    if (reason.empty() && !lets_go_quietly(plan, guards.fetched().subspan(graph.input_count)))
+        return "freeing an object that the captured part lets go of now runs code: a __del__, or a callback of a weak "
+               "reference";
+    return reason.empty() ? torch_room::explain_mismatch(state) : reason;
+}
+
+}  // namespace stator

@@ -1,0 +1,64 @@
+/// One captured way through a function: what has to hold for it, and what to do then.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/python_error.h"
+#include "base/ref.h"
+#include "base/shared.h"
+#include "bytecode/instruction.h"
+#include "capture/compiled_graph.h"
+#include "cpython/frame.h"
+#include "effect/plan.h"
+#include "guard/program.h"
+#include "torch/global_state.h"
+
+namespace stator {
+
+struct Entry : Counted {
+    Entry(PyCodeObject* code, bytecode::Index at, torch_room::GlobalState state, GuardProgram guards)
+        : code(Ref<PyCodeObject>::share(code)), at(at), state(std::move(state)), guards(std::move(guards)) {}
+
+    Ref<PyCodeObject> code;  // a function's code can be replaced
+    bytecode::Index at;      // where it starts
+    torch_room::GlobalState state;
+    GuardProgram guards;
+    /// False where the program could not be captured under these guards: such frames run uncompiled, without being
+    /// traced again and again.
+    bool is_captured = false;
+    CompiledGraph graph;
+    Plan plan;
+
+    /// The backend that `torch.compiler.set_stance` put in the place of the callable's own; empty if it did not.
+    Ref<> forced_backend;
+
+    /// A weak reference to the instance whose method it was captured for, if it was one: many instances of a class do
+    /// not compete for the entries of one function.
+    Ref<> owner;
+
+    /// Whether it runs a graph; else it is only a way from one real step to the next.
+    bool has_graph() const { return bool(graph.compiled); }
+    /// Why it does not fit a frame, in words.
+    std::string explain(cpython::Frame* frame);
+    bool matches(cpython::Frame* frame) {
+        try {
+            if (cpython::code_of(frame) != code.get() || !torch_room::matches(state)) return false;
+            if (guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame))) &&
+                (plan.let_go.empty() || lets_go_quietly(plan, guards.fetched().subspan(graph.input_count))))
+                return true;
+            guards.release();
+            return false;
+        } catch (const PythonError&) {
+            // A view whose base was changed behind its back does not even tell whether it requires a gradient.
+            PyErr_Clear();
+            return false;
+        }
+    }
+    /// Every reference that it owns, for the garbage collector.
+    void visit(const std::function<void(PyObject*)>& visitor) const;
+};
+
+}  // namespace stator

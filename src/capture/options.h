@@ -1,0 +1,14 @@
+/// How a callable was compiled: what `stator.compile` was given.
+#pragma once
+
+#include "base/ref.h"
+
+namespace stator {
+
+struct CompileOptions {
+    Ref<> backend;  // backend(graph_module, example_inputs) -> callable
+    bool fullgraph = false;
+    bool registers_attributes = false;  // parameters and buffers become attributes of the graph module
+};
+
+}  // namespace stator

@@ -1,0 +1,45 @@
+#include "capture/rank_agreement.h"
+
+#include "base/python_error.h"
+#include "base/text.h"
+
+namespace stator {
+
+namespace {
+
+/// The numbers that the graph was made for. `fixed` ones are among them: that they differ is an error then.
+Ref<> numbers_of(std::span<const Guard> guards) {
+    Ref<> numbers = checked(PyDict_New());
+    for (const Guard& guard : guards)
+        if (guard.kind == GuardKind::Constant &&
+            (PyLong_CheckExact(guard.expected) || PyFloat_CheckExact(guard.expected)))
+            checked(PyDict_SetItemString(numbers.get(), path(*guard.source).c_str(), guard.expected));
+    return numbers;
+}
+
+}  // namespace
+
+std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace& trace, const Knowledge& knowledge,
+                                         const CaptureReport& report) {
+    Ref<> examples = checked(PyList_New(0));
+    for (const Ref<>& input : module.inputs) checked(PyList_Append(examples.get(), input.get()));
+    std::string ends = "returns";
+    if (trace.end == TraceEnd::Broke && !trace.report.stack.empty()) {
+        const UserLine& at = trace.report.stack.front();
+        ends = "ends at " + callee_of(at.code.get(), at.line).print() + ": " + trace.report.reason;
+    }
+    Ref<> collectives = checked(PyImport_ImportModule("stator.collectives"));
+    Ref<> places = checked(PyObject_CallMethod(collectives.get(), "run_compiler_collective", "OOOss",
+                                               module.module.get(), examples.get(), numbers_of(trace.guards).get(),
+                                               report.start.print().c_str(), ends.c_str()));
+    Again again{"numbers differ between ranks", {}};
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places.get()); ++i) {
+        std::string place(utf8(PyList_GET_ITEM(places.get(), i)));
+        // One that is an input already, or can't be one, is not asked about again.
+        if (!knowledge.changing_numbers.contains(place)) again.learned.changing_numbers.insert(std::move(place));
+    }
+    if (again.learned.changing_numbers.empty()) return std::nullopt;
+    return again;
+}
+
+}  // namespace stator

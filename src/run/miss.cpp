@@ -1,0 +1,178 @@
+#include "run/miss.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "capture/capture.h"
+#include "capture/notes.h"
+#include "capture/report.h"
+#include "capture/settings.h"
+#include "cpython/code_object.h"
+#include "run/stance.h"
+
+namespace stator {
+
+namespace {
+
+/// The instance whose method a frame executes, if it is one that can be referred to weakly; borrowed.
+PyObject* instance_of(cpython::Frame* frame) {
+    PyCodeObject* code = cpython::code_of(frame);
+    if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
+    PyObject* first = cpython::slots(frame)[0];
+    if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+    if (first == nullptr || PyType_Check(first) || !PyType_HasFeature(Py_TYPE(first), Py_TPFLAGS_HEAPTYPE))
+        return nullptr;
+    return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
+}
+
+[[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
+    std::string reasons;
+    for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
+    if (reasons.empty()) reasons = " nothing was captured yet";
+    PyErr_Format(PyExc_RuntimeError,
+                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
+                 "captured, because:%s\nMake that the same on every call, or call it once under the default stance.",
+                 callee_of(frame, at).print().c_str(), reasons.c_str());
+    throw PythonError();
+}
+
+/// Whether the stance wants what has no entry to be captured. Throws PythonError where it wants an error.
+bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    switch (current_stance().kind) {
+        case Stance::Kind::EagerThenCompile:
+            return std::exchange(point.has_run, true);
+        case Stance::Kind::AotEagerThenCompile:
+            point.has_run = true;
+            return true;
+        case Stance::Kind::EagerOnRecompile:
+            return false;
+        case Stance::Kind::FailOnRecompile:
+            raise_recompile(point.entries(), frame, at);
+        default:
+            return true;
+    }
+}
+
+/// Whether there is room for one more; forgets the entries of instances that are gone.
+bool has_room(EntryPoint& point, cpython::Frame* frame) {
+    // Each instance may have as many as the bound allows; this many together are taken for a mistake.
+    constexpr std::size_t kMostInstances = 1024;
+    auto bound = static_cast<std::size_t>(std::max(0L, setting("entry_bound", 8)));
+    PyObject* instance = instance_of(frame);
+    auto is_there = [&] {
+        std::size_t competing = 0;
+        for (const auto& entry : point.entries())
+            competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+        return competing < bound && point.entries().size() < bound * kMostInstances;
+    };
+    std::vector<Shared<Entry>> forgotten = point.take_forgotten(/*has_to_be=*/!is_there());
+    return is_there();
+}
+
+/// Learns from entries that do not fit which numbers change.
+void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& knowledge) {
+    auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
+    for (const Shared<Entry>& entry : std::vector(point.entries())) {
+        if (cpython::code_of(frame) != entry->code.get()) continue;
+        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function))
+            knowledge.changing_numbers.insert(std::move(place));
+    }
+}
+
+/// An entry that was captured for another instance of the frame's class, compiled in the same way, and that fits this
+/// one as well; null if there is none. Many layers of one kind then cost one capture.
+Shared<Entry> captured_for_another(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main,
+                                   const Ref<>& forced_backend) {
+    PyObject* instance = instance_of(frame);
+    if (instance == nullptr) return nullptr;
+    for (const Shared<Entry>& entry : cache.entries_of_others(frame, at, is_main)) {
+        bool is_of_another = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) != instance;
+        if (entry->is_captured && is_of_another && entry->at == at && entry->forced_backend == forced_backend &&
+            entry->matches(frame))
+            return entry;
+    }
+    return nullptr;
+}
+
+std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame) {
+    if (point.is_empty()) return "nothing may be captured";
+    Shared<Entry> last = point.entries().front();
+    return "the last capture does not fit because " + last->explain(frame);
+}
+
+/// With `fullgraph` nothing runs uncompiled.
+[[noreturn]] void raise_bound(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    std::string callee = callee_of(frame, at).print();
+    std::size_t captures = point.entries().size();
+    std::string reason = why_last_does_not_fit(point, frame);
+    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+    checked(PyObject_CallMethod(errors.get(), "raise_bound_hit", "sns", callee.c_str(),
+                                static_cast<Py_ssize_t>(captures), reason.c_str()));
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_bound_hit did not raise");
+    throw PythonError();
+}
+
+void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    if (point.warned) return;
+    point.warned = true;
+    const Callee at_bound = callee_of(frame, at);
+    std::size_t captures = point.entries().size();
+    std::string reason = why_last_does_not_fit(point, frame);
+    tell(NoteKind::Warning, NoteOnce::AtPlace, "entry_bound", at_bound,
+         "Stator has captured " + at_bound.print() + " " + std::to_string(captures) +
+             " times, which is the bound: these are kept, and further variants run uncompiled: " + reason +
+             ". Make that the same on every call, or raise stator.config.entry_bound.");
+}
+
+}  // namespace
+
+Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
+                              bool is_main, const Ref<>& forced_backend) {
+    if (!may_capture(point, frame, at)) return nullptr;
+    cache.note_entered();
+    // The collector has taken the callable apart, and something that it finalizes calls it all the same.
+    if (!cache.options().backend) return nullptr;
+    if (!has_room(point, frame)) {
+        if (cache.options().fullgraph) raise_bound(point, frame, at);
+        warn_of_bound(point, frame, at);
+        return nullptr;
+    }
+    if (Shared<Entry> entry = captured_for_another(cache, frame, at, is_main, forced_backend)) {
+        point.add(entry);
+        return entry->matches(frame) ? entry : nullptr;
+    }
+    Shared<Entry> entry;
+    CaptureReport report;
+    if (report_listener != nullptr || setting("compiler_collectives", 0) != 0) {
+        report.callee = callee_of(frame, {0});
+        report.start = callee_of(frame, at);
+    }
+    if (report_listener != nullptr)
+        for (const Shared<Entry>& other : std::vector(point.entries()))
+            report.recompiled.push_back(other->explain(frame));
+    // Owned here, because a reset may come in the middle.
+    Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
+    learn_changes(point, frame, knowledge->known);
+    const CompileOptions options = cache.options_with(forced_backend);
+    std::optional<BreakReport> failed;
+    try {
+        entry = capture({frame, at, options}, *knowledge, report);
+    } catch (const std::exception& error) {
+        failed = internal_error(cpython::code_of(frame), error.what());
+    }
+    // An error of Stator's own reaches the program only where that asks for it.
+    if (failed && cache.options().fullgraph) raise_unsupported(*failed);
+    if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
+    if (!entry) return nullptr;
+    entry->forced_backend = forced_backend;
+    if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
+    point.add(entry);
+    // The first run takes the way of every later one.
+    return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
+}
+
+}  // namespace stator

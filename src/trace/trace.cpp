@@ -1,0 +1,34 @@
+#include "trace/trace.h"
+
+#include "trace/interpreter.h"
+
+namespace stator {
+
+TraceRequest TraceRequest::of(cpython::Frame* frame, bytecode::Index at) {
+    return {.function = cpython::function_of(frame),
+            .code = cpython::code_of(frame),
+            .slots = cpython::slots(frame),
+            .at = at,
+            .stack_depth = at.value == 0 ? 0 : cpython::stack(frame).size(),
+            .is_generator = cpython::is_generator_frame(frame)};
+}
+
+std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& knowledge) {
+    Interpreter interpreter(request, knowledge);
+    try {
+        interpreter.run();
+    } catch (const StartAgain& again) {
+        return Again{again.reason, {}};
+    }
+    if (interpreter.end() == TraceEnd::Broke && !request.wants_one_graph) {
+        PyCodeObject* whole = interpreter.function_without_tensors();
+        if (whole != nullptr && !knowledge.called_whole.contains(whole)) {
+            Again again{"a function that works on no tensors breaks the graph", {}};
+            again.learned.called_whole.emplace(whole, Ref<PyCodeObject>::share(whole));
+            return again;
+        }
+    }
+    return interpreter.take_trace();
+}
+
+}  // namespace stator
