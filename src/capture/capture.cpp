@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/stopwatch.h"
+#include "bytecode/code.h"
 #include "capture/backend.h"
 #include "capture/failed_traces.h"
 #include "capture/graph_module.h"
@@ -29,13 +30,16 @@ std::size_t captures = 0;
 /// Notes for the report how long each stage takes.
 class StageClock {
   public:
-    explicit StageClock(CaptureReport& report) : report_(report) {}
+    /// The frame's own code was decoded before.
+    StageClock(CaptureReport& report, PyCodeObject* code) : report_(report) {
+        report_.add_time("decode", bytecode::decode(code).take_decoding_seconds());
+    }
     void end(const char* stage) { report_.add_time(stage, watch_.lap()); }
     /// A trace has parts that are told by themselves.
     void end_trace(const Trace& trace) {
-        const double shapes = watch_.seconds_of(trace.shape_ticks);
+        const double all = watch_.lap(), shapes = watch_.seconds_of(trace.shape_ticks);
         report_.add_time("decode", trace.decoding_seconds);
-        report_.add_time("trace", watch_.lap() - trace.decoding_seconds - shapes);
+        report_.add_time("trace", all - trace.decoding_seconds - shapes);
         report_.add_time("shapes", shapes);
     }
     /// What happened since then is no part of the capture.
@@ -133,7 +137,7 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
 
 Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, CaptureReport& report) {
     CollectorPaused paused;
-    StageClock clock(report);
+    StageClock clock(report, cpython::code_of(request.frame));
     torch_room::GlobalState state = torch_room::snapshot_global_state();
 
     std::variant<Trace, Again> traced = stator::trace(request.for_trace(), knowledge);
