@@ -24,7 +24,7 @@ _requirements.check()
 if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
-    from stator.errors import BackendCompilerFailed, EntryBoundHit, Unsupported
+    from stator.errors import BackendCompilerFailed, RecompileLimitHit, Unsupported
     from stator.module_tracker import ModuleTracker
     from stator.recordings import replay
     from stator.report import Report, explain, watch
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # Public name -> the file that defines it.
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
-    "EntryBoundHit": "errors",
     "ModuleTracker": "module_tracker",
+    "RecompileLimitHit": "errors",
     "Report": "report",
     "Unsupported": "errors",
     "compile": "api",
@@ -48,8 +48,8 @@ _PUBLIC = {
 
 __all__ = [
     "BackendCompilerFailed",
-    "EntryBoundHit",
     "ModuleTracker",
+    "RecompileLimitHit",
     "Report",
     "Unsupported",
     "__version__",

@@ -54,10 +54,10 @@ def compile(
     """Compiles a function, a bound method or a module; without one, a decorator that does.
 
     backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
-    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph, and `stator.EntryBoundHit`
-        where it would have to be captured more often than `stator.config.entry_bound`.
-    dynamic: sizes are numbers in every graph, and each new size is captured again, up to `stator.config.entry_bound`
-        times. That is what False asks for, and what None gets. True is taken with a warning, once a process.
+    fullgraph: raise `stator.Unsupported` at the first graph break, and `stator.RecompileLimitHit` where a recompile
+        would exceed `stator.config.recompile_limit`.
+    dynamic: graphs specialize on sizes, and each new size is a recompile, up to `stator.config.recompile_limit`. That
+        is what False asks for, and what None gets. True gives a warning, once a process.
     options, mode: for the backend, as with `torch.compile`. One option is Stator's own: with
         `"register_attributes": True`, parameters and buffers become attributes of the graph module, under readable
         names, instead of inputs of the graph (see `stator.config.register_attributes`).
@@ -73,7 +73,7 @@ def compile(
         notes.warn_once(
             "dynamic",
             "stator.compile(dynamic=True): Stator specializes on sizes. Each new size is captured again, up to "
-            "stator.config.entry_bound times. Leave dynamic out, or raise that bound. This is told once.",
+            "stator.config.recompile_limit times. Leave dynamic out, or raise that limit. This is told once.",
             stacklevel=2,
         )
     if fn is None:

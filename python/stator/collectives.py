@@ -1,7 +1,7 @@
 """Ranks of torch.distributed that compile the same graphs: each tells the others what it captured before it compiles.
 
-With `stator.config.compiler_collectives` the engine calls `run_compiler_collective` for every graph, right before the
-backend. Numbers that differ between ranks become variables everywhere, and all ranks trace again. Any other difference
+With `stator.config.enable_compiler_collectives` the engine calls `run_compiler_collective` for every graph, right
+before the backend. Numbers that differ between ranks become variables everywhere, and all ranks trace again. Any other difference
 is a `RanksDiverged` on all of them that says which rank differs and in what; so is a rank that does not come.
 
 The words go through the store of the process group, not through a collective of its backend: a store can wait with a

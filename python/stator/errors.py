@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         graph_module: GraphModule
         needs_data: bool
 
-    class EntryBoundHit(_DynamoFailOnRecompileLimitHit):
-        """With `fullgraph=True`: a function would have to be captured more often than `stator.config.entry_bound`."""
+    class RecompileLimitHit(_DynamoFailOnRecompileLimitHit):
+        """With `fullgraph=True`: a recompile would exceed `stator.config.recompile_limit`."""
 
 
 @cache
@@ -69,13 +69,13 @@ def _backend_compiler_failed() -> type[Exception]:
 
 
 @cache
-def _entry_bound_hit() -> type[Exception]:
+def _recompile_limit_hit() -> type[Exception]:
     from torch._dynamo import exc
 
-    class EntryBoundHit(exc.FailOnRecompileLimitHit):
-        """With `fullgraph=True`: a function would have to be captured more often than `stator.config.entry_bound`."""
+    class RecompileLimitHit(exc.FailOnRecompileLimitHit):
+        """With `fullgraph=True`: a recompile would exceed `stator.config.recompile_limit`."""
 
-    return _at_home(EntryBoundHit)
+    return _at_home(RecompileLimitHit)
 
 
 def _needs_data(error: BaseException | None) -> bool:
@@ -111,7 +111,7 @@ def _at_home(exception: type[Exception]) -> type[Exception]:
 _LAZY = {
     "Unsupported": _unsupported,
     "BackendCompilerFailed": _backend_compiler_failed,
-    "EntryBoundHit": _entry_bound_hit,
+    "RecompileLimitHit": _recompile_limit_hit,
 }
 
 
@@ -133,9 +133,10 @@ def raise_backend_failed(backend_name: str, graph_module: GraphModule, cause: Ex
     raise _backend_compiler_failed()(backend_name, graph_module, cause) from cause  # type: ignore[call-arg]
 
 
-def raise_bound_hit(callee: str, captures: int, reason: str) -> NoReturn:
+def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoReturn:
     """Called by the engine where `fullgraph=True` forbids to run uncompiled what there is no room for."""
-    raise _entry_bound_hit()(
-        f"Stator has captured {callee} {captures} times, which is the bound, and fullgraph=True "
-        f"leaves nothing uncompiled: {reason}. Make that the same on every call, or raise stator.config.entry_bound."
+    raise _recompile_limit_hit()(
+        f"Stator has captured {callee} {captures} times, which is the recompile limit, and fullgraph=True does not "
+        f"allow running it uncompiled: {reason}. Make that the same on every call, or raise "
+        "stator.config.recompile_limit."
     )

@@ -1,4 +1,4 @@
-"""Settings that hold for the whole process: `stator.config.entry_bound = 16`."""
+"""Settings that hold for the whole process: `stator.config.recompile_limit = 16`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 # name -> (default, what it does). The engine reads the values; nothing else is known about them in Python.
 _OPTIONS: dict[str, tuple[Any, str]] = {
-    "entry_bound": (
+    "recompile_limit": (
         8,
         "How many captures one place of one function (or of one module instance) may have before Stator warns and "
-        "leaves further variants uncompiled; with `fullgraph=True` it raises `stator.EntryBoundHit` instead.",
+        "leaves further variants uncompiled; with `fullgraph=True` it raises `stator.RecompileLimitHit` instead.",
     ),
     "register_attributes": (
         False,
@@ -24,7 +24,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "A folder. Where Stator itself fails, what the trace began with is written there (with the tensors), and the "
         "report names the file: `stator.replay(file)` runs that trace again, and shows the same error.",
     ),
-    "compiler_collectives": (
+    "enable_compiler_collectives": (
         False,
         "With a process group of torch.distributed: before a graph is compiled, all ranks compare what they captured. "
         "Numbers that differ become variables on all of them; what differs otherwise is an error that names the rank.",

@@ -96,9 +96,9 @@ class EntryCache {
     static bool has_room(EntryPoint& point, cpython::Frame* frame);
     /// Learns from entries that do not fit which ints change.
     void learn_changes(const EntryPoint& point, cpython::Frame* frame);
-    /// With `fullgraph` nothing runs uncompiled: raises `stator.EntryBoundHit`.
-    [[noreturn]] static void raise_bound(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
-    static void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
+    /// With `fullgraph` nothing runs uncompiled: raises `stator.RecompileLimitHit`.
+    [[noreturn]] static void raise_recompile_limit(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
+    static void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;
     bool was_entered_ = false;

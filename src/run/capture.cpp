@@ -168,7 +168,7 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
             tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
                  callee.print() + " is called with " + path(*source) +
                      ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator specializes on "
-                     "sizes: each new size is captured again, up to stator.config.entry_bound times. This is told "
+                     "sizes: each new size is captured again, up to stator.config.recompile_limit times. This is told "
                      "once.");
             return;
         }

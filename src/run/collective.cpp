@@ -23,7 +23,7 @@ Ref<> numbers_of(std::span<const Guard> guards) {
 std::vector<std::string> run_compiler_collective(Borrowed<> module, std::span<PyObject* const> inputs,
                                                  std::span<const Guard> guards, const CaptureReport& report,
                                                  const BreakReport* end) {
-    if (setting("compiler_collectives", 0) == 0) return {};
+    if (setting("enable_compiler_collectives", 0) == 0) return {};
     Ref<> examples = checked(PyList_New(0));
     for (PyObject* input : inputs) checked(PyList_Append(examples.get(), input));
     std::string ends = "returns";

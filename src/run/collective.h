@@ -10,8 +10,8 @@
 
 namespace stator {
 
-/// Where `stator.config.compiler_collectives` asks for it: tells the other ranks what was captured, and gives the
-/// places (by `path`) of numbers that differ between them. Throws PythonError where they differ otherwise.
+/// Where `stator.config.enable_compiler_collectives` asks for it: tells the other ranks what was captured, and gives
+/// the places (by `path`) of numbers that differ between them. Throws PythonError where they differ otherwise.
 std::vector<std::string> run_compiler_collective(Borrowed<> module, std::span<PyObject* const> inputs,
                                                  std::span<const Guard> guards, const CaptureReport& report,
                                                  const BreakReport* end);

@@ -1,4 +1,4 @@
-"""What the user is told: breaks, recompiles, the bound, in words that name file, line, source and remedy."""
+"""What the user is told: breaks, recompiles, the recompile limit, in words that name file, line, source and remedy."""
 
 import re
 import warnings
@@ -105,8 +105,8 @@ def test_past_the_bound_the_program_goes_on_right_with_one_warning():
             assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
         for n in range(20):
             assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
-    (warning,) = [str(w.message) for w in caught if "bound" in str(w.message)]
-    assert "L['n'] is 8.5, was 7.5" in warning and "stator.config.entry_bound" in warning
+    (warning,) = [str(w.message) for w in caught if "recompile limit" in str(w.message)]
+    assert "L['n'] is 8.5, was 7.5" in warning and "stator.config.recompile_limit" in warning
 
 
 class Scaler:
