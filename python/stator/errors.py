@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from stator import notes
+
 if TYPE_CHECKING:
     from torch._dynamo.exc import BackendCompilerFailed as _DynamoBackendCompilerFailed
     from torch._dynamo.exc import FailOnRecompileLimitHit as _DynamoFailOnRecompileLimitHit
@@ -138,5 +140,5 @@ def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoRetu
     raise _recompile_limit_hit()(
         f"Stator has captured {callee} {captures} times, which is the recompile limit, and fullgraph=True does not "
         f"allow running it uncompiled: {reason}. Make that the same on every call, or raise "
-        "stator.config.recompile_limit."
+        f"stator.config.recompile_limit. See {notes.section('recompile_limit')}"
     )

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stator import backends, naming
+from stator import backends, naming, notes
 from stator._engine import engine
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Break:
         lines += [f"  called from {caller}" for caller in _shortened(self.stack)]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
+        lines.append(f"  see {notes.section(self.kind)}")
         return "\n".join(lines)
 
 
@@ -99,7 +100,7 @@ class Note:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.text} [{self.topic}]"
+        return f"{self.text} [{self.topic}]\n  see {notes.section(self.topic)}"
 
 
 @dataclass
