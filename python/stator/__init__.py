@@ -1,13 +1,13 @@
-"""Stator captures the PyTorch operations of ordinary Python programs as graphs, from C++.
+"""Stator captures the PyTorch operations of ordinary Python programs as graphs, in C++.
 
-It does the job of TorchDynamo, the front end of `torch.compile`, with the same backends and the same results:
+It takes the place of TorchDynamo, the front end of `torch.compile`, with the same backends and the same results:
 
     @stator.compile
     def f(x, w):
         return torch.relu(x @ w).sum(dim=-1)
 
-Everything here is loaded when it is first used: `import stator` adds little to `import torch`, and torch._dynamo is
-imported only where a name of it is needed (its exceptions, its registered backends).
+Names are imported when they are first used: `import stator` adds little to `import torch`, and torch._dynamo is
+imported only for its exceptions and its registered backends.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+# The only place that states the version: pyproject.toml reads it from here.
 __version__ = "0.1.0"
 
 from stator import _requirements
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from stator.report import Report, explain, watch
     from stator.settings import config
 
-# Public name -> the file that defines it.
+# Public name -> the module that defines it.
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
     "ModuleTracker": "module_tracker",
