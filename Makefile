@@ -1,5 +1,5 @@
 # Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
-#   make demo | test | test-shapes | bench | models | golden | sanitize | build | format | lint | clean
+#   make demo | test | test-shapes | bench | models | golden | sanitize | build | docs | format | lint | clean
 #   PYTHON=python3.12 make test
 
 # ---- The Python, and the environment made from it -------------------------------------------------------------------
@@ -20,7 +20,7 @@ BUILD := build/$(TAG)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TESTS ?= tests
 
-.PHONY: build test test-frames demo bench models golden sanitize format lint clean
+.PHONY: build test test-frames demo bench models golden sanitize docs format lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: requirements/torch.txt requirements/build.txt requirements/test.txt requirements/constraints.txt
@@ -114,6 +114,16 @@ sanitize: $(SANITIZED)/build.ninja
 	    ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:abort_on_error=0:exitcode=99 \
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(IN_VENV)/python -m pytest -n $(JOBS) -o pythonpath="$(SANITIZED)/python ." -o timeout=600 $(TESTS)
+
+# ---- Documentation: an environment of its own, without torch; a dead link or anchor fails the build ---------------------
+DOCS_VENV := .venv-docs
+$(DOCS_VENV)/.ready: requirements/docs.txt requirements/constraints.txt
+	$(PYTHON) tools/environment.py $(DOCS_VENV) docs
+	touch $@
+
+docs: $(DOCS_VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --site-dir build/site
+	@echo "The documentation is in build/site/index.html"
 
 # ---- Reading and writing ----------------------------------------------------------------------------------------------
 CXX_FILES = $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.c')

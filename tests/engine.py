@@ -43,7 +43,7 @@ def reset() -> None:
 def unbounded() -> Iterator[None]:
     """Programs may be captured as often as they like: with fullgraph=True the bound on captures is an error."""
     if ENGINE == "stator":
-        with stator.config.patch(entry_bound=1000):
+        with stator.config.patch(recompile_limit=1000):
             yield
     else:
         yield

@@ -1,13 +1,13 @@
-"""Stator captures the PyTorch operations of ordinary Python programs as graphs, from C++.
+"""Stator captures the PyTorch operations of ordinary Python programs as graphs, in C++.
 
-It does the job of TorchDynamo, the front end of `torch.compile`, with the same backends and the same results:
+It takes the place of TorchDynamo, the front end of `torch.compile`, with the same backends and the same results:
 
     @stator.compile
     def f(x, w):
         return torch.relu(x @ w).sum(dim=-1)
 
-Everything here is loaded when it is first used: `import stator` adds little to `import torch`, and torch._dynamo is
-imported only where a name of it is needed (its exceptions, its registered backends).
+Names are imported when they are first used: `import stator` adds little to `import torch`, and torch._dynamo is
+imported only for its exceptions and its registered backends.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+# The only place that states the version: pyproject.toml reads it from here.
 __version__ = "0.1.0"
 
 from stator import _requirements
@@ -24,17 +25,17 @@ _requirements.check()
 if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
-    from stator.errors import BackendCompilerFailed, EntryBoundHit, Unsupported
+    from stator.errors import BackendCompilerFailed, RecompileLimitHit, Unsupported
     from stator.module_tracker import ModuleTracker
     from stator.recordings import replay
     from stator.report import Report, explain, watch
     from stator.settings import config
 
-# Public name -> the file that defines it.
+# Public name -> the module that defines it.
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
-    "EntryBoundHit": "errors",
     "ModuleTracker": "module_tracker",
+    "RecompileLimitHit": "errors",
     "Report": "report",
     "Unsupported": "errors",
     "compile": "api",
@@ -48,8 +49,8 @@ _PUBLIC = {
 
 __all__ = [
     "BackendCompilerFailed",
-    "EntryBoundHit",
     "ModuleTracker",
+    "RecompileLimitHit",
     "Report",
     "Unsupported",
     "__version__",

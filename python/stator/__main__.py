@@ -1,4 +1,4 @@
-"""`python -m stator`: the versions at work, for a bug report."""
+"""`python -m stator` prints versions and settings, for a bug report."""
 
 from __future__ import annotations
 

@@ -1,42 +1,41 @@
-"""The one place where the C++ extension is imported, and what Python expects of it.
-
-`stator._C` offers:
+"""Imports the C++ extension, `stator._C`, and documents what Python calls of it:
 
 `Compiled(function, backend, options)`
-    A callable that runs `function` compiled, with vectorcall. `function` is a Python function or a bound method of
-    one. It has `__wrapped__` (the function), takes `__name__`, `__qualname__`, `__module__`, `__doc__` and
-    `__dict__` over from it, has a `__dict__` and weak references of its own, and is a descriptor: in a class it binds
-    `self` as a function does.
-    `backend(graph_module, example_inputs)` is called once for each graph and returns a callable over the graph's
-    inputs. It does its own context handling (see backends.py). What it raises (`BackendCompilerFailed`) is raised to
-    the caller of the compiled function. Entries captured for one instance of a class serve another one as well, where
-    both were compiled with equal backends and options.
-    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None), `registers_attributes` (bool). It is kept as
+    A callable that runs `function` compiled; it supports vectorcall. `function` is a Python function or a bound method
+    of one. It has `__wrapped__` (the function), copies `__name__`, `__qualname__`, `__module__`, `__doc__` and
+    `__dict__` from it, has a `__dict__` and weak references, and is a descriptor: in a class it binds `self` as a
+    function does.
+    `backend(graph_module, example_inputs)` is called once for each graph and returns a callable that takes the graph's
+    inputs. It sets up its own contexts (see backends.py). What it raises (`BackendCompilerFailed`) propagates to
+    the caller of the compiled function. Entries captured for one instance of a class are used for other instances that
+    were compiled with equal backends and options.
+    `options` is a dict: `fullgraph` (bool), `dynamic` (bool or None), `registers_attributes` (bool). It is stored as
     `_stator_options`; `stator.copies` reads from it what a copy is compiled from (`given`, `arguments`).
-    Inside of what torch._dynamo compiles, a call runs the function as it is.
+    While torch._dynamo is tracing in the thread, a call runs the original function.
 
 `set_module_slots(cls)`
-    Makes objects of the class compiled modules to C code, past the special methods that the class shows. A call calls
-    what is in the slot `_stator_call`, or the model in `_stator_original` once its class has another `__call__` than
-    the one in `_stator_called`. `__class__` is that of the model, and attributes that the object has not itself are
-    read from the model. Where the two have come to differ, `stator.modules.follow(compiled)` is called before.
+    Sets the C slots of a class of compiled modules; the special methods of the class are not used. A call calls
+    what is in the slot `_stator_call`, or the model in `_stator_original` if its class by now has another `__call__`
+    than the one in `_stator_called`. `__class__` is that of the model, and attributes that the object lacks are
+    read from the model. If the class or `__dict__` of the model has changed, `stator.modules.follow(compiled)` is
+    called first.
 
 `show_call(cls, function)`
-    Shows the function as the `__call__` of the class, without C code calling it.
+    Sets `__call__` of the class to the function, for those who read it; C code does not call it.
 
 `callables()`
-    Every compiled callable, whether it was ever called, how often it was captured and how many of that have a graph.
+    For every compiled callable: whether it was called, its number of captures, and how many of those have a graph.
 
 `reset()`
-    Forgets every entry, and releases all that entries hold.
+    Drops every entry.
 
 `collect(callback)`
-    Until it is called again, `callback(report)` is called in this thread after every attempt at a capture; None stops
-    that. It returns the callback that was there before. A report is a plain dict, described in report.py.
+    From now on `callback(report)` is called in this thread after every attempt at a capture; None stops that. Returns
+    the previous callback. A report is a plain dict, described in report.py.
 
-The engine reads `stator.settings.values`, a plain dict, whenever it captures, and calls
-`stator.errors.raise_unsupported(break)` where `fullgraph=True` forbids to go on uncaptured. What the user should know
-of goes through `stator.notes.tell`.
+The engine reads `stator.settings.values`, a plain dict, at every capture, calls
+`stator.errors.raise_unsupported(break)` at a graph break with `fullgraph=True`, and `stator.notes.tell` for warnings
+and log messages.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from typing import Any
 
 
 def engine() -> Any:
-    """The extension module, or an ImportError that says what to do."""
+    """The extension module. Raises an ImportError with the remedy if it is not built."""
     try:
         return importlib.import_module("stator._C")
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""What has to be there before the extension can be loaded. Each thing missing is said in one sentence."""
+"""Checks the versions of Python and torch before the extension is loaded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import platform
 import sys
 
 OLDEST_TORCH = (2, 11)
-# The newest one that the tests have passed with. cmake/find_torch.py has the same two.
+# The newest version that the tests have passed with. cmake/find_torch.py has the same two constants.
 NEWEST_TORCH = (2, 15)
 
 
 def check() -> None:
-    """Raises ImportError when this Python or this torch can't carry Stator."""
+    """Raises ImportError if this Python or this torch is not supported."""
     if not (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.implementation.name != "cpython":
         raise ImportError(
             f"Stator knows the frames of CPython 3.11, 3.12 and 3.13, and this is "
@@ -45,7 +45,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _torch_of_the_build() -> str | None:
-    """None where nothing was built: the Python files alone can be imported, until something is compiled."""
+    """None if the extension is not built: the Python files can be imported without it, until something is compiled."""
     try:
         built_with = importlib.import_module("stator._built_with")
     except ImportError:

@@ -51,16 +51,19 @@ def compile(
     options: dict[str, Any] | None = None,
     mode: str | None = None,
 ) -> Any:
-    """Compiles a function, a bound method or a module; without one, a decorator that does.
+    """Compiles a function, a bound method or a module. Without `fn`, returns a decorator.
 
-    backend: a name (see `stator.list_backends()`) or a callable `fn(graph_module, example_inputs)`.
-    fullgraph: raise `stator.Unsupported` where the program can't be captured as one graph, and `stator.EntryBoundHit`
-        where it would have to be captured more often than `stator.config.entry_bound`.
-    dynamic: sizes are numbers in every graph, and each new size is captured again, up to `stator.config.entry_bound`
-        times. That is what False asks for, and what None gets. True is taken with a warning, once a process.
-    options, mode: for the backend, as with `torch.compile`. One option is Stator's own: with
-        `"register_attributes": True`, parameters and buffers become attributes of the graph module, under readable
-        names, instead of inputs of the graph (see `stator.config.register_attributes`).
+    Args:
+        fn: a Python function, a bound method, a callable object or a `torch.nn.Module`. A compiled module is an
+            instance of the model's class and shares its state.
+        backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`.
+        fullgraph: raise `stator.Unsupported` at the first graph break, and `stator.RecompileLimitHit` if a recompile
+            would exceed `stator.config.recompile_limit`.
+        dynamic: graphs specialize on sizes, and each new size is a recompile. That is what False asks for, and what
+            None gets. True gives a warning, once a process.
+        options: for the backend, as with `torch.compile`. `"register_attributes": True` is for Stator: parameters and
+            buffers become attributes of the graph module instead of inputs (see `stator.config.register_attributes`).
+        mode: for the backend, as with `torch.compile`.
     """
     arguments: dict[str, Any] = {
         "backend": backend,
@@ -73,7 +76,7 @@ def compile(
         notes.warn_once(
             "dynamic",
             "stator.compile(dynamic=True): Stator specializes on sizes. Each new size is captured again, up to "
-            "stator.config.entry_bound times. Leave dynamic out, or raise that bound. This is told once.",
+            "stator.config.recompile_limit times. Leave dynamic out, or raise that limit. This warning is given once.",
             stacklevel=2,
         )
     if fn is None:
@@ -87,12 +90,12 @@ def compile(
         "fullgraph": fullgraph,
         "dynamic": dynamic,
         "registers_attributes": registers_attributes,
-        "arguments": arguments,  # for copies, which are compiled again
+        "arguments": arguments,  # copies are compiled again with them
     }
 
     def compile_call(function: Callable[..., Any]) -> Any:
         compiled = _compiled_class()(function, resolved, engine_options)
-        # By these two, `torch.compiler.disable` and `torch.compile` find what to start from: the outermost one wins.
+        # `torch.compiler.disable` and `torch.compile` find the original by these two: the outermost compiler wins.
         compiled._torchdynamo_orig_callable = function
         compiled._torchdynamo_wrapper_id = id(compiled)
         return compiled
@@ -109,7 +112,7 @@ def _compiled_class() -> Any:
     compiled_class = engine().Compiled
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """For those who call it by name, and for torch._dynamo, which traces it. A call of the object runs C code."""
+        """For explicit calls of `__call__`, and for torch._dynamo, which traces it. Calling the object runs C code."""
         if torch.compiler.is_dynamo_compiling():
             return self._stator_callable(*args, **kwargs)
         return self(*args, **kwargs)
@@ -119,20 +122,20 @@ def _compiled_class() -> Any:
 
 
 def reset() -> None:
-    """Forgets everything that was captured, and releases what it held. The next call of each function captures anew.
+    """Drops all captures. The next call of each compiled function captures again.
 
-    Can be called at any time and in any thread: calls and captures that are under way go on with what they have.
+    Can be called at any time and in any thread: running calls and captures finish with the entries that they use.
     """
     engine().reset()
     notes.forget()
 
 
 def original_of(fn: Any) -> Any:
-    """What `stator.compile`, `torch.compile` or `torch.compiler.disable` was given to make `fn`, or `fn` itself."""
+    """The callable that `stator.compile`, `torch.compile` or `torch.compiler.disable` wrapped, or `fn` itself."""
     while True:
         if isinstance(fn, modules.CompiledModule):
             fn = fn._stator_original
-        # functools.wraps copies these attributes to wrappers that are something else: then the id is not theirs.
+        # functools.wraps copies these attributes to other wrappers, whose id then differs.
         elif type(fn) is MethodType and _is_wrapper(fn.__func__):
             function: Any = fn.__func__
             fn = MethodType(function._torchdynamo_orig_callable, fn.__self__)
@@ -145,13 +148,13 @@ def original_of(fn: Any) -> Any:
 
 
 def _is_wrapper(fn: Any) -> bool:
-    # A model's own `__getattr__` is not asked: it may do something.
+    # Does not call a `__getattr__` of the model, which may have side effects.
     name = "_torchdynamo_wrapper_id"
     return (vars(fn).get(name) if isinstance(fn, nn.Module) else getattr(fn, name, None)) == id(fn)
 
 
 def _python_function(fn: Any) -> Callable[..., Any]:
-    """A function, or a bound method of one, whose frame is the program's: the engine enters nothing else."""
+    """A Python function, or a bound method of one, that calls `fn`: the engine only enters Python frames."""
     function = fn.__func__ if type(fn) is MethodType else fn
     if type(function) is FunctionType:
         return fn
@@ -166,7 +169,7 @@ def _python_function(fn: Any) -> Callable[..., Any]:
     if isinstance(call, FunctionType):
         return MethodType(call, fn)
 
-    # A function written in C or a partial has no frame, so it gets one.
+    # C functions and partials have no Python frame: a function around them has.
     @functools.wraps(fn, assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
     def called(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)

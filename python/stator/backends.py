@@ -1,8 +1,8 @@
-"""What happens to a captured graph: a backend, by name or as a callable `fn(graph_module, example_inputs)`.
+"""Backends, by name or as a callable `fn(graph_module, example_inputs)`.
 
-The conventions are those of torch.compile. A backend gets the graph with real example inputs, runs inside a
-`TracingContext` that has a fake mode, with `torch.compiler.is_compiling()` true, and must not disturb random numbers or
-modes. Names are those registered with torch._dynamo; `eager` is known here, so that it costs no import.
+The conventions are those of torch.compile. A backend gets the graph with real example inputs and runs inside a
+`TracingContext` with a fake mode, with `torch.compiler.is_compiling()` true; random state and modes are restored after
+it. Names are those registered with torch._dynamo. `eager` is defined here, so that it needs no import of that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CompilerFunction: TypeAlias = "Callable[..., Callable[..., Any]]"
 
 
 class Backend:
-    """The backend as the engine calls it, once for each graph."""
+    """A backend as the engine calls it, once for each graph."""
 
     def __init__(
         self,
@@ -33,20 +33,20 @@ class Backend:
         writes_at_end: bool = False,
     ) -> None:
         self.floats_are_constants = floats_are_constants
-        # What it makes of a graph computes everything before it writes to an input: the engine asks.
+        # Read by the engine: the compiled graph computes everything before it writes to an input.
         self.writes_at_end = writes_at_end
         self.name = name
         self.compiler = compiler
-        # Read by the engine: whether the graph runs operation by operation, whether PyTorch brings the compiler, and
-        # whether that is content with fake tensors for examples, as all are that go through aot_autograd. Those keep
-        # nothing of the program's tensors.
+        # Read by the engine: whether the graph runs operation by operation, whether the backend is one of PyTorch, and
+        # whether it accepts fake example inputs, as those do that go through aot_autograd. With fake inputs a backend
+        # can't keep references to tensors of the program.
         self.runs_as_captured = compiler is eager
         self.is_pytorchs = floats_are_constants
         self.takes_fakes = floats_are_constants and (name == "inductor" or name.startswith("aot_"))
         self.arguments = arguments or {}
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        # The graph itself, unasked: no context, because nothing runs in it.
+        # The graph runs as it is. No context is needed, because no compiler runs.
         if self.compiler is eager:
             return graph_module
         from stator import errors, fake
@@ -73,7 +73,7 @@ class Backend:
         return compiled
 
     def __eq__(self, other: object) -> bool:
-        """What two equal backends make of a graph is interchangeable."""
+        """Entries compiled by equal backends are interchangeable."""
         if not isinstance(other, Backend):
             return NotImplemented
         same = self.compiler is other.compiler or (
@@ -99,7 +99,7 @@ _EAGER = Backend("eager", eager)
 def resolve(
     backend: str | CompilerFunction, *, dynamic: bool | None, options: dict[str, Any] | None, mode: str | None
 ) -> Backend:
-    """The backend that the arguments of `stator.compile` ask for."""
+    """The backend for the arguments of `stator.compile`."""
     if mode is not None and options is not None:
         raise ValueError("Either mode or options can be given to stator.compile, not both.")
     if isinstance(backend, Backend):
@@ -115,12 +115,12 @@ def resolve(
 
 
 def resolve_forced(backend: str | CompilerFunction) -> Backend:
-    """The backend that `torch.compiler.set_stance` puts in the place of every other."""
+    """The backend that `torch.compiler.set_stance` sets for all compiled functions."""
     return resolve(backend, dynamic=None, options=None, mode=None)
 
 
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
-    """The names that `stator.compile(backend=...)` knows: what is registered with torch._dynamo."""
+    """The backends that are registered with torch._dynamo, by name."""
     from torch._dynamo.backends import registry
 
     return sorted({"eager", *registry.list_backends(exclude_tags)})
@@ -130,7 +130,7 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
     if name == "eager" and not options and mode in (None, "default"):
         return _EAGER
     if name == "inductor":
-        # The class that turns mode and options into inductor's configuration, and checks them.
+        # This class validates mode and options and turns them into inductor's configuration.
         return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic), floats_are_constants=True)
     from torch._dynamo.backends import registry
     from torch._dynamo.exc import InvalidBackend
@@ -140,7 +140,7 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
     except InvalidBackend:
         known = ", ".join(list_backends(exclude_tags=None))
         raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
-    # Those that PyTorch brings go through aot_autograd, which burns floats in or fails on them.
+    # PyTorch's backends go through aot_autograd, which specializes on floats or fails on them.
     return Backend(
         name,
         compiler,
@@ -167,27 +167,27 @@ def _as_if_compiling() -> Iterator[None]:
 
 @contextmanager
 def _kept_for_another_backward(context: Any) -> Iterator[None]:
-    """Compilers may reuse the memory of what is saved for a backward pass, which then can't run again: with
-    `retain_graph=True` it would raise."""
+    """Turns donated buffers off: a backward pass whose saved tensors were donated can't run again, so that
+    `retain_graph=True` would raise."""
     from torch._functorch import config
 
     with config.patch(donated_buffer=False):
         yield
     metadata = context.fw_metadata
-    # Nothing was given away; where this says nothing at all, aot_autograd takes it that something was.
+    # No buffer was donated. aot_autograd takes None to mean that some may have been.
     if getattr(metadata, "bw_donated_idxs", ()) is None:
         metadata.bw_donated_idxs = []
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A backend may run the program's operations, draw random numbers or change modes: the program must not see it."""
+    """Restores the random state and the modes, which a backend may change."""
     grad_enabled = torch.is_grad_enabled()
     python_state = random.getstate()
     state = torch.random.get_rng_state()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
-        # Compilers make tensors of their own, which inference mode would mark; a graph run in it needs no gradients.
+        # Tensors that a compiler creates must not become inference tensors.
         with torch.inference_mode(False), torch.set_grad_enabled(grad_enabled):
             yield
     finally:

@@ -1,4 +1,4 @@
-"""A function that `torch.utils.checkpoint.checkpoint` was called with, captured."""
+"""Captured calls of `torch.utils.checkpoint.checkpoint`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _COMPILERS = (
 
 
 class Checkpointed:
-    """The target of a node that runs a part of the program's graph so that it is computed again in the backward pass.
+    """The target of a node that runs a subgraph under activation checkpointing.
 
-    It takes all tensors that the part reads, and gives its results in a tuple. `arguments` are the places of those that
-    were arguments of the program's function: the checkpoint saves these, and the function finds the others by itself.
+    It takes all tensors that the subgraph reads and returns its results in a tuple. `arguments` are the positions of
+    those that were arguments of the program's function: the checkpoint saves these, the others are captured by the
+    function.
     """
 
     __name__ = __qualname__ = "checkpoint"
-    undoes_itself = True  # when it fails, see _run_or_undo
+    undoes_itself = True  # if it raises, see _run_or_undo
 
     def __init__(
         self,
@@ -45,8 +46,7 @@ class Checkpointed:
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         options = self._options
         if any(torch._C._get_dispatch_mode(key) is not None for key in _COMPILERS):
-            # As torch.compile has it traced: the operations are marked, for the compiler to compute them again, random
-            # numbers included.
+            # As under torch.compile: the operations are marked for the compiler to recompute, random numbers included.
             options = {"preserve_rng_state": False, "early_stop": False, "context_fn": _marking_contexts}
         elif self._is_random:
             return self._run_or_undo(tensors)
@@ -64,7 +64,7 @@ class Checkpointed:
         return checkpoint(run, *(tensors[place] for place in self._arguments), use_reentrant=False, **options)
 
     def _run_or_undo(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        """A node that fails has done nothing: the program goes on before it, and draws its random numbers by itself."""
+        """Restores the random state if it raises: the program then runs from before this node, and draws them again."""
         from torch.utils.checkpoint import get_device_states, set_device_states
 
         state, device_states = torch.get_rng_state(), get_device_states(*tensors)
@@ -79,7 +79,7 @@ class Checkpointed:
         return self
 
     def __repr__(self) -> str:
-        return "checkpoint of a part"
+        return "checkpoint of a subgraph"
 
 
 def _marking_contexts() -> tuple[Any, Any]:

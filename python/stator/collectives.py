@@ -1,11 +1,11 @@
-"""Ranks of torch.distributed that compile the same graphs: each tells the others what it captured before it compiles.
+"""Agreement of ranks: the ranks of a process group compare what they captured before they compile it.
 
-With `stator.config.compiler_collectives` the engine calls `run_compiler_collective` for every graph, right before the
-backend. Numbers that differ between ranks become variables everywhere, and all ranks trace again. Any other difference
-is a `RanksDiverged` on all of them that says which rank differs and in what; so is a rank that does not come.
+With `stator.config.enable_compiler_collectives` the engine calls `run_compiler_collective` for every graph, right
+before the backend. Numbers that differ between ranks become variables on all ranks, which then trace again. Any other
+difference, or a missing rank, raises `RanksDiverged` on all ranks, which names the rank and the difference.
 
-The words go through the store of the process group, not through a collective of its backend: a store can wait with a
-limit, needs no device, and says who is missing.
+The exchange goes through the store of the process group, not through a collective of its backend: a store has
+timeouts, needs no device, and tells which rank is missing.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class RanksDiverged(RuntimeError):
 
 @dataclass(frozen=True)
 class Captured:
-    """What one rank is about to compile."""
+    """What one rank captured."""
 
     function: str  # with file and line
-    end: str  # how the captured part ends: it returns, or it breaks somewhere
+    end: str  # how the captured region ends: it returns, or there is a graph break somewhere
     inputs: tuple[str, ...]
-    numbers: tuple[tuple[str, Any], ...]  # places of the program, and the numbers there that the graph was made for
+    numbers: tuple[tuple[str, Any], ...]  # sources of numbers that the graph is specialized on, and their values
     graph: str
 
 
-# How a difference reads, for one rank and for several.
+# The verb of a message, for one rank and for several.
 _SAID = {
     "function": ("compiles", "compile"),
     "end": ("captured a part that", "captured a part that"),
@@ -53,7 +53,7 @@ _SAID = {
 def run_compiler_collective(
     graph_module: torch.fx.GraphModule, inputs: Sequence[Any], numbers: dict[str, Any], function: str, end: str
 ) -> list[str]:
-    """The places of numbers that have to become variables: none if all captured the same. Raises RanksDiverged."""
+    """The sources of numbers that have to become variables; none if all ranks agree. Raises RanksDiverged."""
     if not torch.distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
         return []
     mine = Captured(
@@ -81,12 +81,12 @@ _rounds = 0
 
 
 def all_gather_object(mine: Captured) -> list[Captured]:
-    """What each rank says in this round, by rank."""
+    """What each rank captured in this round, by rank."""
     global _rounds
     store = PrefixStore("stator.collectives", distributed.distributed_c10d._get_default_store())
     rank, count = distributed.get_rank(), distributed.get_world_size()
     _rounds += 1
-    store.set(f"{_rounds}/{rank}", pickle.dumps(mine))  # type: ignore[arg-type]  # bytes are what it keeps
+    store.set(f"{_rounds}/{rank}", pickle.dumps(mine))  # type: ignore[arg-type]  # it stores bytes
     answers = {rank: mine}
     limit = timedelta(seconds=config.collective_seconds)
     for other in range(count):
@@ -102,7 +102,7 @@ def all_gather_object(mine: Captured) -> list[Captured]:
             ) from None
         answers[other] = pickle.loads(store.get(f"{_rounds}/{other}"))
     if _rounds > 1:
-        # All have come to this round: nobody reads the last one any more.
+        # All ranks have reached this round, so none reads the last one any more.
         store.delete_key(f"{_rounds - 1}/{rank}")
     return [answers[other] for other in range(count)]
 

@@ -1,8 +1,8 @@
 """One compilation at a time.
 
-PyTorch's compilers keep what they work on in the process and not in the thread: patched configurations, levels of
-nesting, whether somebody is compiling. torch.compile therefore compiles under a lock, and so does Stator, under the
-same one as soon as it is there. Waiting for it lets other threads run.
+PyTorch's compilers have process-wide state: patched configurations, nesting levels, whether a compilation is running.
+torch.compile therefore compiles under a lock. Stator takes the same lock once torch._dynamo is imported. Waiting for
+it releases the GIL.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 
 class _Depth(threading.local):
-    """How many compilations of this thread are under way, one inside of the other."""
+    """How many nested compilations this thread is running."""
 
     value = 0
 
 
 _depth = _Depth()
-# For as long as torch._dynamo is not imported, which backends that users write may never need.
+# Used while torch._dynamo is not imported; backends written by users may never import it.
 _own: Any = threading.RLock()
 
 
@@ -32,10 +32,10 @@ def _lock_of_dynamo() -> Any:
 
 @contextmanager
 def compiling_alone() -> Iterator[None]:
-    """No other thread compiles meanwhile. A compilation inside of a compilation is possible."""
+    """Keeps other threads from compiling. Compilations may nest."""
     own, dynamo = _own, _lock_of_dynamo()
     if _depth.value > 0:
-        # Others are kept out already. To wait for the other lock could be to wait for a thread that waits for ours.
+        # Other threads are locked out already. Waiting for the second lock could deadlock.
         has_dynamo = dynamo is not None and dynamo.acquire(blocking=False)
         own.acquire()
     else:
@@ -51,7 +51,7 @@ def compiling_alone() -> Iterator[None]:
 
 
 def _acquire_both(own: Any, dynamo: Any) -> bool:
-    """Whether there are two."""
+    """Returns whether torch._dynamo's lock exists and was acquired too."""
     if dynamo is None:
         own.acquire()
         return False
@@ -59,14 +59,14 @@ def _acquire_both(own: Any, dynamo: Any) -> bool:
         dynamo.acquire()
         if own.acquire(blocking=False):
             return True
-        # It belongs to a compilation that began before torch._dynamo was there, and that may want its lock too.
+        # A compilation that began before torch._dynamo was imported holds it, and may need the other lock too.
         dynamo.release()
         with own:
             pass
 
 
 def _forget_other_threads() -> None:
-    """In the child of a fork there is one thread: what others held at that moment nobody will ever release."""
+    """After a fork: locks that other threads of the parent held would never be released."""
     global _own
     _own = threading.RLock()
     dynamo = _lock_of_dynamo()

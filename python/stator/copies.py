@@ -1,7 +1,7 @@
 """Copies and pickles of compiled functions and methods.
 
-They behave as the function or method in them: a function is copied and pickled by reference, a bound method takes its
-object along. What can't be found by its name where a pickle is loaded is compiled again there.
+They behave as the function or method in them: a function is copied and pickled by reference, a bound method together
+with its object. A callable that can't be found by its name is compiled again where the pickle is loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def reduce(compiled: Any, protocol: Any) -> str | tuple[Any, ...]:
-    """`__reduce_ex__`: a name, or how to make it again."""
+    """`__reduce_ex__`: a name, or how to compile it again."""
     if _is_found_by_name(compiled):
         return compiled.__qualname__
     options = compiled._stator_options
@@ -23,7 +23,7 @@ def reduce(compiled: Any, protocol: Any) -> str | tuple[Any, ...]:
 
 
 def deep_copy(compiled: Any, memo: dict[int, Any]) -> Any:
-    """`__deepcopy__`: a method of the copied object, compiled anew."""
+    """`__deepcopy__`: a method of the copied object, compiled again."""
     options = compiled._stator_options
     given = options.get("given", compiled._stator_callable)
     copied = copy.deepcopy(given, memo)
@@ -41,7 +41,7 @@ def compile_again(fn: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _is_found_by_name(compiled: Any) -> bool:
-    """Whether its name leads to it, as pickle will look for it: that of a decorated function does."""
+    """Whether pickle finds it by its name, as it does a decorated function of a module."""
     found: Any = sys.modules.get(getattr(compiled, "__module__", None) or "")
     for part in str(getattr(compiled, "__qualname__", "")).split("."):
         found = getattr(found, part, None)
@@ -49,7 +49,7 @@ def _is_found_by_name(compiled: Any) -> bool:
 
 
 def _own_attributes(compiled: Any) -> dict[str, Any]:
-    """What the program has set on the compiled callable itself."""
+    """Attributes that the program has set on the compiled callable itself."""
     given = {*getattr(compiled._stator_callable, "__dict__", ()), *_TAKEN_OVER}
     return {name: value for name, value in vars(compiled).items() if name not in given}
 

@@ -1,4 +1,4 @@
-"""The backward pass of a `torch.autograd.Function`, captured."""
+"""Captured backward passes of `torch.autograd.Function`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def is_once_differentiable(function: Callable[..., Any]) -> bool:
 
 
 class AttachBackward:
-    """The target of a node that gives results of the graph a backward pass of their own.
+    """The target of a node that gives results of the graph a custom backward pass.
 
-    What `forward` of the program's Function does stands before it in the graph, without gradients. The node takes the
-    tensors that get a gradient, the results, and, in a tuple that autograd does not look into, what else `backward`
-    reads. `backward` is a captured graph: it takes the gradients of the results and then those of these tensors that
-    `reads` counts.
+    The operations of the Function's `forward` come before it in the graph, without gradients. The node takes the
+    tensors that get a gradient, the results, and, in a tuple that autograd does not look into, the other tensors that
+    `backward` reads. `backward` is a captured graph that takes the gradients of the results and then the tensors at the
+    positions `reads`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class AttachBackward:
         def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
             *tensors, others = arguments
             results_ = tuple(tensors[inputs:])
-            # Nobody else has them: to have written to them gives them a history, where a view would be given one.
+            # Marked as written to, fresh results get this node as their history; otherwise autograd would return views.
             ctx.mark_dirty(*(result for result, is_fresh in zip(results_, fresh, strict=True) if is_fresh))
             tensors.extend(others)
             ctx.save_for_backward(*(tensors[place] for place in checked))

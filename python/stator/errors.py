@@ -1,13 +1,15 @@
 """The exceptions that Stator raises.
 
-They are subclasses of torch._dynamo's, so that code which catches those goes on working. They are made when they are
-first asked for, because torch._dynamo takes seconds to import and most programs never see one.
+They are subclasses of torch._dynamo's, so that code which catches those keeps working. They are created when first
+used, because importing torch._dynamo takes seconds and most programs never need them.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from stator import notes
 
 if TYPE_CHECKING:
     from torch._dynamo.exc import BackendCompilerFailed as _DynamoBackendCompilerFailed
@@ -18,19 +20,19 @@ if TYPE_CHECKING:
     from stator.report import Break
 
     class Unsupported(_DynamoUnsupported):
-        """The program can't be captured whole, and `fullgraph=True` asked for that. `break_` says what was met."""
+        """A graph break with `fullgraph=True`. `break_` is the `stator.report.Break`."""
 
         break_: Break
 
     class BackendCompilerFailed(_DynamoBackendCompilerFailed):
-        """The backend raised. `backend_name` names it, `graph_module` is what it got, `__cause__` what it raised."""
+        """The backend raised `__cause__`. `backend_name` is its name, `graph_module` the graph that it was given."""
 
         backend_name: str
         graph_module: GraphModule
         needs_data: bool
 
-    class EntryBoundHit(_DynamoFailOnRecompileLimitHit):
-        """With `fullgraph=True`: a function would have to be captured more often than `stator.config.entry_bound`."""
+    class RecompileLimitHit(_DynamoFailOnRecompileLimitHit):
+        """With `fullgraph=True`: a recompile would exceed `stator.config.recompile_limit`."""
 
 
 @cache
@@ -38,7 +40,7 @@ def _unsupported() -> type[Exception]:
     from torch._dynamo import exc
 
     class Unsupported(exc.Unsupported):
-        """The program can't be captured whole, and `fullgraph=True` asked for that. `break_` says what was met."""
+        """A graph break with `fullgraph=True`. `break_` is the `stator.report.Break`."""
 
         def __init__(self, break_: Break) -> None:
             super().__init__(str(break_), gb_type=break_.kind)
@@ -52,7 +54,7 @@ def _backend_compiler_failed() -> type[Exception]:
     from torch._dynamo import exc
 
     class BackendCompilerFailed(exc.BackendCompilerFailed):
-        """The backend raised. `backend_name` names it, `graph_module` is what it got, `__cause__` what it raised."""
+        """The backend raised `__cause__`. `backend_name` is its name, `graph_module` the graph that it was given."""
 
         def __init__(self, backend_name: str, graph_module: GraphModule, cause: Exception) -> None:
             def named() -> None: ...
@@ -60,26 +62,26 @@ def _backend_compiler_failed() -> type[Exception]:
             named.__name__ = backend_name
             super().__init__(named, cause, None)
             self.graph_module = graph_module
-            # Asked by the engine: then the graph may run as it is, unless `fullgraph=True` wants it compiled.
+            # Read by the engine: the graph then runs as it was captured, unless `fullgraph=True`.
             self.needs_data = _needs_data(cause)
-            # The same, always: uncompiled, only a backward pass would fail, and in its own words.
+            # Then the graph always runs as it was captured: uncompiled, only a backward pass would fail.
             self.fails_in_backward = _fails_in_backward(cause)
 
     return _at_home(BackendCompilerFailed)
 
 
 @cache
-def _entry_bound_hit() -> type[Exception]:
+def _recompile_limit_hit() -> type[Exception]:
     from torch._dynamo import exc
 
-    class EntryBoundHit(exc.FailOnRecompileLimitHit):
-        """With `fullgraph=True`: a function would have to be captured more often than `stator.config.entry_bound`."""
+    class RecompileLimitHit(exc.FailOnRecompileLimitHit):
+        """With `fullgraph=True`: a recompile would exceed `stator.config.recompile_limit`."""
 
-    return _at_home(EntryBoundHit)
+    return _at_home(RecompileLimitHit)
 
 
 def _needs_data(error: BaseException | None) -> bool:
-    """Whether a backend failed because only the contents of tensors would tell it how to go on."""
+    """Whether a backend failed because it needs the data of tensors."""
     from torch._subclasses import fake_tensor
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -95,7 +97,7 @@ def _needs_data(error: BaseException | None) -> bool:
 
 
 def _fails_in_backward(error: BaseException | None) -> bool:
-    """Whether a backend that traces the backward pass met there what autograd will not do."""
+    """Whether a backend failed because autograd rejects the backward pass that it traced."""
     words = ("has been modified by an inplace operation", "derivative for ")
     while error is not None and not (isinstance(error, RuntimeError) and any(text in str(error) for text in words)):
         error = error.__cause__
@@ -111,7 +113,7 @@ def _at_home(exception: type[Exception]) -> type[Exception]:
 _LAZY = {
     "Unsupported": _unsupported,
     "BackendCompilerFailed": _backend_compiler_failed,
-    "EntryBoundHit": _entry_bound_hit,
+    "RecompileLimitHit": _recompile_limit_hit,
 }
 
 
@@ -122,20 +124,21 @@ def __getattr__(name: str) -> Any:
 
 
 def raise_unsupported(report: dict[str, Any]) -> NoReturn:
-    """Called by the engine where `fullgraph=True` forbids to go on. `report` is a break as in report.py."""
+    """Called by the engine at a graph break with `fullgraph=True`. `report` is a dict as in report.py."""
     from stator.report import Break
 
     raise _unsupported()(Break.from_dict(report))  # type: ignore[call-arg]
 
 
 def raise_backend_failed(backend_name: str, graph_module: GraphModule, cause: Exception) -> NoReturn:
-    """Called where a backend raised `cause`."""
+    """Called if a backend raised `cause`."""
     raise _backend_compiler_failed()(backend_name, graph_module, cause) from cause  # type: ignore[call-arg]
 
 
-def raise_bound_hit(callee: str, captures: int, reason: str) -> NoReturn:
-    """Called by the engine where `fullgraph=True` forbids to run uncompiled what there is no room for."""
-    raise _entry_bound_hit()(
-        f"Stator has captured {callee} {captures} times, which is the bound, and fullgraph=True "
-        f"leaves nothing uncompiled: {reason}. Make that the same on every call, or raise stator.config.entry_bound."
+def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoReturn:
+    """Called by the engine at the recompile limit with `fullgraph=True`."""
+    raise _recompile_limit_hit()(
+        f"Stator has captured {callee} {captures} times, which is the recompile limit, and fullgraph=True does not "
+        f"allow running it uncompiled: {reason}. Make that the same on every call, or raise "
+        f"stator.config.recompile_limit. See {notes.section('recompile_limit')}"
     )

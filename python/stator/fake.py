@@ -1,7 +1,7 @@
-"""The fake mode of a capture: made when someone first asks for it, one for each graph module.
+"""The fake mode of a graph module, created when it is first read.
 
-Making the first FakeTensorMode of a process imports torch._dynamo (a second), and most backends that users write never
-look at it. So neither the tracing context nor a node's `example_value` makes one before it is read.
+Creating the first FakeTensorMode of a process imports torch._dynamo (a second), and most backends written by users
+never use it. So neither the tracing context nor a node's `example_value` creates one before it is read.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class ModeCell:
-    """Holds the fake mode of one capture, from the moment someone asks for it.
+    """Creates the fake mode of one capture on demand.
 
-    The engine gives one cell to the nodes of a graph (for their `example_value`) and, as `_stator_fake_mode` in its
-    `__dict__`, to the graph's module, so that the backend's tracing context and the nodes agree.
+    The nodes of a graph (for their `example_value`) and its graph module (as `_stator_fake_mode` in its `__dict__`)
+    share one cell, so that the tracing context of the backend has the same mode as the nodes.
     """
 
     __slots__ = ("_mode",)
@@ -38,7 +38,7 @@ class ModeCell:
             self._mode = new_mode()
         return self._mode
 
-    # A copy of a graph module is of the same capture; a pickled one starts afresh.
+    # A copy of a graph module shares the mode; an unpickled one gets a new mode.
     def __deepcopy__(self, memo: dict[int, Any]) -> ModeCell:
         return self
 
@@ -53,7 +53,7 @@ def mode_of(graph_module: GraphModule) -> FakeTensorMode:
 
 
 def new_mode() -> FakeTensorMode:
-    """A fake mode as aot_autograd and inductor expect it: with a shape environment, and fixed sizes unless told."""
+    """A fake mode with a shape environment, as aot_autograd and inductor expect, with static sizes by default."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -66,8 +66,8 @@ def new_mode() -> FakeTensorMode:
 def _with_fixed_sizes(
     mode: weakref.ref[FakeTensorMode], tensor: Any, *, symbolic_context: Any = None, **kwargs: Any
 ) -> Any:
-    """`from_tensor` of a mode. aot_autograd turns the sizes of a real input into symbols when the mode has a shape
-    environment and nothing else was said of that input. But a graph captured with fixed sizes holds only for those."""
+    """`from_tensor` of a mode. By default aot_autograd makes the sizes of a real input symbolic if the mode has a shape
+    environment. But a graph that was captured with static sizes is valid for those only."""
     if symbolic_context is None:
         kwargs["static_shapes"] = True
     held = mode()
@@ -76,7 +76,7 @@ def _with_fixed_sizes(
 
 
 class _Context(TracingContext):
-    """A tracing context whose fake mode is made when it is read."""
+    """A tracing context whose fake mode is created when it is read."""
 
     def __init__(self, make_mode: Callable[[], FakeTensorMode]) -> None:
         self._make_mode: Callable[[], FakeTensorMode] | None = make_mode
@@ -95,13 +95,13 @@ class _Context(TracingContext):
             self._mode = mode
 
     def settle(self) -> None:
-        """From here on the mode is what it is: `tracing` reads it on its way out, which should not make one."""
+        """Creates no mode from now on: `tracing` reads it when it exits."""
         self._make_mode = None
 
 
 @contextmanager
 def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
-    """What torch.compile's backends run inside."""
+    """The tracing context that torch.compile's backends expect."""
     context = _Context(lambda: mode_of(graph_module))
     with tracing(context):
         try:
@@ -112,11 +112,11 @@ def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
 
 @contextmanager
 def numbers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The inputs for a backend: a number that changes from call to call is a symbol, so that it is not burned in.
+    """The example inputs for a backend, with symbols for numbers that change between calls.
 
-    The engine leaves the bounds of such ints in the module, and None for floats. On the way out it is told, by
-    `_stator_burned_in`, which of them the backend made assumptions about that go beyond those bounds. That is all of
-    them where the backend fails, which may be for want of something that symbols can't do.
+    The engine leaves the bounds of such ints in the module, and None for floats. `_stator_burned_in` then tells the
+    engine which of them the backend specialized on, beyond those bounds. If the backend fails these are all of them,
+    because the symbols may be the cause.
     """
     ranges: dict[int, tuple[int, int] | None] = graph_module.__dict__.pop("_stator_ranges", {})
     if not ranges:
@@ -139,7 +139,7 @@ def numbers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any])
 
 
 def becoming_floats(graph_module: GraphModule) -> list[int]:
-    """Which inputs are numbers that are floats, or of which the graph computes floats."""
+    """The positions of numeric inputs that are floats, or from which the graph computes floats."""
     ranges = graph_module.__dict__.get("_stator_ranges")
     if not ranges:
         return []
@@ -159,7 +159,7 @@ def _symbol(shape_env: ShapeEnv, value: float, name: str, bounds: tuple[int, int
 
     source = ConstantSource(name)
     if bounds is None:
-        # Sympy can't do with infinity and NaN; what is made of the example is guarded, so that any other will do.
+        # Sympy does not support infinity and NaN. Any other hint will do, because uses of it are guarded.
         example = value if math.isfinite(value) else 0.5
         symbol = shape_env.create_unspecified_symbol(example, source, DimDynamic.DYNAMIC)
         return shape_env.create_symfloatnode(symbol, hint=example, source=source)

@@ -1,9 +1,9 @@
-"""The graph module that a backend receives: a `torch.fx.GraphModule` that costs almost nothing until it is looked at.
+"""The graph module that a backend receives: a `torch.fx.GraphModule` that is built on demand.
 
 It has three states. A *captured* one runs its graph natively and has neither a `torch.fx.Graph` nor code; `graph` is
-built when it is first read. Once somebody asks for the code, sets the graph or calls `recompile()`, it becomes an
-ordinary `torch.fx.GraphModule` for good: *stale* until its code is needed, *compiled* from then on. As `torch.fx` has
-it, changes to the graph take effect with `recompile()`.
+built when it is first read. When the code is read, the graph is set or `recompile()` is called, it becomes an
+ordinary `torch.fx.GraphModule`: *stale* until its code is needed, *compiled* from then on. As in `torch.fx`,
+changes to the graph take effect with `recompile()`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from . import _C
 
 
 class GraphModule(_lazy_graph_module._LazyGraphModule):
-    """A captured graph as a module. See the text at the top of this file."""
+    """A captured graph as a module; see the docstring of this file."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # torch.fx makes a class for each instance, to put the generated forward on it. Here an instance gets its own
-        # class when it gets generated code, and a copy never shares the class of its original.
+        # torch.fx creates a class for each instance, for the generated forward. Here an instance gets its own class
+        # together with generated code, and a copy never shares the class of its original.
         shared: Any = cls
         while shared.__dict__.get("_is_of_one_instance", False):
             shared = shared.__base__
@@ -48,12 +48,12 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         if attributes:
             for path in sorted(attributes, key=lambda path: path.count(".")):
                 _assign_attr(attributes[path], self, path)
-        # Hides the class's one, so that `module.forward` is the native callable itself.
+        # Shadows the method of the class, so that `module.forward` is the native callable itself.
         state["forward"] = _C.make_runner(captured, self)
         return self
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for what is not there: the parts of a torch.fx.GraphModule that are made on demand.
+        # Called for missing attributes: those parts of a torch.fx.GraphModule that are built on demand.
         if name == "_graph" and "_captured" in self.__dict__:
             graph = self.__dict__["_graph"] = _C.fx_graph(self.__dict__["_captured"], self)
             return graph
@@ -63,23 +63,23 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         return super().__getattr__(name)
 
     def _become_ordinary(self) -> None:
-        """Leaves the captured state: from here on `torch.fx` is in charge."""
-        self._graph  # noqa: B018 - builds it if nobody did
+        """Leaves the captured state: an ordinary `torch.fx.GraphModule` from now on."""
+        self._graph  # noqa: B018 - builds it if needed
         self._take_captured_state()
         if not type(self).__dict__.get("_is_of_one_instance", False):
             own = type("GraphModule", (type(self),), {"_is_of_one_instance": True, "__module__": __name__})
             self.__class__ = own
 
     def _take_captured_state(self) -> dict[str, Any]:
-        """Takes what only the captured state has out of the instance."""
+        """Removes from the instance what only the captured state has, and returns it."""
         state = self.__dict__
         taken = {"_captured": state.pop("_captured")} if "_captured" in state else {}
-        if type(state.get("forward")) is _C.Runner:  # else it is somebody's own
+        if type(state.get("forward")) is _C.Runner:  # else it was replaced by the user
             taken["forward"] = state.pop("forward")
         return taken
 
     def recompile(self) -> PythonCode | None:  # type: ignore[override]
-        """The graph was changed. Where `torch.fx` is told to be lazy, the code is generated when it is needed."""
+        """To be called after the graph was changed. With lazy graph modules the code is generated when it is needed."""
         self._become_ordinary()
         if _lazy_graph_module._use_lazy_graph_module_flag:
             type(self).forward = type(self)._lazy_forward
@@ -90,7 +90,7 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         self._become_ordinary()
         return super()._real_recompile()
 
-    # Copies and pickles are made of the torch.fx graph, never of the captured one.
+    # Copies and pickles are made from the torch.fx graph, never from the captured one.
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         self._graph  # noqa: B018

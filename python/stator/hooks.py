@@ -11,7 +11,7 @@ import torch
 class RegisterHook:
     """The target of a node that registers a hook on a result of the graph.
 
-    An object and no function with two arguments: generated code can name what it calls, but can't write a hook down.
+    An object, not a function with two arguments: generated code can refer to a call target, but not to a hook.
     """
 
     def __init__(self, hook: Callable[[torch.Tensor], torch.Tensor | None]) -> None:
@@ -29,7 +29,7 @@ class RegisterHook:
 
 
 class RegisterTracedHook:
-    """The same for a hook as it was traced: a graph that takes the gradient and the tensors that the hook reads."""
+    """The same for a traced hook: a graph that takes the gradient and the tensors that the hook reads."""
 
     def __init__(self, traced: Callable[..., tuple[torch.Tensor | None]]) -> None:
         self.traced = traced

@@ -1,4 +1,4 @@
-"""Lazy modules (`torch.nn.LazyLinear`, ...) get their parameters when they are first met, as if they were called."""
+"""Initializes lazy modules (`torch.nn.LazyLinear`, ...) when the tracer reaches them, as a call would."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import nn
 
 
 def initialise(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Lets a lazy module make its parameters for these arguments, whose tensors are fake. False if it needs real ones:
-    then nothing has happened to it."""
+    """Has a lazy module create its parameters for these arguments, whose tensors are fake. False if it needs real
+    tensors; the module is then unchanged."""
     if not type(module).initialize_parameters.__module__.startswith("torch.nn.modules."):
-        # Only its author knows what it makes of its inputs: a copy goes first.
+        # A user-defined module may need real tensors: try it on a copy first.
         state = torch.random.get_rng_state()
         try:
             trial = copy.deepcopy(module)

@@ -1,7 +1,7 @@
-"""Which module is running: in forward and in backward, in every thread, at little cost.
+"""`stator.ModuleTracker`: which module is running, in forward and in backward.
 
-`ModuleTracker` has the interface of `torch.utils.module_tracker.ModuleTracker`, so that code written for that one works
-with the import changed, and more. How it works is told in src/track.
+It has the interface of `torch.utils.module_tracker.ModuleTracker`, so that code written for that one works with the
+import changed. docs/design/track.md describes how it works.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ if TYPE_CHECKING:
 else:
     _Tracker = engine().ModuleTracker
 
-# Told of a module that is entered or left: its name, the module (None if it is gone), whether it is its backward.
+# Called when a module is entered or left: its name, the module (None if it is gone), whether in its backward.
 Callback = Callable[[str, nn.Module | None, bool], Any]
 
 
 class ModuleTracker(_Tracker):
-    """A context manager that knows which modules run, also in backward.
+    """A context manager that tells which modules are running, in forward and in backward.
 
         with stator.ModuleTracker() as tracker:
-            model(x).sum().backward()       # anything called on the way can ask
+            model(x).sum().backward()       # dispatch modes, hooks, ... can read the tracker
 
-    `tracker.parents`
-        The names of the modules around, always with "Global": a new set each time. In backward, the modules in whose
-        forward the operation was called whose gradient is computed now.
-    `tracker.path`, `tracker.calls`
-        The innermost name, "Global" outside; all of them, the outermost first.
-    `tracker.is_bw`
-        Whether this thread runs a backward pass.
-    `tracker.modules`, `tracker.names(module)`
-        The modules by name, and the names of a module.
-    `on_enter(name, module, is_bw)`, `on_leave(name, module, is_bw)`
-        Callbacks. In forward, what they raise is raised by the call of the module; in backward, at the end of the pass.
+    A model is named by its class, its submodules as in the `state_dict`. The second live model of a class is `Net#2`.
+    Outside of the context, and for what was computed before it, there is only "Global".
 
-    A model is called by its class, its parts as in the `state_dict`. A second live model of a class is `Net#2`. Outside
-    of the context, and for what was computed before it, there is only "Global".
+    Args:
+        on_enter: called as `on_enter(name, module, is_bw)` when a module is entered. In forward, an exception
+            propagates from the module call; in backward, at the end of the pass.
+        on_leave: the same when a module is left.
+
+    Attributes:
+        parents: a set of the names of the running modules, always with "Global". In backward, the modules in whose
+            forward the operation was called whose gradient is being computed.
+        path: the name of the innermost running module, or "Global".
+        calls: the names of all running modules, the outermost first.
+        is_bw: whether this thread runs a backward pass.
+        is_active: whether the context was entered.
     """
 
     def __init__(self, *, on_enter: Callback | None = None, on_leave: Callback | None = None) -> None:
@@ -49,11 +50,11 @@ class ModuleTracker(_Tracker):
 
     @property
     def modules(self) -> Mapping[str, nn.Module]:
-        """Every module of every model that was called, by name. Holds none of them; a shared one has several names."""
+        """Every module of every model that was called, by name. Weak; a shared module has several names."""
         return _Modules(self)
 
     def names(self, module: nn.Module) -> tuple[str, ...]:
-        """All names of a module, the one in use first."""
+        """All names of a module, the one that is running first."""
         running = set(self.calls)
         found = [name for name, each in self.modules.items() if each is module]
         return tuple(sorted(found, key=lambda name: name not in running))
@@ -65,7 +66,7 @@ class ModuleTracker(_Tracker):
 
 
 class _Modules(Mapping[str, nn.Module]):
-    """A view: what it tells is what is registered now."""
+    """A view of the modules that are registered now."""
 
     __slots__ = ("_tracker",)
 

@@ -1,12 +1,12 @@
-"""A compiled module: an object of the model's own class that shares the model's state and runs it compiled.
+"""A compiled module: an instance of the model's class that shares the model's state and runs it compiled.
 
 Both objects have one `__dict__`, so parameters, buffers, hooks, `train()`, a replaced `forward` and the `state_dict`
-(without any prefix) are those of the model. What Stator adds lives in slots of a subclass. Called, it runs the model's
-own `__call__` with the model itself as `self`, so that hooks and side effects see what they see uncompiled.
+(without any prefix) are those of the model. What Stator adds is in slots of a subclass. A call runs the model's
+`__call__` with the model itself as `self`, so that hooks and side effects see what they see uncompiled.
 
 The class of the model is the class of both. It may change: parametrizations, lazy modules and FSDP assign `__class__`.
-Whoever asks the compiled module for its `__class__` gets that of the model, whoever assigns it changes the model, and
-the compiled module follows into a subclass of the new class.
+The `__class__` of the compiled module is that of the model. Assigning it changes the class of the model, and the
+compiled module follows into a subclass of the new class.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=nn.Module)
 
 _SLOTS = ("_stator_original", "_stator_called", "_stator_call", "_stator_arguments", "_stator_shared")
 
-# What CompiledModule has a property for.
+# The descriptor that the property of CompiledModule overrides.
 _CLASS: Any = object.__dict__["__class__"]
 
 
@@ -51,8 +51,8 @@ class CompiledModule:
     __slots__ = ()
     __class__ = property(_get_class, _set_class)  # type: ignore[assignment]
 
-    # The model, the `__call__` of its class, the same compiled, the arguments it was compiled with, so that copies can
-    # be compiled again, and the `__dict__` that both had when they were last compared.
+    # The model; the `__call__` of its class; the same, compiled; the arguments of `stator.compile`, with which copies
+    # are compiled again; and the `__dict__` that both had when they were last compared.
     _stator_original: nn.Module
     _stator_called: Any
     _stator_call: Callable[..., Any]
@@ -60,7 +60,7 @@ class CompiledModule:
     _stator_shared: dict[str, Any]
 
     def __init_subclass__(cls) -> None:
-        """Ends the chain here: a model's class that keeps a register of its subclasses is not told of this one."""
+        """Does not call `super()`: a class that keeps a registry of its subclasses must not see this one."""
 
     def __copy__(self) -> CompiledModule:
         return _rebuild(copy.copy(self._stator_original), self._stator_arguments)
@@ -72,25 +72,25 @@ class CompiledModule:
         return _rebuild, (self._stator_original, self._stator_arguments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """For those who call it by name, and for torch._dynamo, which traces it. A call of the object runs C code."""
+        """For explicit calls of `__call__`, and for torch._dynamo, which traces it. Calling the object runs C code."""
         if torch.compiler.is_dynamo_compiling():
             return self._stator_original(*args, **kwargs)
         return self(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """What is neither in the shared `__dict__` nor in the class is asked of the model."""
+        """Reads attributes that are neither in the shared `__dict__` nor in the class from the model."""
         if name in _SLOTS:
             raise AttributeError(name)
         try:
             model = self._stator_original
         except AttributeError:
-            # `stator.compile` did not make it. Without arguments, `super` would look for the name `__class__`.
+            # Not created by `stator.compile`. Without arguments, `super` would look up the name `__class__`.
             return super(CompiledModule, self).__getattr__(name)  # type: ignore[misc]  # noqa: UP008
         return getattr(model, name)
 
     @property
     def _torchdynamo_orig_callable(self) -> nn.Module:
-        """By this and the next, `torch.compile` and `torch.compiler.disable` find what to start from."""
+        """`torch.compile` and `torch.compiler.disable` find the original by this and `_torchdynamo_wrapper_id`."""
         return self._stator_original
 
     @property
@@ -106,14 +106,14 @@ class CompiledModule:
 
 
 class CompiledModuleWithSlots(CompiledModule):
-    """The same with the slots. An object can only change between classes that get their slots from one base; but a
-    model's class that has slots itself can't be among the bases beside this one."""
+    """The same with the slots. `__class__` can only be assigned between classes that get their slots from one base. A
+    model's class that has slots itself can't be a base next to this one."""
 
     __slots__ = _SLOTS
 
 
 def compile_module(module: M, compile_call: Callable[[MethodType], Any], arguments: dict[str, Any]) -> M:
-    """The compiled twin of `module`. `compile_call` compiles its bound `__call__`, with these arguments."""
+    """The compiled module of `module`. `compile_call` compiles its bound `__call__`, with these arguments."""
     compiled = object.__new__(_class_for(type(module)))
     object.__setattr__(compiled, "__dict__", module.__dict__)
     call = compile_call(MethodType(type(module).__call__, module))
@@ -124,19 +124,19 @@ def compile_module(module: M, compile_call: Callable[[MethodType], Any], argumen
 
 
 def follow(compiled: Any) -> None:
-    """Takes over the class and the `__dict__` of the model, if it has others by now. The engine calls this too."""
-    # Past the engine's own look-up of attributes, which calls this.
+    """Takes over the class and the `__dict__` of the model if they have changed. The engine calls this too."""
+    # Bypasses the engine's attribute lookup, which calls this function.
     model, shared, own = (
         object.__getattribute__(compiled, name) for name in ("_stator_original", "_stator_shared", "__dict__")
     )
     if model.__dict__ is not own:
         if model.__dict__ is shared:
-            model.__dict__ = own  # it was assigned to the compiled one
+            model.__dict__ = own  # it was assigned to the compiled module
         else:
             object.__setattr__(compiled, "__dict__", model.__dict__)
         object.__setattr__(compiled, "_stator_shared", model.__dict__)
     if type(model) is not _model_class(_CLASS.__get__(compiled)):
-        # Objects with slots of their own can't become any other class: `__getattr__` asks the model.
+        # The class of objects with slots of their own can't change: `__getattr__` reads from the model.
         with contextlib.suppress(TypeError):
             _CLASS.__set__(compiled, _class_for(type(model)))
 
@@ -145,7 +145,7 @@ def _model_of(compiled: Any) -> nn.Module | None:
     try:
         return compiled._stator_original
     except AttributeError:
-        return None  # made by somebody who called the class: an ordinary module
+        return None  # created by calling the class: an ordinary module
 
 
 def _rebuild(module: nn.Module, arguments: dict[str, Any]) -> Any:
@@ -155,7 +155,7 @@ def _rebuild(module: nn.Module, arguments: dict[str, Any]) -> Any:
 
 
 def _class_for(model: type[M]) -> type[M]:
-    # The list of subclasses is weak: a class made in a function goes when its last object goes.
+    # The list of subclasses is weak: a class that was created in a function is freed with its last object.
     for subclass in type.__subclasses__(model):
         if subclass.__bases__[0] in (CompiledModule, CompiledModuleWithSlots):
             return subclass
@@ -165,12 +165,12 @@ def _class_for(model: type[M]) -> type[M]:
         "__module__": model.__module__,
         "__qualname__": model.__qualname__,
         "__doc__": model.__doc__,
-        # In the class itself: tools that replace those of nn.Module for a while do not touch what the engine sets.
+        # In the class itself, so that tools which patch nn.Module temporarily do not affect them.
         "__call__": CompiledModule.__call__,
         "__getattr__": CompiledModule.__getattr__,
         **forwarded,
     }
-    # Not through the metaclass, which may register what it makes. Only that of abc has to know of every class.
+    # Bypasses the metaclass, which may register new classes; but ABCMeta has to know every class.
     metaclass = type(model)
     base = CompiledModule if forwarded else CompiledModuleWithSlots
     subclass = type.__new__(metaclass, model.__name__, (base, model), namespace)
@@ -183,7 +183,7 @@ def _class_for(model: type[M]) -> type[M]:
 
 
 def _model_class(cls: Any) -> type:
-    """The class that a model gets where its compiled twin is to get `cls`, which may be made from the twin's class."""
+    """The class for the model if `cls` is assigned to its compiled module; `cls` may derive from the latter's class."""
     if not issubclass(cls, CompiledModule):
         return cls
     if cls.__bases__[0] in (CompiledModule, CompiledModuleWithSlots):
@@ -193,7 +193,7 @@ def _model_class(cls: Any) -> type:
 
 
 def _forwarded_slots(model: type) -> dict[str, property]:
-    """State that the model keeps in slots is not in the shared `__dict__`: these names lead to the original's."""
+    """Properties for state that the model keeps in slots, which is not in the shared `__dict__`."""
 
     def forwarded(name: str) -> property:
         return property(

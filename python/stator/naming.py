@@ -1,4 +1,4 @@
-"""What messages call things: by the names under which the user knows them."""
+"""Names of functions and models for messages, as the user knows them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from torch import nn
 
-# How PyTorch calls a module: these frames stand for the module.
+# The frames of a module call: messages name the module instead.
 _MODULE_CALLS = (nn.Module.__call__.__code__, nn.Module._call_impl.__code__)
 
 
 def callee(function: FunctionType, first: Any) -> tuple[str, str, int]:
-    """Name, file and line of what a call of the function runs, given its first argument: a model is known by its class
-    and its `forward`, a decorated function by what is inside the decorators."""
+    """Name, file and line of a called function, given its first argument. A model is named by its class, at its
+    `forward`; a decorated function by the function inside the decorators."""
     if function.__code__ in _MODULE_CALLS and isinstance(first, nn.Module):
         model: Any = type(first)
         inner = innermost(inspect.getattr_static(first, "forward", None))
@@ -46,8 +46,8 @@ def innermost(fn: Any) -> Any:
 
 
 def imported_name(function: Any) -> str:
-    """The name by which a program gets at a function written in C that does not know it, as those that pybind11 makes:
-    of all modules that have it, the most public one."""
+    """The name under which a program imports a C function that does not know its module, such as those of pybind11: the
+    most public of all modules that have it."""
     name = function.__name__
     homes = [
         module_name

@@ -1,7 +1,7 @@
-"""What the user is told while a program runs: where Stator does less than was asked for, where, and what to do.
+"""Warnings and log messages about what Stator does less well than the program asked for.
 
-What asks for a change of the program is a `RuntimeWarning` at the program's line; the rest goes to the logger "stator".
-Each is told once. Whoever collects a report (`stator.explain`, `stator.watch`) gets them every time.
+A note that calls for a change of the program is a `RuntimeWarning` at the program's line; the others go to the logger
+"stator". Each is given once. Reports (`stator.explain`, `stator.watch`) list them every time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ logger = logging.getLogger("stator")
 _told: set[tuple[Any, ...]] = set()
 
 
+def section(tag: str) -> str:
+    """The section of the documentation about a kind of graph break, or about the topic of a note."""
+    return f"docs/graph-breaks.md#{tag}"
+
+
 def tell(
     kind: str,
     topic: str,
@@ -26,7 +31,7 @@ def tell(
     listener: Callable[[dict[str, Any]], None] | None = None,
     code: str = "?",
 ) -> None:
-    """Called by the engine. `kind` is "info", "log" or "warn"; nothing that a program does about warnings comes out."""
+    """Called by the engine. `kind` is "info", "log" or "warn". Raises nothing, whatever the warning filters are."""
     if listener is not None:
         note = {"topic": topic, "text": text, "file": file, "line": line}
         listener({"code": code, "entries": [], "breaks": [], "notes": [note]})
@@ -34,23 +39,28 @@ def tell(
     if key in _told:
         return
     _told.add(key)
+    text = _with_link(topic, text)
     if kind == "warn":
         try:
             warnings.warn_explicit(text, RuntimeWarning, file, line)
         except Exception:
-            # A program that makes errors of warnings means its own: its call would have another end than uncompiled.
+            # With `-W error` the warning would end the program's call differently than uncompiled.
             logger.warning("%s", text)
     else:
         logger.log(logging.WARNING if kind == "log" else logging.INFO, "%s", text)
 
 
 def forget() -> None:
-    """What was told of a place is told again if it happens there again; what is told once a process is not."""
+    """Notes about a place may be given again there; notes that are given once a process are not."""
     _told.difference_update([key for key in _told if len(key) > 1])
 
 
 def warn_once(topic: str, text: str, stacklevel: int) -> None:
-    """For what the user writes in Python: at the line that called, `stacklevel` frames up."""
+    """A warning from Python code, at the line `stacklevel` frames up, once a process."""
     if (topic,) not in _told:
         _told.add((topic,))
-        warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+        warnings.warn(_with_link(topic, text), UserWarning, stacklevel=stacklevel + 1)
+
+
+def _with_link(topic: str, text: str) -> str:
+    return f"{text} See {section(topic)}"

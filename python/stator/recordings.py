@@ -1,9 +1,9 @@
-"""Traces that failed because of an error in Stator: written to a file, and run again from it.
+"""Records traces that failed with an internal error, and runs them again.
 
-`stator.config.record_errors = folder` makes the engine call `record` for each such trace. The file holds the function
-with what it reads (globals, closure, defaults), the frame's variables and the grad mode: all that the trace began with.
-What belongs to an importable module is named; what was defined in `__main__` or inside a function is written out. An
-object that can't be pickled is replaced by a `Missing` that says what it was.
+With `stator.config.record_errors = folder` the engine calls `record` for each such trace. The file holds the function
+with what it reads (globals, closure, defaults), the frame's variables and the grad mode. Functions and classes of
+importable modules are pickled by reference, those of `__main__` or inside a function by value. An object that can't be
+pickled is replaced by a `Missing` that describes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stator import _engine, errors
 
 @dataclass
 class Missing:
-    """Stands for an object that can't be pickled."""
+    """Replaces an object that can't be pickled."""
 
     what: str
 
@@ -48,7 +48,7 @@ class Recording:
 def record(
     folder: str, function: Any, slots: list[tuple[Any, ...]], at: int, stack_depth: int, is_generator: bool, error: str
 ) -> str:
-    """Writes a recording into the folder, and gives its path. Called by the engine."""
+    """Writes a recording to a new file in the folder and returns its path. Called by the engine."""
     os.makedirs(folder, exist_ok=True)
     recording = Recording(
         function,
@@ -69,17 +69,20 @@ def record(
 
 
 def load(path: str) -> Recording:
-    """What a file holds. It runs code of the file: use files that you trust."""
+    """Reads a recording. Unpickling runs code of the file: use only files that you trust."""
     with open(path, "rb") as file:
         recording = pickle.load(file)
     if recording.python != sys.version_info[:2]:
         wanted = ".".join(map(str, recording.python))
-        raise ValueError(f"{path} was recorded by Python {wanted}, whose bytecode is another one")
+        raise ValueError(f"{path} was recorded by Python {wanted}, which has other bytecode")
     return recording
 
 
 def replay(path: str) -> None:
-    """Runs a recorded trace again. Raises `stator.Unsupported` with what it fails of; returns if it does not fail."""
+    """Runs a recorded trace again. Raises `stator.Unsupported` with the error; returns if the trace succeeds.
+
+    Unpickling runs code of the file: use only files that you trust.
+    """
     recording = load(path)
     with torch.set_grad_enabled(recording.grad_enabled):
         broken = _engine.engine().trace_again(
@@ -107,7 +110,7 @@ def _picklable(value: Any) -> Any:
 
 
 def _is_importable(value: Any) -> bool:
-    """Whether another process finds the very object under its name."""
+    """Whether another process finds this object by its name."""
     if value.__module__ in (None, "__main__"):
         return False
     found: Any = sys.modules.get(value.__module__)
@@ -121,12 +124,12 @@ def _is_importable(value: Any) -> bool:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The globals that code may read, with that of functions inside it."""
+    """The names of globals that the code, or a function inside it, may read."""
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*(_names(one) for one in inner))
 
 
-# Classes that say they are in `builtins`, and are not.
+# Classes whose `__module__` is `builtins` but that are not attributes of it.
 _NAMED_IN_TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type)}
 
 
@@ -183,7 +186,7 @@ def _reduce_function(function: types.FunctionType) -> Any:
 
 
 def _shallow(value: Any) -> Any:
-    """A global, dropped where it can't be pickled. Functions and classes are taken on trust: they may be recursive."""
+    """A global, or a `Missing`. Functions and classes are not tried, because they may be recursive."""
     return value if isinstance(value, (types.FunctionType, type, types.ModuleType)) else _picklable(value)
 
 
@@ -205,7 +208,7 @@ def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
             mine.cell_contents = theirs.cell_contents
 
 
-# What a class gets from its metaclass, or again when it is made.
+# Attributes that the metaclass creates.
 _MADE_WITH_CLASS = ("__dict__", "__weakref__", "_abc_impl", "__slots__")
 
 

@@ -1,6 +1,6 @@
-"""What happened in captures, as objects that print readably: `print(stator.explain(fn)(*args))`.
+"""Reports about captures: `print(stator.explain(fn)(*args))`.
 
-The engine hands over plain dicts, one for each attempt at capturing a frame:
+The engine passes a plain dict for each attempt to capture a frame:
 
     {"code": "forward (model.py:12)",
      "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
@@ -11,8 +11,9 @@ The engine hands over plain dicts, one for each attempt at capturing a frame:
      "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]},
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
-The steps of "times" are decode, trace, shapes, guards, fx and backend. A break that left the frame uncompiled has no
-entry beside it. "recompiled" is there where earlier captures did not fit, with the guard that failed for each.
+The steps of "times" are decode, trace, shapes, guards, fx and backend. If a graph break left the frame uncompiled,
+"entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that failed for
+each.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stator import backends, naming
+from stator import backends, naming, notes
 from stator._engine import engine
 
 if TYPE_CHECKING:
@@ -33,7 +34,17 @@ STEPS = ("decode", "trace", "shapes", "guards", "fx", "backend")
 
 @dataclass
 class Break:
-    """An instruction that could not be captured: what was met, where, and what to do about it."""
+    """A graph break: an instruction that could not be captured.
+
+    Attributes:
+        kind: the tag, which is a section of docs/graph-breaks.md.
+        reason: why, in words.
+        file: the file of the program.
+        line: the line of the program.
+        source: the text of that line.
+        stack: the callers, the innermost first, each with file and line.
+        hint: the remedy.
+    """
 
     kind: str
     reason: str
@@ -55,12 +66,21 @@ class Break:
         lines += [f"  called from {caller}" for caller in _shortened(self.stack)]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
+        lines.append(f"  see {notes.section(self.kind)}")
         return "\n".join(lines)
 
 
 @dataclass
 class Recompile:
-    """A capture for a place that had some already: why those did not fit, the one used last first."""
+    """A capture at an instruction that had entries already.
+
+    Attributes:
+        code: the function, with file and line.
+        file: the file of the program.
+        line: the line of the program.
+        source: the text of that line.
+        reasons: the guard that failed for each entry, the most recently used first.
+    """
 
     code: str
     file: str
@@ -77,11 +97,18 @@ class Recompile:
 
 @dataclass
 class MismatchedCall:
-    """A call whose arguments do not fit the function. The program got a TypeError."""
+    """A call whose arguments don't fit the function. The program gets a TypeError.
+
+    Attributes:
+        reason: the text of the TypeError.
+        function: the function, with file and line.
+        arguments: the types of the arguments.
+        caller: the calling function, with file and line.
+    """
 
     reason: str
-    function: str  # with file and line
-    arguments: list[str]  # their types
+    function: str
+    arguments: list[str]
     caller: str = ""
 
     def __str__(self) -> str:
@@ -91,7 +118,14 @@ class MismatchedCall:
 
 @dataclass
 class Note:
-    """Something that Stator does less well than was asked for: what, where, and what to do about it."""
+    """Something that Stator does less well than the program asked for, and the remedy.
+
+    Attributes:
+        topic: the tag, which is a section of docs/graph-breaks.md.
+        text: the message.
+        file: the file of the program.
+        line: the line of the program.
+    """
 
     topic: str
     text: str
@@ -99,12 +133,20 @@ class Note:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.text} [{self.topic}]"
+        return f"{self.text} [{self.topic}]\n  see {notes.section(self.topic)}"
 
 
 @dataclass
 class Capture:
-    """One graph that was captured, with what it was assumed to depend on and what it cost."""
+    """One captured graph.
+
+    Attributes:
+        code: the function, with file and line.
+        graph: the graph as text.
+        nodes: the number of nodes, with placeholders and output; 0 if the captured region has no tensor operation.
+        guards: the guards as text.
+        times: seconds for each step of the capture.
+    """
 
     code: str
     graph: str
@@ -124,7 +166,18 @@ class Capture:
 
 @dataclass
 class Report:
-    """Everything that one run captured, and everything that kept it from capturing more."""
+    """What was captured, and what kept more from being captured.
+
+    Attributes:
+        captures: every capture, including those without tensor operations.
+        breaks: the graph breaks.
+        recompiles: the recompiles, with the guards that failed.
+        mismatched_calls: calls in the program whose arguments don't fit the function.
+        notes: warnings and log messages.
+        graph_modules: the graph modules that the backend received (`stator.explain` only).
+        idle: compiled callables that were never called, or that captured no tensor operation, in words.
+        result: what the function returned (`stator.explain` only).
+    """
 
     captures: list[Capture] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
@@ -132,12 +185,11 @@ class Report:
     mismatched_calls: list[MismatchedCall] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     graph_modules: list[GraphModule] = field(default_factory=list)
-    # Compiled callables that capture nothing, in words: never called, or without operations on tensors.
     idle: list[str] = field(default_factory=list)
     result: Any = None
 
     def add(self, report: dict[str, Any]) -> None:
-        """Takes over one of the engine's dicts."""
+        """Adds one of the engine's dicts."""
         code = str(report.get("code", "?"))
         for entry in report.get("entries", ()):
             self.captures.append(
@@ -151,7 +203,7 @@ class Report:
 
     @property
     def graphs(self) -> list[Capture]:
-        """The captures that have operations. Others are only a way from one real step of the program to the next."""
+        """The captures with tensor operations. Others only lead from one graph break to the next."""
         return [capture for capture in self.captures if capture.nodes]
 
     @property
@@ -172,7 +224,7 @@ class Report:
 
     @property
     def times(self) -> dict[str, float]:
-        """Seconds for each step, over all captures."""
+        """Seconds for each step, summed over all captures."""
         total: dict[str, float] = {}
         for capture in self.captures:
             for step, seconds in capture.times.items():
@@ -201,7 +253,7 @@ class Report:
 
 
 def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> Callable[..., Report]:
-    """`stator.explain(fn)(*args)` runs `fn` compiled, from nothing, and reports what was captured and what was not."""
+    """`stator.explain(fn)(*args)` compiles and runs `fn` once, without using earlier captures, and returns a report."""
     from stator import api
 
     def explained(*args: Any, **kwargs: Any) -> Report:
@@ -218,7 +270,7 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
 
 @contextmanager
 def watch() -> Iterator[Report]:
-    """`with stator.watch() as report:` collects what this thread captures meanwhile: graphs, breaks, recompiles."""
+    """`with stator.watch() as report:` collects the graphs, graph breaks and recompiles of this thread."""
     report = Report()
     with _collecting(report.add):
         yield report
@@ -226,7 +278,7 @@ def watch() -> Iterator[Report]:
 
 
 class _Watched(backends.Backend):
-    """Hands every graph on. Being a backend of its own, it sees them all: what was captured for others is not used."""
+    """Passes graphs on to the chosen backend. It equals no other backend, so entries of others are not used."""
 
     def __init__(self, chosen: backends.Backend, keep: Callable[[GraphModule], None]) -> None:
         super().__init__(chosen.name, chosen.compiler, chosen.arguments)
@@ -243,8 +295,8 @@ class _Watched(backends.Backend):
 
 
 def _idle(only: Any = None) -> list[str]:
-    """The compiled callables that do nothing for their program, or what is to be said of this one: it may well be that
-    another method of the model is the one that is called."""
+    """The compiled callables without a graph, or only this one, in words. A common cause is that the program calls
+    another method of the model than the compiled one."""
     only = getattr(only, "_stator_call", only)
     found = []
     for compiled, was_called, captures, graphs in engine().callables():
@@ -273,7 +325,7 @@ def _collecting(callback: Callable[[dict[str, Any]], None]) -> Iterator[None]:
 
 
 def _shortened(stack: list[str], first: int = 12, last: int = 4) -> list[str]:
-    """A stack that a person can read: its ends."""
+    """The first and last entries of a long stack."""
     if len(stack) <= first + last + 1:
         return stack
     return [*stack[:first], f"... {len(stack) - first - last} more callers ...", *stack[-last:]]

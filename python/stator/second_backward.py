@@ -1,4 +1,4 @@
-"""Gradients of a compiled graph that can be differentiated again: those of the graph as it was captured."""
+"""Gradients of a compiled graph with `create_graph=True`, computed from the graph as it was captured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 def gradients(
     run: Callable[..., Sequence[Any]], inputs: tuple[Any, ...], results: list[int], given: list[torch.Tensor]
 ) -> tuple[torch.Tensor | None, ...]:
-    """The gradient of each input, if it requires one, for the gradients `given` of some results of `run(*inputs)`."""
+    """The gradient of each input that requires one, for the gradients `given` of some results of `run(*inputs)`."""
     wanted = [number for number, value in enumerate(inputs) if isinstance(value, torch.Tensor) and value.requires_grad]
     with torch.enable_grad():
         outputs = run(*inputs)

@@ -1,4 +1,4 @@
-"""Settings that hold for the whole process: `stator.config.entry_bound = 16`."""
+"""Settings for the whole process, such as `stator.config.recompile_limit`. docs/configuration.md is made from them."""
 
 from __future__ import annotations
 
@@ -6,43 +6,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# name -> (default, what it does). The engine reads the values; nothing else is known about them in Python.
+# name -> (default, documentation). Names are those of torch._dynamo.config where that has the setting.
 _OPTIONS: dict[str, tuple[Any, str]] = {
-    "entry_bound": (
+    "recompile_limit": (
         8,
-        "How many captures one place of one function (or of one module instance) may have before Stator warns and "
-        "leaves further variants uncompiled; with `fullgraph=True` it raises `stator.EntryBoundHit` instead.",
+        "How many entries one instruction of a function may have, for each instance where the function is a method. "
+        "Calls that match none of them then run uncompiled, with a warning; with `fullgraph=True` they raise "
+        "`stator.RecompileLimitHit`.",
     ),
     "register_attributes": (
         False,
-        "Put parameters and buffers into the graph module as attributes instead of making them inputs of the graph. A "
-        "tensor that is reached by two paths is registered once; another tensor in its place is another capture. "
-        "Read by `stator.compile`.",
+        "Make parameters and buffers attributes of the graph module instead of inputs of the graph. A tensor that is "
+        "reached by two paths is registered once. They are guarded by identity: replacing one is a recompile. Read "
+        "when `stator.compile` is called.",
     ),
     "record_errors": (
         "",
-        "A folder. Where Stator itself fails, what the trace began with is written there (with the tensors), and the "
-        "report names the file: `stator.replay(file)` runs that trace again, and shows the same error.",
+        "A folder, or empty. After an internal error the inputs of the trace are written to a file there, tensors "
+        "included, and the message names the file. `stator.replay(file)` runs the trace again.",
     ),
-    "compiler_collectives": (
+    "enable_compiler_collectives": (
         False,
-        "With a process group of torch.distributed: before a graph is compiled, all ranks compare what they captured. "
-        "Numbers that differ become variables on all of them; what differs otherwise is an error that names the rank.",
+        "With a process group of torch.distributed, all ranks compare what they captured before a graph is compiled. "
+        "Numbers that differ become variables on all ranks; any other difference is a `RanksDiverged` error on all "
+        "ranks.",
     ),
     "collective_seconds": (
         300,
-        "How long a rank waits for the others before it says which of them did not come.",
+        "How many seconds a rank waits for the others before it raises `RanksDiverged`, which names the missing rank.",
     ),
     "raise_internal_errors": (
         False,
-        "Raise an error inside Stator itself instead of leaving the frame uncompiled and reporting it. For "
-        "developing Stator: a program never needs it.",
+        "Raise internal errors instead of running the frame uncompiled with a warning. For the development of Stator.",
     ),
 }
 
 
 class Config:
-    """Attributes are the options of `_OPTIONS`; an unknown name or a value of another type is refused."""
+    """The settings as attributes. An unknown name raises AttributeError, a value of another type TypeError."""
 
     values: dict[str, Any]
 
@@ -53,7 +54,7 @@ class Config:
         try:
             return self.values[name]
         except KeyError:
-            raise AttributeError(f"stator.config has no option {name!r}; it has {', '.join(_OPTIONS)}") from None
+            raise AttributeError(f"stator.config has no setting {name!r}; it has {', '.join(_OPTIONS)}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         default = getattr(self, name) if name not in _OPTIONS else _OPTIONS[name][0]
@@ -70,7 +71,7 @@ class Config:
 
     @contextmanager
     def patch(self, **changes: Any) -> Iterator[None]:
-        """Other values inside a `with`, or in a decorated function."""
+        """A context manager or decorator that changes settings temporarily: `patch(recompile_limit=64)`."""
         before = dict(self.values)
         try:
             for name, value in changes.items():
@@ -81,5 +82,5 @@ class Config:
 
 
 config = Config()
-# Where the engine looks.
+# The engine reads this dict.
 values = config.values

@@ -1,7 +1,7 @@
-"""What PyTorch hands to a `__torch_function__`, learnt from PyTorch: a call is made on stand-ins, which keep it.
+"""Finds out what PyTorch passes to a `__torch_function__`, by a call on stand-ins that record it.
 
-Which function is handed on is PyTorch's affair: for `x + 1` it is `torch.Tensor.add`, for `1 - x` a Python function,
-for `x.shape` the getter of that attribute.
+PyTorch decides which function it passes: for `x + 1` it is `torch.Tensor.add`, for `1 - x` a Python function, for
+`x.shape` the getter of that attribute.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-# `Tensor.__torch_function__` asks for them, each time for the same set.
+# Fills the cache of a function that `Tensor.__torch_function__` calls each time.
 torch.overrides.get_default_nowrap_functions()
 
 
 class Handed:
-    """A call as it came to a `__torch_function__`."""
+    """A call as a `__torch_function__` received it."""
 
     def __init__(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         self.function = function
@@ -26,7 +26,7 @@ class Handed:
 
 
 class _Kept(threading.local):
-    """What came to the stand-ins. (Not all that ask for an answer give it back: an assignment to items has none.)"""
+    """The calls that stand-ins received. They can't be returned: an assignment to items has no result."""
 
     calls: list[Handed]
 
@@ -35,7 +35,7 @@ _kept = _Kept()
 
 
 class StandIn(torch.Tensor):
-    """Stands for a tensor of a class with a `__torch_function__`."""
+    """A stand-in for a tensor of a class with a `__torch_function__`."""
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
@@ -44,7 +44,7 @@ class StandIn(torch.Tensor):
 
 
 def plain_stand_in() -> torch.Tensor:
-    """Stands for a tensor whose class has none."""
+    """A stand-in for a tensor whose class has no `__torch_function__`."""
     return torch.empty(0, device="meta")
 
 
@@ -53,7 +53,7 @@ def stand_in() -> torch.Tensor:
 
 
 def handed(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Handed | None:
-    """What comes to the stand-ins among the arguments; None if the function asks nobody."""
+    """The call that the stand-ins among the arguments receive; None if no `__torch_function__` is called."""
     calls = _kept.calls = []
     function(*arguments, **keywords)
     return calls[0] if calls else None

@@ -1,8 +1,8 @@
-"""What an operation does with real tensors like given FakeTensors: it runs once on tensors made for that.
+"""Runs an operation once on real tensors with the metadata of given FakeTensors.
 
-A FakeTensor knows sizes and devices, and of dtypes what the result has. That a kernel does not exist for a dtype, or
-wants its arguments to have the same one, it often does not know; a graph would fail in the middle, or not at all where
-nobody uses the result. And where kernels choose how a result lies in memory, FakeTensors sometimes say otherwise.
+FakeTensors often accept dtypes that no kernel accepts, or arguments of different dtypes; the graph would then raise in
+its middle, or not at all if the result is unused. FakeTensors also sometimes predict another memory layout than the
+kernel's.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-# Larger arguments are not made: what FakeTensors say of them has to do.
+# No trial run with larger arguments: the answer of FakeTensor is used.
 MOST_ELEMENTS = 1 << 22
 
-# What came out, the tensors that stood for the fakes, and which of those were written to.
-# These hand integers to LAPACK, which writes wherever they point to. It counts from 1.
+# These pass integers to LAPACK as indices, which count from 1 and are not checked.
 TRUST_PIVOTS = ("ldl_solve", "lu_solve", "lu_unpack")
 
+# The result, the tensors that replaced the fakes, and which of those were written to.
 Outcome = tuple[Any, list[torch.Tensor], list[int]]
 
 
 def attempt(
     target: Callable | str, arguments: tuple[Any, ...], keywords: dict[str, Any], fakes: Sequence[FakeTensor]
 ) -> Outcome | str | None:
-    """What comes out; the words in which the operation refuses such arguments; None if it was not tried, or failed for
-    the numbers it was given. An operation that is a method is given by its name. `fakes` are those among the arguments.
+    """The outcome; or the text of the error if the operation rejects such arguments; or None if it was not tried, or
+    failed because of the data. A method is given by its name. `fakes` are the FakeTensors among the arguments.
     """
     if sum(_memory(fake) for fake in fakes) > MOST_ELEMENTS:
         return None
-    # The index 0 is in most tensors, but nothing is divided by it.
+    # 0 is a valid index for most tensors, but not a valid divisor: then 1 is tried.
     if any(name in str(getattr(target, "__name__", target)) for name in TRUST_PIVOTS):
         return _try(target, arguments, keywords, fakes, 1)
     first = _try(target, arguments, keywords, fakes, 0)
@@ -57,7 +57,7 @@ def _try(
         function = getattr(torch.Tensor, target) if isinstance(target, str) else target
         result = function(*taken, **named)
     except torch.linalg.LinAlgError:
-        return None  # that is about the numbers
+        return None  # because of the data
     except Exception as error:
         return str(error) or type(error).__name__
     written = [number for number, version in enumerate(_versions(reals)) if version != versions[number]]
@@ -82,7 +82,7 @@ def _fakes(value: Any) -> Iterator[FakeTensor]:
 
 def _real(value: Any, made: dict[int, torch.Tensor]) -> Any:
     if isinstance(value, FakeTensor):
-        if id(value) not in made:  # it stands for a constant
+        if id(value) not in made:  # a constant
             made[id(value)] = _filled(value, 0)
         return made[id(value)]
     real = partial(_real, made=made)
@@ -99,7 +99,7 @@ def _real(value: Any, made: dict[int, torch.Tensor]) -> Any:
 
 
 def _memory(fake: FakeTensor) -> int:
-    """How many elements its memory must have."""
+    """The number of elements of its storage."""
     if not fake.numel():
         return fake.storage_offset()
     return (
@@ -110,8 +110,8 @@ def _memory(fake: FakeTensor) -> int:
 
 
 def _filled(fake: FakeTensor, integer: int) -> torch.Tensor:
-    """Numbers between 0 and 1, which most functions are defined for; integers are all the same. What else the kernels
-    look at is as with the fake: how it lies in memory, whether autograd records it."""
+    """A real tensor with the metadata of the fake: layout, flags, `requires_grad`. Floats are between 0 and 1, where
+    most functions are defined; integers are all equal."""
     with torch.inference_mode(fake.is_inference()), torch.no_grad():
         memory = torch.empty(_memory(fake), dtype=fake.dtype, device=fake.device)
         if fake.dtype.is_complex or (fake.dtype.is_floating_point and fake.dtype.itemsize > 1):

@@ -66,7 +66,7 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
             tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
                  callee.print() + " is called with " + path(*source) +
                      ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator specializes on "
-                     "sizes: each new size is captured again, up to stator.config.entry_bound times. This is told "
+                     "sizes: each new size is captured again, up to stator.config.recompile_limit times. This is told "
                      "once.");
             return;
         }
@@ -169,7 +169,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (module.module) clock.end("fx");
 
     paused.resume();
-    if (module.module && setting("compiler_collectives", 0) != 0) {
+    if (module.module && setting("enable_compiler_collectives", 0) != 0) {
         if (auto again = agree_between_ranks(module, trace, knowledge, report)) return std::move(*again);
         clock.end("ranks");
     }

@@ -59,15 +59,15 @@ bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
 
 /// Whether there is room for one more; forgets the entries of instances that are gone.
 bool has_room(EntryPoint& point, cpython::Frame* frame) {
-    // Each instance may have as many as the bound allows; this many together are taken for a mistake.
+    // Each instance may have as many as the recompile limit allows; this many together are taken for a mistake.
     constexpr std::size_t kMostInstances = 1024;
-    auto bound = static_cast<std::size_t>(std::max(0L, setting("entry_bound", 8)));
+    auto limit = static_cast<std::size_t>(std::max(0L, setting("recompile_limit", 8)));
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
         for (const auto& entry : point.entries())
             competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
-        return competing < bound && point.entries().size() < bound * kMostInstances;
+        return competing < limit && point.entries().size() < limit * kMostInstances;
     };
     std::vector<Shared<Entry>> forgotten = point.take_forgotten(/*has_to_be=*/!is_there());
     return is_there();
@@ -105,27 +105,27 @@ std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame
 }
 
 /// With `fullgraph` nothing runs uncompiled.
-[[noreturn]] void raise_bound(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+[[noreturn]] void raise_recompile_limit(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     std::string callee = callee_of(frame, at).print();
     std::size_t captures = point.entries().size();
     std::string reason = why_last_does_not_fit(point, frame);
     Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-    checked(PyObject_CallMethod(errors.get(), "raise_bound_hit", "sns", callee.c_str(),
+    checked(PyObject_CallMethod(errors.get(), "raise_recompile_limit_hit", "sns", callee.c_str(),
                                 static_cast<Py_ssize_t>(captures), reason.c_str()));
-    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_bound_hit did not raise");
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile_limit_hit did not raise");
     throw PythonError();
 }
 
-void warn_of_bound(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (point.warned) return;
     point.warned = true;
-    const Callee at_bound = callee_of(frame, at);
+    const Callee at_limit = callee_of(frame, at);
     std::size_t captures = point.entries().size();
     std::string reason = why_last_does_not_fit(point, frame);
-    tell(NoteKind::Warning, NoteOnce::AtPlace, "entry_bound", at_bound,
-         "Stator has captured " + at_bound.print() + " " + std::to_string(captures) +
-             " times, which is the bound: these are kept, and further variants run uncompiled: " + reason +
-             ". Make that the same on every call, or raise stator.config.entry_bound.");
+    tell(NoteKind::Warning, NoteOnce::AtPlace, "recompile_limit", at_limit,
+         "Stator has captured " + at_limit.print() + " " + std::to_string(captures) +
+             " times, which is the recompile limit: these are kept, and further variants run uncompiled: " + reason +
+             ". Make that the same on every call, or raise stator.config.recompile_limit.");
 }
 
 }  // namespace
@@ -137,8 +137,8 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     // The collector has taken the callable apart, and something that it finalizes calls it all the same.
     if (!cache.options().backend) return nullptr;
     if (!has_room(point, frame)) {
-        if (cache.options().fullgraph) raise_bound(point, frame, at);
-        warn_of_bound(point, frame, at);
+        if (cache.options().fullgraph) raise_recompile_limit(point, frame, at);
+        warn_of_recompile_limit(point, frame, at);
         return nullptr;
     }
     if (Shared<Entry> entry = captured_for_another(cache, frame, at, is_main, forced_backend)) {
@@ -147,7 +147,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     }
     Shared<Entry> entry;
     CaptureReport report;
-    if (report_listener != nullptr || setting("compiler_collectives", 0) != 0) {
+    if (report_listener != nullptr || setting("enable_compiler_collectives", 0) != 0) {
         report.callee = callee_of(frame, {0});
         report.start = callee_of(frame, at);
     }

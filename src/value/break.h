@@ -40,7 +40,7 @@ struct Break {
     bool can_exit = true;
 };
 
-/// `data-dependent`, ...: stable, the section names of docs/breaks.md.
+/// `data-dependent`, ...: stable, the section names of docs/graph-breaks.md.
 const char* name(BreakKind kind);
 /// What the user can do about it.
 const char* hint(BreakKind kind);

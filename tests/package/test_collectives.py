@@ -20,7 +20,7 @@ import sys, torch, stator
 from torch import distributed
 rank, count = int(sys.argv[1]), int(sys.argv[2])
 distributed.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=count)
-stator.config.compiler_collectives = True
+stator.config.enable_compiler_collectives = True
 stator.config.collective_seconds = 8
 graphs = []
 def backend(graph_module, inputs):
@@ -142,5 +142,5 @@ else:
 
 
 def test_alone_nothing_is_asked():
-    with stator.config.patch(compiler_collectives=True):
+    with stator.config.patch(enable_compiler_collectives=True):
         assert stator.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item() == 2

@@ -119,12 +119,12 @@ def test_mode_and_options_exclude_each_other():
 
 
 def test_options_of_the_process_are_checked():
-    assert stator.config.entry_bound == 8
-    with stator.config.patch(entry_bound=2):
-        assert stator.config.entry_bound == 2
-    assert stator.config.entry_bound == 8
-    with pytest.raises(AttributeError, match="no option 'entry_bond'"):
-        stator.config.entry_bond = 3
-    with pytest.raises(TypeError, match="entry_bound is a int"):
-        stator.config.entry_bound = "3"
-    assert "entry_bound = 8" in repr(stator.config)
+    assert stator.config.recompile_limit == 8
+    with stator.config.patch(recompile_limit=2):
+        assert stator.config.recompile_limit == 2
+    assert stator.config.recompile_limit == 8
+    with pytest.raises(AttributeError, match="no setting 'recompile_limt'"):
+        stator.config.recompile_limt = 3
+    with pytest.raises(TypeError, match="recompile_limit is a int"):
+        stator.config.recompile_limit = "3"
+    assert "recompile_limit = 8" in repr(stator.config)

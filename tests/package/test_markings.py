@@ -1,5 +1,5 @@
 """How torch marks what its decorators of functions mean. The tracer reads these marks itself, so each is pinned here:
-a torch that marks differently fails these tests before it gives wrong graphs. `docs/from-dynamo.md` lists them."""
+a torch that marks differently fails these tests before it gives wrong graphs. `docs/dynamo-map.md` lists them."""
 
 from __future__ import annotations
 

@@ -64,11 +64,11 @@ each_model = pytest.mark.parametrize("cls", [Plain, Decorated])
 @each_model
 def test_the_warning_of_the_bound_names_the_model(cls):
     compiled = stator.compile(cls())
-    with warnings.catch_warnings(record=True) as caught, stator.config.patch(entry_bound=2):
+    with warnings.catch_warnings(record=True) as caught, stator.config.patch(recompile_limit=2):
         warnings.simplefilter("always")
         for length in range(1, 5):
             compiled(torch.ones(length))
-    (warning,) = (one for one in caught if "bound" in str(one.message))
+    (warning,) = (one for one in caught if "recompile limit" in str(one.message))
     assert f"captured {cls.__name__} {place_of(cls)} 2 times" in str(warning.message)
     assert warning.filename == __file__
 

@@ -74,8 +74,8 @@ def test_the_bound_is_told_without_raising(logged):
         warnings.simplefilter("error")
         for n in range(12):
             assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
-    (message,) = [record.getMessage() for record in logged.records if "bound" in record.getMessage()]
-    assert "stator.config.entry_bound" in message
+    (message,) = [record.getMessage() for record in logged.records if "recompile limit" in record.getMessage()]
+    assert "stator.config.recompile_limit" in message
 
 
 def test_dynamic_is_told_once_at_the_line_that_asks_for_it():

@@ -54,7 +54,8 @@ break 1: call of the C function print [opaque-call]
   at model.py:14
       print(x)
   called from forward (model.py:30)
-  hint: move it out of the compiled part""",
+  hint: move it out of the compiled part
+  see docs/graph-breaks.md#opaque-call""",
     )
 
 

@@ -85,8 +85,8 @@ def compile_another(run):
 
 
 def change_settings(run):
-    before = stator.config.entry_bound
-    stator.config.entry_bound = 1 if before != 1 else 8
+    before = stator.config.recompile_limit
+    stator.config.recompile_limit = 1 if before != 1 else 8
     with torch.compiler.set_stance("force_eager"):
         run.again()
 
@@ -139,11 +139,11 @@ def small_heap():
 
 @pytest.fixture
 def clean():
-    code, bound = scaled.__code__, stator.config.entry_bound
+    code, bound = scaled.__code__, stator.config.recompile_limit
     stator.reset()
     yield
     CALLOUT.action = None
-    stator.config.entry_bound = bound
+    stator.config.recompile_limit = bound
     scaled.__code__ = code
     stator.reset()
 

@@ -24,7 +24,7 @@ def unbounded():
         return
     import stator
 
-    with stator.config.patch(entry_bound=1000):
+    with stator.config.patch(recompile_limit=1000):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Many captures of one function: how the right one is found, and what happens at the bound."""
+"""Many captures of one function: how the right one is found, and what happens at the recompile limit."""
 
 import gc
 import itertools
@@ -92,7 +92,7 @@ def test_the_right_one_is_found_among_many(case):
     program, values = CASES[case]
     x = torch.ones(2)
     recorder = Recorder()
-    with stator.config.patch(entry_bound=1000):
+    with stator.config.patch(recompile_limit=1000):
         compiled = stator.compile(program, backend=recorder, fullgraph=True)
         for value in values:
             assert torch.equal(compiled(x, value), program(x, value))
@@ -107,7 +107,7 @@ def test_the_right_one_is_found_among_many(case):
 def test_what_an_index_relies_on_may_change():
     x = torch.ones(2)
     made = parts(12)
-    with stator.config.patch(entry_bound=1000):
+    with stator.config.patch(recompile_limit=1000):
         compiled = stator.compile(by_instance, fullgraph=True)
         for part in made * 2:
             compiled(x, part)
@@ -129,7 +129,7 @@ def test_globals_tell_entries_apart():
     global SCALE
     x, before = torch.ones(2), SCALE
     try:
-        with stator.config.patch(entry_bound=1000):
+        with stator.config.patch(recompile_limit=1000):
             compiled = stator.compile(by_global, fullgraph=True)
             for _ in range(2):
                 for length in range(12):
@@ -170,7 +170,7 @@ def test_instances_do_not_compete_and_are_forgotten():
     assert len(compiled._entries()) < 3 * kept
 
 
-# --- the bound
+# --- the recompile limit
 
 
 def sized(x):
@@ -179,27 +179,32 @@ def sized(x):
 
 def test_with_fullgraph_the_bound_is_an_error():
     compiled = stator.compile(sized, fullgraph=True)
-    bound = stator.config.entry_bound
-    for size in range(1, bound + 1):
+    limit = stator.config.recompile_limit
+    for size in range(1, limit + 1):
         compiled(torch.ones(size))
     for _ in range(2):
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit) as caught:
-            compiled(torch.ones(bound + 1))
-        assert type(caught.value) is stator.EntryBoundHit
+            compiled(torch.ones(limit + 1))
+        assert type(caught.value) is stator.RecompileLimitHit
         line = sized.__code__.co_firstlineno
-        for part in (f"sized ({__file__}:{line})", f"{bound} times", "size of dimension 0 is 9, was 8", "entry_bound"):
+        for part in (
+            f"sized ({__file__}:{line})",
+            f"{limit} times",
+            "size of dimension 0 is 9, was 8",
+            "recompile_limit",
+        ):
             assert part in str(caught.value)
     # What was captured is used, and there is a remedy.
     assert torch.equal(compiled(torch.ones(2)), sized(torch.ones(2)))
-    with stator.config.patch(entry_bound=bound + 1):
-        assert torch.equal(compiled(torch.ones(bound + 1)), sized(torch.ones(bound + 1)))
+    with stator.config.patch(recompile_limit=limit + 1):
+        assert torch.equal(compiled(torch.ones(limit + 1)), sized(torch.ones(limit + 1)))
 
 
 def test_a_bound_of_nothing():
-    with stator.config.patch(entry_bound=0):
+    with stator.config.patch(recompile_limit=0):
         with pytest.warns(RuntimeWarning, match="nothing may be captured"):
             assert torch.equal(stator.compile(sized)(torch.ones(2)), sized(torch.ones(2)))
-        with pytest.raises(stator.EntryBoundHit):
+        with pytest.raises(stator.RecompileLimitHit):
             stator.compile(sized, fullgraph=True)(torch.ones(2))
 
 
@@ -210,7 +215,7 @@ def test_warnings_that_are_errors_are_logged(caplog):
         for size in range(1, 12):
             assert torch.equal(compiled(torch.ones(size)), sized(torch.ones(size)))
     (record,) = (record for record in caplog.records if record.name == "stator")
-    assert "sized" in record.getMessage() and "entry_bound" in record.getMessage()
+    assert "sized" in record.getMessage() and "recompile_limit" in record.getMessage()
 
 
 def test_whatever_shows_warnings_may_fail(caplog):
@@ -244,4 +249,4 @@ def test_python_with_warnings_as_errors():
         [sys.executable, "-W", "error", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0 and "went on" in done.stdout, done.stderr
-    assert "entry_bound" in done.stderr
+    assert "recompile_limit" in done.stderr

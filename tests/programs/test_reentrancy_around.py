@@ -130,7 +130,7 @@ def test_while_backends_are_compared(action):
 
 @every_action
 def test_while_a_warning_is_shown(action):
-    stator.config.entry_bound = 1
+    stator.config.recompile_limit = 1
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda *arguments, **options: poke()
@@ -145,7 +145,7 @@ def test_while_a_warning_is_logged(action):
 
     logger, handler = logging.getLogger("stator"), Handler()
     logger.addHandler(handler)
-    stator.config.entry_bound = 1
+    stator.config.recompile_limit = 1
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

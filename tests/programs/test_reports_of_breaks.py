@@ -1,4 +1,4 @@
-"""What the user is told: breaks, recompiles, the bound, in words that name file, line, source and remedy."""
+"""What the user is told: breaks, recompiles, the recompile limit, in words that name file, line, source and remedy."""
 
 import re
 import warnings
@@ -52,13 +52,6 @@ def test_fullgraph_raises_with_the_same_text():
     assert str(stator.explain(program)(torch.ones(3)).breaks[0]) in str(raised.value)
 
 
-def test_every_kind_has_a_section_in_the_documentation():
-    page = (Path(__file__).parents[2] / "docs" / "breaks.md").read_text()
-    sections = set(re.findall(r"^## (\S+)$", page, re.MULTILINE))
-    assert sections == set(stator._C.break_kinds())
-    assert all(stator._C.break_kinds().values())
-
-
 def test_a_recompile_names_the_guard_with_both_values_and_the_line():
     def scaled(x, n):
         return x * n
@@ -105,8 +98,8 @@ def test_past_the_bound_the_program_goes_on_right_with_one_warning():
             assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
         for n in range(20):
             assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
-    (warning,) = [str(w.message) for w in caught if "bound" in str(w.message)]
-    assert "L['n'] is 8.5, was 7.5" in warning and "stator.config.entry_bound" in warning
+    (warning,) = [str(w.message) for w in caught if "recompile limit" in str(w.message)]
+    assert "L['n'] is 8.5, was 7.5" in warning and "stator.config.recompile_limit" in warning
 
 
 class Scaler:

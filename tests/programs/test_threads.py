@@ -27,11 +27,11 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def clean():
-    before, bound = sys.getswitchinterval(), stator.config.entry_bound
+    before, bound = sys.getswitchinterval(), stator.config.recompile_limit
     stator.reset()
     yield
     sys.setswitchinterval(before)
-    stator.config.entry_bound = bound
+    stator.config.recompile_limit = bound
     stator.reset()
 
 
@@ -120,7 +120,7 @@ def test_resets_while_others_call():
             elif what < 0.1:
                 Asked.register(type("Registered", (), {}))
             elif what < 0.12:
-                stator.config.entry_bound = chance.choice([1, 4, 8, 100])
+                stator.config.recompile_limit = chance.choice([1, 4, 8, 100])
             elif what < 0.13:
                 gc.collect(0)
 
