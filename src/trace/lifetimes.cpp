@@ -162,9 +162,13 @@ void Interpreter::add_frame_roots(const Staying& staying, std::vector<const Valu
 }
 
 Interpreter::HeldValues Interpreter::held_values(const Staying& staying) const {
+    std::vector<const Value*> roots;
+    add_frame_roots(staying, roots);
+    return held_from(std::move(roots));
+}
+
+Interpreter::HeldValues Interpreter::held_from(std::vector<const Value*> waiting) const {
     HeldValues held;
-    std::vector<const Value*> waiting;
-    add_frame_roots(staying, waiting);
     auto follow = [&] {
         while (!waiting.empty()) {
             const Value* value = waiting.back();
