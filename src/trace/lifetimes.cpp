@@ -201,7 +201,7 @@ Interpreter::HeldValues Interpreter::held_from(std::vector<const Value*> waiting
 
 bool Interpreter::dies_quietly(PyObject* object) const {
     // The trace itself refers to what it has read, some times; not all of that has a value that is found by its object.
-    constexpr Py_ssize_t kOwnReferences = 4;
+    constexpr Py_ssize_t kOwnReferences = 8;
     auto is_freed = [](PyObject* shared, void* context) {
         const auto& self = *static_cast<const Interpreter*>(context);
         if (const Value* value = self.known(shared))
