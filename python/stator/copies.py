@@ -2,6 +2,9 @@
 
 They behave as the function or method in them: a function is copied and pickled by reference, a bound method takes its
 object along. What can't be found by its name where a pickle is loaded is compiled again there.
+
+cloudpickle does not ask `__reduce_ex__` of what is an instance of `types.FunctionType`, as a compiled function is to
+`isinstance`. A function that it pickles by value, one of `__main__` or a local one, comes back uncompiled.
 """
 
 from __future__ import annotations
