@@ -2,6 +2,9 @@
 
 They behave as the function or method in them: a function is copied and pickled by reference, a bound method together
 with its object. A callable that can't be found by its name is compiled again where the pickle is loaded.
+
+cloudpickle does not call `__reduce_ex__` on an instance of `types.FunctionType`, which a compiled function is to
+`isinstance`. A function that it pickles by value (of `__main__`, or a local one) comes back uncompiled.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Freed {
   public:
     explicit Freed(const SharedContents* shared) : shared_(shared) {}
 
-    bool is_quiet(PyObject* first) {
-        waiting_.push_back(first);
+    bool is_quiet(std::span<PyObject* const> objects) {
+        waiting_.assign(objects.begin(), objects.end());
         while (!waiting_.empty()) {
             PyObject* object = waiting_.back();
             waiting_.pop_back();
@@ -101,7 +101,11 @@ bool has_finalizer(PyObject* object) {
 }
 
 bool dies_quietly(PyObject* object, const SharedContents* shared) {
-    return Freed(shared).is_quiet(object);
+    return Freed(shared).is_quiet({&object, 1});
+}
+
+bool die_quietly(std::span<PyObject* const> objects) {
+    return Freed(nullptr).is_quiet(objects);
 }
 
 }  // namespace stator::cpython

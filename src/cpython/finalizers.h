@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <span>
+
 namespace stator::cpython {
 
 /// Whether freeing the object itself runs code: its `__del__` or another finalizer, a callback of a weak reference to
@@ -18,5 +20,7 @@ struct SharedContents {
 /// Whether freeing the object runs no code at all: neither its own finalizer nor one of what only this object holds,
 /// however deep inside. Takes about as long as freeing it would.
 bool dies_quietly(PyObject* object, const SharedContents* shared = nullptr);
+/// The same of objects that are freed together: what several of them hold, and nobody else, goes with them.
+bool die_quietly(std::span<PyObject* const> objects);
 
 }  // namespace stator::cpython

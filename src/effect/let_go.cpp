@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <vector>
 
 #include "cpython/finalizers.h"
 #include "cpython/objects.h"
@@ -53,20 +53,23 @@ Ref<> held_at(const LetGo& gone, PyObject* fetched) {
 }
 
 bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched) {
-    return std::ranges::all_of(plan.let_go, [&](const LetGo& gone) {
-        PyObject* object = nullptr;
-        Py_ssize_t holders = 0;
-        {
-            Ref<> found = held_at(gone, fetched[static_cast<std::size_t>(gone.fetched)]);
-            if (!found) return true;
-            object = found.get();
-            holders = Py_REFCNT(object) - 1;
-        }
+    if (plan.let_go.empty()) return true;
+    std::vector<PyObject*> gone_for_good;
+    gone_for_good.reserve(plan.let_go.size());
+    for (const LetGo& gone : plan.let_go) {
+        Ref<> found = held_at(gone, fetched[static_cast<std::size_t>(gone.fetched)]);
+        if (!found) continue;
+        PyObject* object = found.get();
+        const Py_ssize_t holders = Py_REFCNT(object) - 1;
         // Somebody else holds it, and so what is inside, if there are more references than the plan can take away.
         bool stays = gone.place != LetGo::Place::Contents && holders > static_cast<Py_ssize_t>(plan.let_go.size());
-        if (stays) return !cpython::has_finalizer(object);
-        return cpython::dies_quietly(object);
-    });
+        if (!stays)
+            gone_for_good.push_back(object);
+        else if (cpython::has_finalizer(object))
+            return false;
+    }
+    // Two containers may hold one object that nobody else holds.
+    return cpython::die_quietly(gone_for_good);
 }
 
 }  // namespace stator

@@ -117,7 +117,8 @@ void MakeCell(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
     cell->contents = frame.slots[static_cast<std::size_t>(instruction.arg)];
     cell->name = frame.code->slot_name(instruction.arg);
     PyCodeObject* code = frame.function->code;
-    if (instruction.arg < code->co_argcount + code->co_kwonlyargcount) cell->parameter_of = code;
+    cell->variable_of = code;
+    cell->is_parameter = instruction.arg < code->co_argcount + code->co_kwonlyargcount;
     set_slot(t, frame, instruction.arg, cell);
     next(frame);
 }

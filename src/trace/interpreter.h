@@ -143,7 +143,13 @@ class Interpreter final : public Tracer {
     /// object, before the instruction, and which value, behind it. `owner` is the object whose attribute it read.
     void note_reread_object(const BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void note_reread_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction, const Value* owner);
+    void note_reread_made(const BytecodeFrame& frame, const bytecode::Instruction& instruction, const Value* value);
     void step_later(BytecodeFrame& frame, const bytecode::Instruction& instruction);
+    using HeldValues = std::unordered_set<const Value*>;
+    /// What the program can still reach once the instruction is done for which the part is captured that runs later.
+    HeldValues within_reach_of_the_program() const;
+    /// Notes it if the part reads what the trace has made and the program may still change.
+    void check_read_made();
     /// Breaks if what runs later would write to what was there before.
     void expect_own(const TensorValue* written);
     /// Breaks, and gives up what was captured, if a row that iterating gave is behind a tensor.
@@ -207,7 +213,6 @@ class Interpreter final : public Tracer {
     void check_given_up_generators(const PlanBuilder& plan);
 
     // Objects that the program lets go: lifetimes.cpp.
-    using HeldValues = std::unordered_set<const Value*>;
     struct Staying;
     Staying all_stay() const;
     /// Whether a place outside holds what it held when the trace began.
@@ -217,6 +222,7 @@ class Interpreter final : public Tracer {
     void add_frame_roots(const Staying& staying, std::vector<const Value*>& roots) const;
     /// What the program holds in frames, and in what the trace has changed.
     HeldValues held_values(const Staying& staying) const;
+    HeldValues held_from(std::vector<const Value*> roots) const;
     bool dies_quietly(PyObject* object) const;
     std::string describe_finalizer(PyObject* object) const;
     /// A value that may lose what held it.
@@ -281,6 +287,13 @@ class Interpreter final : public Tracer {
         LaterKind kind;
         std::vector<std::pair<const graph::Node*, TensorValue*>> read;
         std::string rereads;  // see `Later`
+        /// A container, an object or a variable that it read and that was made in the trace.
+        struct ReadMade {
+            const Value* value;
+            PyCodeObject* code;
+            int line;
+        };
+        std::vector<ReadMade> read_made;
     };
     std::optional<LaterPart> later_;
     std::unordered_set<const TensorValue*> recomputed_;  // what parts gave that are computed again

@@ -95,11 +95,12 @@ void Interpreter::begin_later(LaterKind kind) {
     if (later_)
         break_graph(BreakKind::UnsupportedTensor, "what is computed in a backward pass has a backward pass of its own");
     on_undo([this] { later_.reset(); });
-    later_ = LaterPart{graph_->size(), kind, {}, {}};
+    later_ = LaterPart{graph_->size(), kind, {}, {}, {}};
 }
 
 Tracer::Later Interpreter::end_later(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) {
     Later later;
+    check_read_made();
     later.rereads = later_->rereads;
     auto apart = std::make_unique<graph::Graph>();
     Copier copier(*apart);

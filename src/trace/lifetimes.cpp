@@ -162,9 +162,13 @@ void Interpreter::add_frame_roots(const Staying& staying, std::vector<const Valu
 }
 
 Interpreter::HeldValues Interpreter::held_values(const Staying& staying) const {
+    std::vector<const Value*> roots;
+    add_frame_roots(staying, roots);
+    return held_from(std::move(roots));
+}
+
+Interpreter::HeldValues Interpreter::held_from(std::vector<const Value*> waiting) const {
     HeldValues held;
-    std::vector<const Value*> waiting;
-    add_frame_roots(staying, waiting);
     auto follow = [&] {
         while (!waiting.empty()) {
             const Value* value = waiting.back();
@@ -197,7 +201,7 @@ Interpreter::HeldValues Interpreter::held_values(const Staying& staying) const {
 
 bool Interpreter::dies_quietly(PyObject* object) const {
     // The trace itself refers to what it has read, some times; not all of that has a value that is found by its object.
-    constexpr Py_ssize_t kOwnReferences = 4;
+    constexpr Py_ssize_t kOwnReferences = 8;
     auto is_freed = [](PyObject* shared, void* context) {
         const auto& self = *static_cast<const Interpreter*>(context);
         if (const Value* value = self.known(shared))

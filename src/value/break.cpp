@@ -20,6 +20,10 @@ constexpr Text kTexts[] = {
     {"disabled-function", "Remove torch.compiler.disable from the function if it can be captured."},
     {"instruction", "Rewrite the statement, or move it out of the compiled function."},
     {"unsupported-tensor", "Use an operation that works without data, or move it out of the compiled function."},
+    {"read-in-backward",
+     "Read it where the function is called and hand the value over: keep it in the context (ctx.scale = SCALE), pass "
+     "it "
+     "as an argument, or let the function enclose a local variable that is assigned once."},
     {"operation-fails", "Call the operation with arguments that it takes."},
     {"rebuild", "Return tensors, numbers, strings and containers of those."},
     {"graph-break-call", "Remove the call of torch._dynamo.graph_break()."},

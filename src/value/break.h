@@ -15,6 +15,7 @@ enum class BreakKind : std::uint8_t {
     DisabledFunction,   // torch.compiler.disable and friends
     Instruction,        // an opcode without a handler
     UnsupportedTensor,  // an operation without a fake implementation, a tensor subclass, ...
+    ReadInBackward,     // what a backward pass reads, and may be something else by then
     OperationFails,     // PyTorch rejects the arguments of an operation
     Rebuild,            // a live value can't be rebuilt after the graph
     GraphBreakCall,     // torch._dynamo.graph_break()

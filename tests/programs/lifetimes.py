@@ -205,6 +205,12 @@ DROPS = {
     "reversed names": ("place.held = make('a'); named['k'] = place", "named['k'].held = None"),
     "in place addition": ("place.held = [make('a')]", "place.held += [1]\nlog.append(1)\nplace.held = None"),
     "a default value": ("place.held = defaulting(make('a'))", "place.held = None"),
+    "two lists, one cleared": ("things[:] = [make('a'), make('b')]; named['k'] = list(things)", "named['k'] = 0\nlog.append(1)\nthings.clear()"),
+    "two lists, a copy last": ("things[:] = [make('a'), make('b')]", "n = list(things)\nopaque()\nthings.clear()\nlog.append(1)\nn = None"),
+    "two lists, items deleted": ("things[:] = [make('a'), make('b')]; named['k'] = list(things)", "del named['k'][0]\ndel named['k'][0]\nlog.append(1)\nthings.clear()"),
+    "a list and a deque": ("queue.extend([make('a'), make('b')]); things[:] = queue", "things.clear()\nlog.append(1)\nqueue.clear()"),
+    "a list and a dict": ("named.update(p=make('a'), q=make('b')); things[:] = named.values()", "named.clear()\nlog.append(1)\nthings.__init__()"),
+    "a list and an object": ("things[:] = [make('a')]; place.held = Holder(c=things[0])", "place.held = None\nlog.append(1)\nthings.clear()"),
     "nothing": ("place.held = make('a')", "a = place.held\nb = [a]\ndel a, b"),
 }  # fmt: skip
 

@@ -33,16 +33,10 @@ def history(text, wrap):
     return [repr(event) for event in log]
 
 
-# Tensors in a list that was sorted by `id` and then cleared die when the captured part ends.
-NOT_YET = {("a tensor", "sorted")}
-
-
 @pytest.mark.parametrize("breaks", ["", "before", "after"])
 @pytest.mark.parametrize("observer", OBSERVERS)
 def test_order(observer, breaks):
     for drop in DROPS:
-        if (observer, drop) in NOT_YET:
-            continue
         text = program(observer, drop, breaks)
         assert history(text, lambda f: compile(f, fullgraph=False)) == history(text, lambda f: f), drop
 

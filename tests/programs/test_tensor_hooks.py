@@ -221,23 +221,27 @@ BOUND = {
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("kind", [*BOUND, "closure over an argument"])
-def test_hook_on_a_result_is_bound_to_an_object(kind, backend):
-    """What the hook reads is an input of the graph, or guarded."""
+@pytest.mark.parametrize("is_new", [True, False])
+def test_hook_on_a_result_is_bound_to_an_object(kind, backend, is_new):
+    """What the hook reads is an input of the graph, or guarded. An object from outside may change until it is called."""
 
-    def program(x, holder):
+    def program(x, holder, value):
         y = x.sin()
         if kind == "closure over an argument":
-            y.register_hook(lambda grad: grad + holder.value)
+            y.register_hook((lambda grad: grad + value) if is_new else (lambda grad: grad + holder.value))
         else:
-            y.register_hook(BOUND[kind](holder))
+            y.register_hook(BOUND[kind](Holder(value) if is_new else holder))
         return y.cos()
 
-    compiled = compile(program, backend=backend, fullgraph=True)
+    compiled = compile(program, backend=backend, fullgraph=is_new)
     for value in (torch.arange(3.0), torch.ones(3), 4.0, 5.0, 6.0, torch.zeros(3)):
         gradients = []
         for one in (program, compiled):
-            x = torch.linspace(0, 1, 3, requires_grad=True)
-            one(x, Holder(value)).sum().backward()
+            x, holder = torch.linspace(0, 1, 3, requires_grad=True), Holder(value)
+            result = one(x, holder, value)
+            if not is_new:
+                holder.value = 7.0
+            result.sum().backward()
             gradients.append(x.grad)
         torch.testing.assert_close(*gradients)
 
@@ -266,7 +270,7 @@ def test_hook_on_a_result_reads_a_number_that_changes(backend):
         y.register_hook(lambda grad: grad * space["FACTOR"])
         return y * 3
 
-    compiled = compile(program, backend=backend)
+    compiled = compile(program, backend=backend, fullgraph=False)
     for factor in (1, 2, 3, 4, 5, 2):
         space["FACTOR"] = factor
         x = torch.ones(3, requires_grad=True)

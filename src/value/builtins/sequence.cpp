@@ -95,16 +95,21 @@ Outcome make_list_of(Tracer& tracer, const Arguments& arguments) {
     return operations::collect(tracer, arguments.positional[0]);
 }
 
+void empty(Tracer& tracer, ListValue* list) {
+    // The tracer must know the items by then: something else may hold them, and let them go too.
+    list->all(tracer);
+    list->assign(tracer, {}, method_effect(&PyList_Type, "clear", {list}));
+}
+
 Task refill(Tracer& tracer, ListValue* list, Value* iterable) {
-    std::vector<Value*> nothing;
-    list->assign(tracer, nothing, method_effect(&PyList_Type, "clear", std::vector<Value*>(1, list)));
+    empty(tracer, list);
     co_return co_await extend(tracer, list, iterable);
 }
 
 Outcome list_init(Tracer& tracer, const Arguments& arguments) {
     auto* self = list_receiver(tracer, arguments, "__init__", 0, 1);
     if (arguments.positional.size() == 1) {
-        self->assign(tracer, {}, method_effect(&PyList_Type, "clear", {self}));
+        empty(tracer, self);
         return tracer.none();
     }
     return tracer.start(refill(tracer, self, arguments.positional[1]));
@@ -179,8 +184,7 @@ Outcome list_remove(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome list_clear(Tracer& tracer, const Arguments& arguments) {
-    auto* self = list_receiver(tracer, arguments, "clear", 0, 0);
-    self->assign(tracer, {}, method_effect(&PyList_Type, "clear", {self}));
+    empty(tracer, list_receiver(tracer, arguments, "clear", 0, 0));
     return tracer.none();
 }
 

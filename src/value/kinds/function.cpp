@@ -5,7 +5,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
-#include "bytecode/code.h"
+#include "bytecode/order.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
@@ -42,17 +42,24 @@ Value* CellValue::get(Tracer& tracer) {
 
 namespace {
 
-/// Whether a function or one inside of it assigns to a variable of that name that closures share.
-bool assigns_shared(PyCodeObject* code, Borrowed<> name) {
-    const bytecode::Code& decoded = bytecode::decode(code);
-    for (bytecode::Index at{0}; at.value < decoded.end().value; ++at.value) {
-        const bytecode::Instruction& instruction = decoded[at];
+/// Where a function assigns to a variable of that name that closures share, or deletes it.
+std::vector<bytecode::Index> assignments(const bytecode::Code& code, Borrowed<> name) {
+    std::vector<bytecode::Index> found;
+    for (bytecode::Index at{0}; at.value < code.end().value; ++at.value) {
+        const bytecode::Instruction& instruction = code[at];
         bool assigns = instruction.op == bytecode::Op::StoreDeref || instruction.op == bytecode::Op::DeleteDeref;
-        if (assigns && PyUnicode_Compare(decoded.slot_name(instruction.arg), name) == 0) return true;
+        if (assigns && PyUnicode_Compare(code.slot_name(instruction.arg), name) == 0) found.push_back(at);
     }
+    return found;
+}
+
+/// Whether a function inside of this one assigns to the variable.
+bool is_assigned_inside(PyCodeObject* code, Borrowed<> name) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
-        PyObject* inner = PyTuple_GET_ITEM(code->co_consts, i);
-        if (PyCode_Check(inner) && assigns_shared(reinterpret_cast<PyCodeObject*>(inner), name)) return true;
+        PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
+        if (!PyCode_Check(constant)) continue;
+        auto* inner = reinterpret_cast<PyCodeObject*>(constant);
+        if (!assignments(bytecode::decode(inner), name).empty() || is_assigned_inside(inner, name)) return true;
     }
     return false;
 }
@@ -60,7 +67,12 @@ bool assigns_shared(PyCodeObject* code, Borrowed<> name) {
 }  // namespace
 
 bool CellValue::is_settled() const {
-    return parameter_of != nullptr && name != nullptr && !assigns_shared(parameter_of, name);
+    if (variable_of == nullptr || name == nullptr || contents == nullptr) return false;
+    const bytecode::Code& code = bytecode::decode(variable_of);
+    const std::vector<bytecode::Index> assigned = assignments(code, name);
+    if (assigned.size() != (is_parameter ? 0 : 1)) return false;
+    if (!is_parameter && bytecode::is_in_loop(code, assigned.front())) return false;
+    return !is_assigned_inside(variable_of, name);
 }
 
 void CellValue::set(Tracer& tracer, Value* value) {

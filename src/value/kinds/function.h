@@ -12,11 +12,12 @@ struct CellValue final : Value {
     static constexpr Kind kKind = Kind::Cell;
     CellValue() : Value(kKind) {}
 
-    Value* contents = nullptr;             // null while empty, and for an outside cell that was not read yet
-    PyObject* outside = nullptr;           // the real cell, if it came from outside
-    bool read = true;                      // false for an outside cell that was not read yet
-    PyObject* name = nullptr;              // of the variable, for messages; may be null
-    PyCodeObject* parameter_of = nullptr;  // the function that it is a parameter of, if the trace has called one
+    Value* contents = nullptr;            // null while empty, and for an outside cell that was not read yet
+    PyObject* outside = nullptr;          // the real cell, if it came from outside
+    bool read = true;                     // false for an outside cell that was not read yet
+    PyObject* name = nullptr;             // of the variable, for messages; may be null
+    PyCodeObject* variable_of = nullptr;  // the function that it is a variable of, if the trace has called it
+    bool is_parameter = false;            // of that function
 
     /// Whether no code assigns to the variable again: it stays what it is for whoever reads it later.
     bool is_settled() const;

@@ -318,9 +318,9 @@ Task differentiate(Tracer& tracer, Application call) {
     std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
     tracer.set_runs_in_any_grad_mode(false);
     Tracer::Later later = tracer.end_later(stand_ins, wanted);
-    // (Where one graph is wanted, it has what was there when `forward` ran.)
-    if (!later.rereads.empty() && !tracer.wants_one_graph())
-        refuse(tracer, "reads " + later.rereads + " in backward, which may change until the backward pass");
+    if (!later.rereads.empty())
+        tracer.break_graph(BreakKind::ReadInBackward, "a torch.autograd.Function reads " + later.rereads +
+                                                          " in backward, which may change until the backward pass");
     switch_gradients(tracer, true);
     attach(tracer, call, later, once);
     co_return call.result;

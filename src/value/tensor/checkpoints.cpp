@@ -136,8 +136,9 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
     Tracer::Later part = tracer.end_later({}, outputs);
-    if (!part.rereads.empty() && !tracer.wants_one_graph())
-        refuse(tracer, "reads " + part.rereads + ", which may change until it is computed again");
+    if (!part.rereads.empty())
+        tracer.break_graph(BreakKind::ReadInBackward, "a function that is checkpointed reads " + part.rereads +
+                                                          ", which may change until it is computed again");
     if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
     // PyTorch holds the function's own arguments against what they were, and reads all else anew.
     Ref<> given_to_it = checked(PyList_New(0));

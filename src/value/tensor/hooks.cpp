@@ -75,11 +75,21 @@ Outcome HandleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.break_graph(BreakKind::UnsupportedTensor, why);
 }
 
-/// Whether every value is known; the objects are then in `constants`.
+/// Whether an object or one inside of it can change: a copy would not do in its place.
+bool can_change(PyObject* object) {
+    if (PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object))
+        return true;
+    if (!PyTuple_Check(object)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+        if (can_change(PyTuple_GET_ITEM(object, i))) return true;
+    return false;
+}
+
+/// Whether every value is known and stays what it is; the objects are then in `constants`.
 bool all_constant(Tracer& tracer, const std::vector<Value*>& values, std::vector<Ref<>>& constants) {
     for (Value* value : values) {
         constants.push_back(value->as_constant(tracer));
-        if (!constants.back()) return false;
+        if (!constants.back() || can_change(constants.back().get())) return false;
     }
     return true;
 }
@@ -138,7 +148,10 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
     }
     Ref<> bound = real_hook(tracer, function);
     Ref<> given = arguments->as_constant(tracer), named = keywords->as_constant(tracer);
-    if (!bound || !given || !named) return nullptr;
+    if (!bound || !given || !named || can_change(given.get())) return nullptr;
+    Ref<> values = checked(PyDict_Values(named.get()));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values.get()); ++i)
+        if (can_change(PyList_GET_ITEM(values.get(), i))) return nullptr;
     Ref<> all = checked(PyTuple_New(PyTuple_GET_SIZE(given.get()) + 1));
     PyTuple_SET_ITEM(all.get(), 0, bound.release());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i)
@@ -185,8 +198,9 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     for (const Value* value : own)
         if (const auto* cell = cast<CellValue>(value);
             cell != nullptr && cell->source == nullptr && !cell->is_settled())
-            refuse(tracer,
-                   "a hook on a result inside the graph encloses a variable that may change until it is called");
+            tracer.break_graph(
+                BreakKind::ReadInBackward,
+                "a hook on a result inside the graph encloses a variable that may change until it is called");
     tracer.realize(result);
     if (result->kind != Kind::Tensor && result->object() != Py_None)
         refuse(tracer, "a hook on a result inside the graph gives a " + result->print());
@@ -196,9 +210,9 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
     // tensors, which a backend that traces it would not know.
     Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
-    if (!later.rereads.empty() && !tracer.wants_one_graph() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
-        refuse(tracer, "a hook on a result inside the graph reads " + later.rereads +
-                           ", which may change until the hook is called");
+    if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
+        tracer.break_graph(BreakKind::ReadInBackward, "a hook on a result inside the graph reads " + later.rereads +
+                                                          ", which may change until the hook is called");
     PyObject* maker = real ? registration : traced_registration;
     PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
     Arguments arguments = Arguments::of(tensor);
