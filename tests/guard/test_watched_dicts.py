@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from source_tree import Program, SourceTree
-from test_quick import guarded, make_model, make_quick
 
 import stator
+from tests.guard.source_tree import Program, SourceTree
+from tests.guard.test_quick import guarded, make_model, make_quick
 
 HAS_WATCHERS = sys.version_info >= (3, 12)
 #: A dict that was told of is let go, so that it may go on changing.
@@ -313,8 +313,8 @@ def test_without_a_free_watcher_versions_are_read() -> None:
         import ctypes, sys
         sys.path[:0] = sys.argv[1:]
         import torch
-        from test_watched_dicts import of_table
-        from test_quick import answers_quickly, make_quick
+        from tests.guard.test_watched_dicts import of_table
+        from tests.guard.test_quick import answers_quickly, make_quick
         callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, *[ctypes.c_void_p] * 3)(lambda *_: 0)
         taken = 0
         try:

@@ -7,10 +7,10 @@ import warnings
 
 import pytest
 import torch
-from conftest import real_engine
 
 import stator
 from stator import notes
+from tests.package.stand_in import real_engine
 
 pytestmark = pytest.mark.skipif(real_engine() is None, reason="needs the engine")
 

@@ -1,0 +1,61 @@
+"""Objects die where the program lets them go: before later side effects, and seen by what runs then."""
+
+import gc
+
+import pytest
+import torch
+
+from tests.support.engine import compile, reset
+from tests.support.harness import Source
+from tests.support.lifetimes import DROPS, OBSERVERS, is_undisturbed, program, run_alone
+
+
+@pytest.fixture(autouse=True)
+def clean(request):
+    if request.node.name != "test_alone_if_need_be" and not is_undisturbed():
+        pytest.skip("in a process of its own: test_alone_if_need_be")
+    reset()
+    gc.collect()
+    gc.disable()  # what the collector frees is not what the program let go
+    yield
+    gc.enable()
+    reset()
+
+
+def history(text, wrap):
+    """All that happened in three calls, deaths included, in order."""
+    namespace = Source(text).namespace()
+    function, log = wrap(namespace["f"]), namespace["log"]
+    for call in range(3):
+        namespace["prepare"]()
+        log.append(("call", call))
+        result = function(torch.ones(2))
+        log.append(("returned", result.tolist()))
+    return [repr(event) for event in log]
+
+
+# Tensors in a list that was sorted by `id` and then cleared die when the captured part ends.
+NOT_YET = {("a tensor", "sorted")}
+
+
+@pytest.mark.parametrize("breaks", ["", "before", "after"])
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_order(observer, breaks):
+    for drop in DROPS:
+        if (observer, drop) in NOT_YET:
+            continue
+        text = program(observer, drop, breaks)
+        assert history(text, lambda f: compile(f, fullgraph=False)) == history(text, lambda f: f), drop
+
+
+@pytest.mark.parametrize("drop", [drop for index, drop in enumerate(DROPS) if index % 8 == 0])
+def test_order_with_another_backend(drop):
+    for observer in ("a finalizer", "a tensor", "a question"):
+        text = program(observer, drop, "")
+        other = history(text, lambda f: compile(f, fullgraph=False, backend="aot_eager"))
+        assert other == history(text, lambda f: f), observer
+
+
+def test_alone_if_need_be():
+    if not is_undisturbed():
+        run_alone(__file__)
