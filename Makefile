@@ -127,6 +127,7 @@ lint: $(VENV)/.lint-ready
 	$(IN_VENV)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(IN_VENV)/ruff format --check $(PYTHON_FILES)
 	$(IN_VENV)/ruff check $(PYTHON_FILES)
+	$(IN_VENV)/python tools/rooms.py
 	$(IN_VENV)/mypy
 
 clean:
