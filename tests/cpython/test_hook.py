@@ -200,12 +200,12 @@ def test_a_tracer_in_another_thread_is_its_own_matter() -> None:
     def traced_thread() -> None:
         sys.settrace(lambda *_: None)
         ready.set()
-        done.wait(10)
+        done.wait(600)
         sys.settrace(None)
 
     thread = threading.Thread(target=traced_thread)
     thread.start()
-    ready.wait(10)
+    ready.wait(600)
     try:
 
         def untraced(x):

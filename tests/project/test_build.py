@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import HANGS
+
 PROJECT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
 
@@ -24,7 +26,7 @@ def configure(build: Path, *options: str, path: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=HANGS,
         env={"PATH": path, "HOME": os.environ.get("HOME", "/")},
     )
     assert answer.returncode != 0
@@ -41,7 +43,7 @@ site.getusersitepackages = lambda: {str(site_packages)!r}
 runpy.run_path({str(program)!r}, run_name="__main__")
 """
     return subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False, timeout=HANGS
     )
 
 
@@ -54,11 +56,11 @@ def test_no_compiler(tmp_path):
 @needs_cmake
 def test_an_unsupported_python(tmp_path):
     finder = [sys.executable, str(PROJECT / "tools" / "find_python.py"), "3.10"]
-    other = subprocess.run(finder, capture_output=True, text=True, check=True, timeout=60).stdout
+    other = subprocess.run(finder, capture_output=True, text=True, check=True, timeout=HANGS).stdout
     if not other or shutil.which("c++") is None:
         pytest.skip("needs a Python 3.10 and a compiler")
     path = subprocess.run(
-        [other, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=True, timeout=60
+        [other, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=True, timeout=HANGS
     ).stdout.strip()
     words = configure(tmp_path, f"-DPython_EXECUTABLE={path}", path=os.environ["PATH"])
     assert f"Stator knows the frames of CPython 3.11, 3.12 and 3.13, and {path} is 3.10." in words
@@ -101,12 +103,13 @@ def test_no_torch(tmp_path):
 )
 def test_the_environment_says_what_the_machine_lacks(change, words):
     program = f"""
-import sys
-sys.path.insert(0, {str(PROJECT / "tools")!r})
-import shutil, sysconfig, environment
+import shutil, sys, sysconfig
+from tools import environment
 {change}
 print(environment.complaint())
 """
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANGS, cwd=PROJECT
+    )
     assert words in answer.stdout
     assert answer.stdout.count("\n") == 1

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import HANGS
+
 pytestmark = pytest.mark.skipif("STATOR_SANITIZED" not in os.environ, reason="runs under `make sanitize`")
 
 SOURCE = """
@@ -35,13 +37,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = ["-fsanitize=address,undefined", "-g", "-O0", "-fPIC", "-shared"]
     # The compiler itself is not to run under the sanitizer's preloaded library.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    subprocess.run([compiler, *flags, str(source), "-o", str(target)], check=True, env=environment, timeout=100)
+    subprocess.run([compiler, *flags, str(source), "-o", str(target)], check=True, env=environment, timeout=HANGS)
     return target
 
 
 def call(library: Path, expression: str) -> subprocess.CompletedProcess[str]:
     program = f"import ctypes; library = ctypes.CDLL({str(library)!r}); print(library.{expression})"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=HANGS)
 
 
 def test_a_use_after_free_is_caught(library):

@@ -1,7 +1,5 @@
 """Programs whose objects tell of their death: where one is held, how it is let go, and who hears of it."""
 
-import subprocess
-import sys
 import weakref
 
 
@@ -24,13 +22,6 @@ def is_undisturbed() -> bool:
 
     calls()
     return not alive[0]
-
-
-def run_alone(file: str) -> None:
-    """Runs the tests of a file in a process of their own."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", file]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
-    assert done.returncode == 0, done.stdout[-3000:]
 
 
 HEAD = """

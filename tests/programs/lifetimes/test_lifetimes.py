@@ -1,25 +1,13 @@
 """Objects die where the program lets them go: before later side effects, and seen by what runs then."""
 
-import gc
-
 import pytest
 import torch
 
-from tests.support.engine import compile, reset
+from tests.support.engine import compile
 from tests.support.harness import Source
-from tests.support.lifetimes import DROPS, OBSERVERS, is_undisturbed, program, run_alone
+from tests.support.lifetimes import DROPS, OBSERVERS, program
 
-
-@pytest.fixture(autouse=True)
-def clean(request):
-    if request.node.name != "test_alone_if_need_be" and not is_undisturbed():
-        pytest.skip("in a process of its own: test_alone_if_need_be")
-    reset()
-    gc.collect()
-    gc.disable()  # what the collector frees is not what the program let go
-    yield
-    gc.enable()
-    reset()
+pytestmark = pytest.mark.usefixtures("undisturbed")
 
 
 def history(text, wrap):
@@ -54,8 +42,3 @@ def test_order_with_another_backend(drop):
         text = program(observer, drop, "")
         other = history(text, lambda f: compile(f, fullgraph=False, backend="aot_eager"))
         assert other == history(text, lambda f: f), observer
-
-
-def test_alone_if_need_be():
-    if not is_undisturbed():
-        run_alone(__file__)

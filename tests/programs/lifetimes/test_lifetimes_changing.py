@@ -1,13 +1,13 @@
 """Objects that die unnoticed in one call and noticed in another, and finalizers that read and change what is captured."""
 
-import gc
-
 import pytest
 import torch
 
-from tests.support.engine import compile, reset
+from tests.support.engine import compile
 from tests.support.harness import Source
-from tests.support.lifetimes import HEAD, HELPERS, is_undisturbed, run_alone
+from tests.support.lifetimes import HEAD, HELPERS
+
+pytestmark = pytest.mark.usefixtures("undisturbed")
 
 LOUD = "def make(name): return Loud(name)\n"
 
@@ -98,18 +98,6 @@ def count(o): return sys.getrefcount(o)
 """
 
 
-@pytest.fixture(autouse=True)
-def clean(request):
-    if request.node.name != "test_alone_if_need_be" and not is_undisturbed():
-        pytest.skip("in a process of its own: test_alone_if_need_be")
-    reset()
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-    reset()
-
-
 def history(name, wrap):
     before, body = PROGRAMS[name]
     lines = ["log.append('start')", *body.split("\n")]
@@ -128,8 +116,3 @@ def history(name, wrap):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_order(name):
     assert history(name, lambda f: compile(f, fullgraph=False)) == history(name, lambda f: f)
-
-
-def test_alone_if_need_be():
-    if not is_undisturbed():
-        run_alone(__file__)

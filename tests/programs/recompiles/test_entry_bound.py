@@ -3,8 +3,6 @@
 import gc
 import itertools
 import logging
-import subprocess
-import sys
 import textwrap
 import warnings
 
@@ -13,6 +11,7 @@ import torch
 import torch._dynamo
 
 from tests.support.engine import ENGINE, Recorder, captures
+from tests.support.processes import python
 
 if ENGINE == "stator":
     import stator
@@ -241,8 +240,5 @@ def test_python_with_warnings_as_errors():
             assert torch.equal(compiled(torch.ones(size)), sized(torch.ones(size)))
         print("went on")
     """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode == 0 and "went on" in done.stdout, done.stderr
-    assert "entry_bound" in done.stderr
+    printed = python("-W", "error", "-c", textwrap.dedent(text))
+    assert "went on" in printed and "entry_bound" in printed

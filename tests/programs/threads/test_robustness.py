@@ -4,7 +4,6 @@ import copy
 import gc
 import itertools
 import pickle
-import subprocess
 import sys
 import threading
 import tracemalloc
@@ -15,6 +14,7 @@ import torch
 import torch.nn as nn
 
 from tests.support.engine import CAPTURES, ENGINE, Recorder, compile, reset, unsupported
+from tests.support.processes import fresh
 
 captures = pytest.mark.skipif(not CAPTURES, reason="about capture alone")
 # A thousand cycles of torch._dynamo take minutes.
@@ -510,7 +510,7 @@ threads = [threading.Thread(target=work, args=(number,), daemon=True) for number
 for thread in threads:
     thread.start()
 for thread in threads:
-    thread.join(60)
+    thread.join(600)
 assert not failures, failures
 assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
 print("done")
@@ -519,8 +519,7 @@ print("done")
 
 @pytest.mark.skipif(ENGINE != "stator", reason="about Stator's own tables")
 def test_the_first_use_of_all_is_in_several_threads():
-    run = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=110)
-    assert run.stdout.strip() == "done", run.stderr
+    assert fresh(FIRST_USE) == "done"
 
 
 @captures
