@@ -101,10 +101,10 @@ output (%add,)
 L['x'] is torch.Tensor f32[2] strides [1] cpu
 G['Point'] exists
 G['Point'] is the same type
-test_entries.Point.__del__ does not exist
-test_entries.Point.__new__ is the same staticmethod
-type of test_entries.Point.__new__ is staticmethod
-test_entries.Point.__init__ is the same wrapper_descriptor
+tests.run.test_entries.Point.__del__ does not exist
+tests.run.test_entries.Point.__new__ is the same staticmethod
+type of tests.run.test_entries.Point.__new__ is staticmethod
+tests.run.test_entries.Point.__init__ is the same wrapper_descriptor
 <function> is a function with the code of <lambda>
 G['_tuple_new'] exists
 G['_tuple_new'] is the same builtin_function_or_method
@@ -122,7 +122,7 @@ r5 = fetched 0
 r6 = tuple(r3, r5)
 r0[r4] = r6
 r7 = constant 'p'
-r8 = tuple(r5, r2) of class test_entries.Point
+r8 = tuple(r5, r2) of class tests.run.test_entries.Point
 r0[r7] = r8
 r9 = constant 's'
 r10 = constant 1
