@@ -77,7 +77,7 @@ golden: build
 
 # The rooms that need no PyTorch, on the other Pythons that this machine has. A version that is absent says so.
 FRAMES_PYTHONS ?= 3.12 3.13
-FRAMES_TESTS := tests/frames tests/bytecode
+FRAMES_TESTS := tests/cpython tests/bytecode
 FRAMES_VENV = .venv-frames-$(FRAMES_VERSION)
 FRAMES_BUILD = build/frames/$(FRAMES_VERSION)
 .PHONY: test-frames-on
@@ -98,7 +98,7 @@ test-frames-on:
 	    $(FRAMES_VENV)/bin/python -m pytest -q -p no:cacheprovider $(FRAMES_TESTS)
 
 # ---- Sanitizers: another build beside links to the same Python files. Leaks are not looked for, because PyTorch and ----
-# ---- CPython leave too much behind at exit; `tests/package/test_sanitizer.py` shows that a use after free is caught. ----
+# ---- CPython leave too much behind at exit; `tests/project/test_sanitizer.py` shows that a use after free is caught. ----
 SANITIZED := build/sanitize-$(TAG)
 SANITIZED_PACKAGE := $(SANITIZED)/python/stator
 $(SANITIZED)/build.ninja: $(VENV)/.ready
@@ -137,6 +137,7 @@ lint: $(VENV)/.lint-ready
 	$(IN_VENV)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(IN_VENV)/ruff format --check $(PYTHON_FILES)
 	$(IN_VENV)/ruff check $(PYTHON_FILES)
+	$(IN_VENV)/python tools/rooms.py
 	$(IN_VENV)/mypy
 
 clean:

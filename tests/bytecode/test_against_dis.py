@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
-from frames_extension import extension
-from normalised_dis import normalised, raw
+from tests.bytecode.normalised_dis import normalised, raw
+from tests.support.frames_extension import extension
 
 FOLDER = Path(sysconfig.get_path("stdlib"))
 

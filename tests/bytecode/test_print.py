@@ -3,7 +3,8 @@
 import sys
 
 import pytest
-from frames_extension import extension
+
+from tests.support.frames_extension import extension
 
 
 def text_of(source: str) -> str:

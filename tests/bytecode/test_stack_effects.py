@@ -2,8 +2,8 @@
 
 from types import CodeType
 
-from frames_extension import decode, extension
-from test_against_dis import compiled, nested, standard_library
+from tests.bytecode.test_against_dis import compiled, nested, standard_library
+from tests.support.frames_extension import decode, extension
 
 
 def follow(code: CodeType) -> tuple[str | None, int]:

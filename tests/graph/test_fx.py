@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from graph_programs import PROGRAMS
-from graph_writing import thaw, write_copy
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.utils._pytree import tree_leaves
 
 from stator import _C
 from stator.graph_module import GraphModule
+from tests.graph.graph_programs import PROGRAMS
+from tests.graph.graph_writing import thaw, write_copy
 
 ROUTES = pytest.mark.parametrize("ordinary", [False, True], ids=["direct", "ordinary"])
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from graph_writing import chain
 
 from stator import _C
 from stator.graph_module import GraphModule
+from tests.graph.graph_writing import chain
 
 Pair = collections.namedtuple("Pair", ["first", "second"])
 

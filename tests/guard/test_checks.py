@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from source_tree import NOTHING, SourceTree, of_slot
+
+from tests.guard.source_tree import NOTHING, SourceTree, of_slot
 
 
 class Box:

@@ -6,7 +6,8 @@ import operator
 import random
 
 import pytest
-from source_tree import Program, SourceTree
+
+from tests.guard.source_tree import Program, SourceTree
 
 OPERATORS = {
     "+": operator.add,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from source_tree import NOTHING, Program, SourceTree, of_slot
+
+from tests.guard.source_tree import NOTHING, Program, SourceTree, of_slot
 
 #: What any place may hold when a check comes along. None of it may crash a check.
 ANYTHING = [None, 3, "text", (), (1,), [], [1], {}, {"a": 1}, {1: 2}, {1}, int, len, lambda: 0, types.CellType(), torch.ones(1),

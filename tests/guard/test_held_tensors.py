@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from source_tree import SourceTree
-from test_quick import answers_quickly, make_quick
-from test_versions import guard_module
+
+from tests.guard.source_tree import SourceTree
+from tests.guard.test_quick import answers_quickly, make_quick
+from tests.guard.test_versions import guard_module
 
 
 def leaf(*sizes: int) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """Guards and steps as text."""
 
 import torch
-from source_tree import NOTHING, SourceTree
+
+from tests.guard.source_tree import NOTHING, SourceTree
 
 
 def scale(x: torch.Tensor) -> torch.Tensor:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from source_tree import Node, Program, SourceTree
-from test_versions import guard_module
+
+from tests.guard.source_tree import Node, Program, SourceTree
+from tests.guard.test_versions import guard_module
 
 
 def make_model() -> torch.nn.Module:

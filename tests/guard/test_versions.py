@@ -5,7 +5,8 @@ import random
 from typing import Any
 
 import torch
-from source_tree import Node, Program, SourceTree
+
+from tests.guard.source_tree import Node, Program, SourceTree
 
 
 def guard_module(node: Node) -> list[Node]:

@@ -1,19 +1,18 @@
 """Where Python tells of changes to dicts, an unchanged model is answered for without reading them, and a changed one
 never is."""
 
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from source_tree import Program, SourceTree
-from test_quick import guarded, make_model, make_quick
 
 import stator
+from tests.guard.source_tree import Program, SourceTree
+from tests.guard.test_quick import guarded, make_model, make_quick
+from tests.support.processes import fresh
 
 HAS_WATCHERS = sys.version_info >= (3, 12)
 #: A dict that was told of is let go, so that it may go on changing.
@@ -310,11 +309,9 @@ def test_compiling_and_forgetting_again_and_again() -> None:
 @pytest.mark.skipif(not HAS_WATCHERS, reason="this Python has no watchers")
 def test_without_a_free_watcher_versions_are_read() -> None:
     script = """
-        import ctypes, sys
-        sys.path[:0] = sys.argv[1:]
-        import torch
-        from test_watched_dicts import of_table
-        from test_quick import answers_quickly, make_quick
+        import ctypes
+        from tests.guard.test_watched_dicts import of_table
+        from tests.guard.test_quick import answers_quickly, make_quick
         callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, *[ctypes.c_void_p] * 3)(lambda *_: 0)
         taken = 0
         try:
@@ -333,7 +330,4 @@ def test_without_a_free_watcher_versions_are_read() -> None:
         assert not program.check(holder)
         print("as it should be")
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *sys.path], capture_output=True, text=True, timeout=100
-    )
-    assert done.stdout.strip() == "as it should be", done.stderr
+    assert fresh(script) == "as it should be"

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from comparing import same_model
-from engine import captured_by_dynamo, captured_graphs, describe, graph_difference
-from more_models import BROKEN, RANDOM_LAYERS, WHOLE, all_outputs
 
 from bench.models import BY_LIBRARY, installed
+from tests.models.comparing import same_model
+from tests.models.more_models import BROKEN, RANDOM_LAYERS, WHOLE, all_outputs
+from tests.support.engine import captured_by_dynamo, captured_graphs, describe, graph_difference
 
 
 def cases(by_library: dict) -> list:

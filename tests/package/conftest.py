@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import stand_in
-
-
-def real_engine() -> ModuleType | None:
-    try:
-        from stator import _C
-    except ImportError:
-        return None
-    return _C if hasattr(_C, "Compiled") else None
+from tests.package import stand_in
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    found = real_engine()
+    found = stand_in.real_engine()
     if found is None:
         import stator
 
@@ -36,19 +22,3 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         monkeypatch.setattr(stator, "_C", found, raising=False)
     yield found
     found.reset()
-
-
-@pytest.fixture
-def fresh_python() -> Callable[[str], str]:
-    """Runs a program in a Python that has imported nothing yet, and gives what it prints."""
-    import stator
-
-    environment = {**os.environ, "PYTHONPATH": str(Path(stator.__file__).parents[1])}
-
-    def run(program: str) -> str:
-        command = [sys.executable, "-c", textwrap.dedent(program)]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=100, env=environment
-        ).stdout.strip()
-
-    return run

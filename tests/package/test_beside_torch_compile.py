@@ -11,19 +11,9 @@ import torch._dynamo
 from torch import nn
 
 import stator
+from tests.support.engine import Recorder
 
 pytestmark = pytest.mark.usefixtures("engine")
-
-
-class Counting:
-    """A backend that counts its graphs."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-
-    def __call__(self, graph_module, example_inputs):
-        self.graphs += 1
-        return graph_module
 
 
 class Net(nn.Module):
@@ -125,24 +115,24 @@ def computes_the_same(compiled, expected):
 def test_all_nestings_work_and_the_outermost_wins(name):
     torch._dynamo.reset()
     nesting, of_stator, of_torch = NESTINGS[name]
-    one, other = Counting(), Counting()
+    one, other = Recorder(), Recorder()
     compilers = (functools.partial(stator.compile, backend=one), functools.partial(torch.compile, backend=other))
     computes_the_same(built(nesting, *compilers, torch.compiler.disable), built(nesting, *[lambda inner: inner] * 3))
-    assert (one.graphs, other.graphs) == (of_stator, of_torch)
+    assert (one.count, other.count) == (of_stator, of_torch)
 
 
 @pytest.mark.parametrize("name", [name for name in NESTINGS if "disabled" not in name])
 def test_nothing_breaks_with_fullgraph(name):
     torch._dynamo.reset()
     nesting = NESTINGS[name][0]
-    one, other = Counting(), Counting()
+    one, other = Recorder(), Recorder()
     full = {"fullgraph": True}
     compilers = (
         functools.partial(stator.compile, backend=one, **full),
         functools.partial(torch.compile, backend=other, **full),
     )
     computes_the_same(built(nesting, *compilers, torch.compiler.disable), built(nesting, *[lambda inner: inner] * 3))
-    assert one.graphs + other.graphs == 1
+    assert one.count + other.count == 1
 
 
 @pytest.mark.parametrize("name", ["torch above stator", "stator above torch", "torch around a module"])
@@ -158,18 +148,18 @@ def test_backends_that_trace_through_autograd(name):
 
 def test_module_compile_is_one_more_torch_compile():
     torch._dynamo.reset()
-    one, other = Counting(), Counting()
+    one, other = Recorder(), Recorder()
     model = in_place(lambda model: model.compile(backend=other))
     x = torch.randn(2, 4)
     torch.testing.assert_close(stator.compile(model, backend=one)(x), Net.forward(model, x))
-    assert (one.graphs, other.graphs) == (1, 0)
+    assert (one.count, other.count) == (1, 0)
     torch.testing.assert_close(stator.compile(Around(model), backend=one)(x), Net.forward(model, x * 2) + 1)
-    assert other.graphs == 1
+    assert other.count == 1
 
 
 def test_a_method_that_torch_compiles_keeps_its_backend():
     torch._dynamo.reset()
-    other = Counting()
+    other = Recorder()
 
     class Attending(nn.Module):
         @torch.compile(backend=other)
@@ -181,14 +171,14 @@ def test_a_method_that_torch_compiles_keeps_its_backend():
 
     with stator.watch() as report:
         stator.compile(Attending())(torch.ones(2))
-    assert other.graphs == 1
+    assert other.count == 1
     assert [broken.kind for broken in report.breaks] == ["compiled-by-torch"]
     assert "attend is compiled by torch.compile" in report.breaks[0].reason
 
 
 def test_torch_breaks_above_and_takes_over_what_stator_compiled():
     torch._dynamo.reset()
-    one, other = Counting(), Counting()
+    one, other = Recorder(), Recorder()
     inner = stator.compile(function, backend=one)
 
     def breaking(x):
@@ -199,9 +189,9 @@ def test_torch_breaks_above_and_takes_over_what_stator_compiled():
     outer = torch.compile(breaking, backend=other)
     for _ in range(2):
         torch.testing.assert_close(outer(x), function(x) + 1)
-    assert one.graphs == 0
+    assert one.count == 0
     torch.testing.assert_close(inner(x), function(x))
-    assert one.graphs == 1
+    assert one.count == 1
 
 
 def test_what_can_not_be_traced_through_says_so():

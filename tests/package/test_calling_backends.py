@@ -11,6 +11,7 @@ from torch._guards import TracingContext
 
 import stator
 from stator import backends
+from tests.support.processes import fresh
 
 
 def resolved(backend, **arguments):
@@ -178,5 +179,5 @@ print("torch._dynamo" in sys.modules)
 """
 
 
-def test_eager_and_own_backends_do_not_import_dynamo(fresh_python):
-    assert fresh_python(PROGRAM_WITHOUT_DYNAMO) == "False"
+def test_eager_and_own_backends_do_not_import_dynamo():
+    assert fresh(PROGRAM_WITHOUT_DYNAMO) == "False"

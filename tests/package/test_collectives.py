@@ -1,15 +1,10 @@
 """Ranks that compile together: they agree on their graphs, or all say which of them differs."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import stator
-
-PYTHON_FOLDER = os.path.dirname(os.path.dirname(stator.__file__))
+from tests.support.processes import Fresh
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available() or not torch.distributed.is_gloo_available(), reason="needs gloo"
@@ -38,21 +33,9 @@ print("graphs", len(graphs), repr(graphs))
 
 def run(program, folder, ranks=2):
     """What each rank printed."""
-    script = folder / "rank.py"
-    script.write_text(HEAD + "".join(f"    {line}\n" for line in program.strip().splitlines()) + TAIL)
-    environment = {**os.environ, "PYTHONPATH": PYTHON_FOLDER}
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(rank), str(ranks), str(folder / "store")],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-        )
-        for rank in range(ranks)
-    ]  # fmt: skip
-    try:
-        return [process.communicate(timeout=100)[0] for process in running]
-    finally:
-        for process in running:
-            process.kill()
+    text = HEAD + "".join(f"    {line}\n" for line in program.strip().splitlines()) + TAIL
+    running = [Fresh(text, str(rank), str(ranks), str(folder / "store")) for rank in range(ranks)]
+    return [rank.printed(check=False) for rank in running]
 
 
 def graphs_of(printed):

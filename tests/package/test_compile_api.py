@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from tests.support.engine import Recorder
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -17,25 +18,14 @@ def double(x: torch.Tensor) -> torch.Tensor:
     return x + x
 
 
-class Counting:
-    """A backend that counts the graphs it gets."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-
-    def __call__(self, graph_module, example_inputs):
-        self.graphs += 1
-        return graph_module
-
-
 def test_plain_decorator_and_decorator_with_arguments():
-    backend = Counting()
+    backend = Recorder()
     plain = stator.compile(double)
     with_arguments = stator.compile(backend=backend, fullgraph=True)(double)
     x = torch.randn(3)
     assert torch.equal(plain(x), x + x)
     assert torch.equal(with_arguments(x), x + x)
-    assert backend.graphs == 1
+    assert backend.count == 1
 
 
 def test_a_compiled_function_looks_like_its_function():
@@ -87,22 +77,22 @@ def test_bound_methods_partials_builtins_and_callable_objects():
 
 
 def test_compiling_what_is_compiled_starts_from_the_original():
-    first, second = Counting(), Counting()
+    first, second = Recorder(), Recorder()
     compiled = stator.compile(stator.compile(double, backend=first), backend=second)
     assert compiled.__wrapped__ is double
     compiled(torch.randn(3))
-    assert (first.graphs, second.graphs) == (0, 1)
+    assert (first.count, second.count) == (0, 1)
 
 
 def test_reset_captures_anew():
-    backend = Counting()
+    backend = Recorder()
     compiled = stator.compile(double, backend=backend)
     compiled(torch.randn(3))
     compiled(torch.randn(3))
-    assert backend.graphs == 1
+    assert backend.count == 1
     stator.reset()
     compiled(torch.randn(3))
-    assert backend.graphs == 2
+    assert backend.count == 2
 
 
 @pytest.mark.parametrize(

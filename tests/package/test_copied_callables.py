@@ -5,17 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import io
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import stator
+from tests.support.processes import python
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -183,8 +180,5 @@ if __name__ == "__main__":
             print(pool.map(function, [torch.ones(1)])[0].item())
 """
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(stator.__file__).parents[1])}
-    printed = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, check=True, timeout=200, env=environment
-    ).stdout
+    printed = python(str(program))
     assert printed.split() == ["2.0", "3.0"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import stator
+from tests.support.processes import HANGS, fresh
 
 PACKAGE = Path(stator.__file__).resolve().parent
 
@@ -19,7 +20,7 @@ def run(program: str, *, path: list[Path]) -> subprocess.CompletedProcess[str]:
     # Without site-packages, so that the torch and the stator found are those of `path`.
     lines = f"import sys; sys.path[:0] = {[str(folder) for folder in path]!r}\n" + textwrap.dedent(program)
     return subprocess.run(
-        [sys.executable, "-S", "-c", lines], capture_output=True, text=True, check=False, timeout=60, env={}
+        [sys.executable, "-S", "-c", lines], capture_output=True, text=True, check=False, timeout=HANGS, env={}
     )
 
 
@@ -45,14 +46,14 @@ def with_torch(folder: Path, version: str) -> Path:
     return folder
 
 
-def test_import_brings_in_neither_dynamo_nor_the_engine(fresh_python):
+def test_import_brings_in_neither_dynamo_nor_the_engine():
     program = """
         import sys, torch
         before = set(sys.modules)
         import stator
         print(sorted(set(sys.modules) - before - {"stator._built_with"}))
     """
-    assert fresh_python(program) == "['stator', 'stator._requirements']"
+    assert fresh(program) == "['stator', 'stator._requirements']"
 
 
 def test_no_torch(package):

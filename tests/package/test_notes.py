@@ -7,10 +7,11 @@ import warnings
 
 import pytest
 import torch
-from conftest import real_engine
 
 import stator
 from stator import notes
+from tests.package.stand_in import real_engine
+from tests.support.processes import fresh
 
 pytestmark = pytest.mark.skipif(real_engine() is None, reason="needs the engine")
 
@@ -51,16 +52,16 @@ FAILING = """
 """
 
 
-def test_the_first_internal_error_warns_and_later_ones_are_logged(fresh_python):
-    first, second = fresh_python(FAILING.replace("SETTING", "")).splitlines()
+def test_the_first_internal_error_warns_and_later_ones_are_logged():
+    first, second = fresh(FAILING.replace("SETTING", "")).splitlines()
     assert first.startswith("RuntimeWarning 9 Stator itself failed at f (<string>:9): an error that was asked for")
     for words in ("runs uncompiled, and right", "stator.config.record_errors", "python -m stator"):
         assert words in first
     assert second.startswith("stator INFO Stator itself failed at g (<string>:11)")
 
 
-def test_a_warning_that_is_an_error_does_not_come_out_of_the_call(fresh_python):
-    first, _ = fresh_python(FAILING.replace("SETTING", "warnings.simplefilter('error')")).splitlines()
+def test_a_warning_that_is_an_error_does_not_come_out_of_the_call():
+    first, _ = fresh(FAILING.replace("SETTING", "warnings.simplefilter('error')")).splitlines()
     assert first.startswith("stator WARNING Stator itself failed at f (<string>:9)")
 
 
@@ -206,8 +207,8 @@ WATCHED = """
 """
 
 
-def test_debuggers_and_coverage(fresh_python):
-    debugger, tracer, coverage = fresh_python(WATCHED).splitlines()
+def test_debuggers_and_coverage():
+    debugger, tracer, coverage = fresh(WATCHED).splitlines()
     assert debugger.startswith("WARNING f (<string>:4) runs uncompiled, because a debugger")
     assert tracer.startswith("WARNING f (<string>:4) runs compiled while a trace function is set")
     assert coverage.startswith("INFO f (<string>:4) runs compiled, so that coverage")

@@ -1,17 +1,12 @@
 """An error in Stator itself: the program goes on, the trace is recorded, and shows the same error when it is run again."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 
 import stator
 from stator import _C
-
-PYTHON_FOLDER = os.path.dirname(os.path.dirname(stator.__file__))
+from tests.support.processes import python
 
 
 @pytest.fixture
@@ -134,23 +129,16 @@ print(stator.compile(program, backend="eager")(torch.ones(2)).tolist())
 """
 
 
-def run(*arguments):
-    environment = {**os.environ, "PYTHONPATH": PYTHON_FOLDER}
-    done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=100, check=False
-    )
-    return done.stdout + done.stderr
-
-
 def test_from_another_process(tmp_path):
     script, folder = tmp_path / "main.py", tmp_path / "recordings"
     script.write_text(MAIN)
-    assert "[12.0, 12.0]" in run(str(script), str(folder))
+    assert "[12.0, 12.0]" in python(str(script), str(folder))
     (path,) = recorded(folder)
     script.unlink()  # what __main__ defined is in the recording
-    seen = run("-c", f"import stator; from stator import _C; _C.fail_at_node(3); stator.replay({path!r})")
+    failing = f"import stator; from stator import _C; _C.fail_at_node(3); stator.replay({path!r})"
+    seen = python("-c", failing, check=False)
     assert "an error that was asked for" in seen and "program" in seen
-    assert run("-c", f"import stator; stator.replay({path!r})") == ""
+    assert python("-c", f"import stator; stator.replay({path!r})") == ""
 
 
 def test_what_can_not_be_pickled_is_left_out(failing, tmp_path):

@@ -140,14 +140,14 @@ def test_samplers_see_its_frames():
 
     def sampled(x):
         entered.set()
-        leave.wait(60)
+        leave.wait(600)
         return x + 1
 
     compiled = stator.compile(sampled)
     thread = threading.Thread(target=compiled, args=(torch.ones(1),))
     thread.start()
     try:
-        assert entered.wait(60)
+        assert entered.wait(600)
         frames = traceback.extract_stack(sys._current_frames()[thread.ident])
         assert "sampled" in [frame.name for frame in frames]
     finally:

@@ -3,8 +3,3 @@
 A program is a text with a function `f`, outside state and STEPS. A step is a change of the state and the arguments of
 a call. After every call all that a user could notice is compared. What differs is shrunk and printed as a file to run.
 """
-
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import engine
 import torch
-from compare import Comparison, Difference
-from harness import backward, global_modes, users_lines
 from torch.utils.hooks import RemovableHandle
+
+from tests.support import engine
+from tests.support.compare import Comparison, Difference
+from tests.support.harness import backward, global_modes, users_lines
 
 DEPTH = 400  # calls that a program may go deep
 LONGEST = 10  # seconds that a program may run uncompiled

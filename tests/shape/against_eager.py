@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import against_fake
 import torch
-from against_fake import Target
 
 from stator import _C
+from tests.shape import against_fake
+from tests.shape.against_fake import Target
 
 
 @dataclasses.dataclass

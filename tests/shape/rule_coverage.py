@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import against_fake
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from stator import _C
+from tests.shape import against_fake
 
 LISTED_NAMES = """
 add sub mul div floor_divide remainder fmod pow eq ne lt le gt ge neg bitwise_not bitwise_and bitwise_or bitwise_xor

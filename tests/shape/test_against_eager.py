@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import against_eager
-import against_fake
 import pytest
 import torch
 import torch.nn.functional as F
-from against_eager import Verdict
 from torch.testing._internal.common_methods_invocations import op_db
+
+from tests.shape import against_eager, against_fake
+from tests.shape.against_eager import Verdict
 
 LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 SAMPLES = 20 if LONG else 1

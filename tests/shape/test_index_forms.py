@@ -8,9 +8,10 @@ import random
 import warnings
 from typing import Any
 
-import against_fake
 import pytest
 import torch
+
+from tests.shape import against_fake
 
 
 def random_tensor(draw: random.Random) -> torch.Tensor:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from stator import _C
+from tests.support.processes import fresh
 
 X = torch.randn(8, 4)
 
@@ -288,4 +287,4 @@ def test_rules_need_no_fake_mode() -> None:
         "_C.tensor_check(x); _C.global_state()\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    fresh(program)

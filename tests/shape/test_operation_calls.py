@@ -7,12 +7,12 @@ import os
 import random
 from typing import Any
 
-import against_fake
 import pytest
 import torch
 import torch.nn.functional as F
 
 from stator import _C
+from tests.shape import against_fake
 
 
 def tensor(*sizes: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:

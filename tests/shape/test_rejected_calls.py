@@ -12,12 +12,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import against_fake
 import pytest
 from torch.testing._internal.common_methods_invocations import op_db
 
 import stator
 from stator import _C
+from tests.shape import against_fake
 
 SAMPLES = None if os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0") else 2
 OPERATIONS = [op for op in op_db if op.error_inputs_func is not None and _C.shape_has_rule(op.op)]

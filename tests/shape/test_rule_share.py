@@ -10,13 +10,12 @@ import os
 import warnings
 from typing import Any
 
-import against_fake
 import pytest
-import rule_coverage
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from stator import _C
+from tests.shape import against_fake, rule_coverage
 
 LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 LISTED = [op for op in op_db if op.name in rule_coverage.LISTED]

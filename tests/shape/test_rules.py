@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import against_fake
 import pytest
-import rule_coverage
 import torch
-from against_fake import Verdict
 from torch.testing._internal.common_methods_invocations import op_db
 
 from stator import _C
+from tests.shape import against_fake, rule_coverage
+from tests.shape.against_fake import Verdict
 
 LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 SAMPLES = 30 if LONG else 2

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import against_fake
 import pytest
 import torch
 import torch.nn.functional as F
 
 from stator import _C
+from tests.shape import against_fake
 
 X = torch.randn(8, 4)
 G = torch.randn(8, 4, requires_grad=True)

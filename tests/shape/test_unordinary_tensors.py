@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import against_fake
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,6 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import stator
 from stator import _C
+from tests.shape import against_fake
 
 
 class Plain(torch.Tensor):

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from watching import Block
 
 import stator
+from tests.track.watching import Block
 
 X = torch.ones(3, 4)
 

@@ -5,9 +5,9 @@ import warnings
 import pytest
 import torch
 from torch import nn
-from watching import Block, Net, lines, watch
 
 import stator
+from tests.track.watching import Block, Net, lines, watch
 
 X = torch.ones(3, 4)
 COMPILERS = {"torch.compile": torch.compile, "stator.compile": stator.compile}

@@ -1,8 +1,6 @@
 """Counting floating-point operations for each module."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -11,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import stator
+from tests.support.processes import python
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MATMUL = 2 * 3 * 4 * 4  # of a batch of three through a layer of four
@@ -65,12 +64,6 @@ def test_a_checkpointed_model_is_counted_right(use_reentrant):
 
 
 def test_the_example():
-    result = subprocess.run(
-        [sys.executable, os.path.join(ROOT, "examples", "count_flops.py")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = {line.split()[0]: line.split()[1:3] for line in result.stdout.splitlines()}
+    printed = python(os.path.join(ROOT, "examples", "count_flops.py"))
+    rows = {line.split()[0]: line.split()[1:3] for line in printed.splitlines()}
     assert rows["Global"] == rows["Model"] and rows["head"] == ["37,888", "75,776"]

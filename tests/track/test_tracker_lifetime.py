@@ -9,9 +9,9 @@ import torch
 import torch.nn.modules.module as torch_module
 from torch import nn
 from torch.autograd import Variable
-from watching import Block, Net
 
 import stator
+from tests.track.watching import Block, Net
 
 X = torch.ones(3, 4)
 

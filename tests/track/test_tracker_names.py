@@ -5,9 +5,9 @@ import gc
 import pytest
 import torch
 from torch import nn
-from watching import Block, Net, lines, watch
 
 import stator
+from tests.track.watching import Block, Net, lines, watch
 
 X = torch.ones(3, 4)
 

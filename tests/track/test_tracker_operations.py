@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.module_tracker import ModuleTracker as TorchTracker
-from watching import Block, Net, Seen, both, lines, watch
 
 import stator
+from tests.track.watching import Block, Net, Seen, both, lines, watch
 
 X = torch.ones(3, 4)
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from watching import Block, Net, Watch, lines, watch
 
 import stator
+from tests.track.watching import Block, Net, Watch, lines, watch
 
 X = torch.ones(3, 4)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 from torch import nn
-from watching import lines, watch
+
+from tests.track.watching import lines, watch
 
 Pair = namedtuple("Pair", "left right")
 

@@ -1,0 +1,74 @@
+"""Dicts from outside with keys that are made anew whenever they are asked for: devices, dtypes, enum members in tuples."""
+
+import textwrap
+
+import pytest
+
+from tests.support.harness import Source, T, same
+
+KINDS = """
+import enum, collections
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+Point = collections.namedtuple("Point", "x y")
+CPU, FLOAT = torch.device("cpu"), torch.float32
+TABLE = {(CPU, FLOAT): 2, (Color.RED, 1): 3, Color.BLUE: 4, CPU: 5, FLOAT: 6, Point(1, 2): 7, torch.Size([3]): 8}
+"""
+PROGRAMS = {
+    "device_and_dtype": "def f(x):\n    return x * TABLE[x.device, x.dtype], (x.device, torch.int) in TABLE",
+    "enum": "def f(x):\n    return x * TABLE[Color.RED, 1], (Color.BLUE, 1) in TABLE, TABLE.get((Color.RED, 2), 9)",
+    "alone": "def f(x):\n    return x * TABLE[x.device] + TABLE[x.dtype], torch.int in TABLE, TABLE[Color.BLUE]",
+    "size": "def f(x):\n    return x * TABLE[x.shape], x.unsqueeze(0).shape in TABLE",
+    "named": "def f(x):\n    return x * TABLE[Point(1, 2)], Point(2, 1) in TABLE, TABLE[1, 2]",
+    "all": "def f(x):\n    total = 0\n    for key, value in TABLE.items():\n        total = total + value * x\n    return total",
+    "remembered": """
+        def f(x):
+            key = (x.device, x.dtype, x.shape[0])
+            if key not in CACHE:
+                CACHE[key] = torch.arange(x.shape[0], device=x.device, dtype=x.dtype)
+            return x + CACHE[key]
+        """,
+}
+CHANGES = ["TABLE[CPU, FLOAT] = 11", "TABLE[Color.BLUE, 1] = 12", "TABLE[torch.Size([1, 3])] = 13", "del TABLE[CPU]"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_looked_up(name: str) -> None:
+    text = KINDS + "CACHE = {}\n" + textwrap.dedent(PROGRAMS[name])
+    stateful = name == "remembered"
+    same(Source(text), T(3), mutate=CHANGES, stateful=stateful, compare_dynamo=False, fullgraph=True)
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_gradients_are_clipped(error: bool) -> None:
+    text = f"""
+torch.manual_seed(0)
+MODEL = nn.Linear(3, 2)
+def f(x):
+    for p in MODEL.parameters():
+        p.grad = torch.ones_like(p) * x.sum()
+    return nn.utils.clip_grad_norm_(MODEL.parameters(), 1.0, error_if_nonfinite={error})
+"""
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=not error, grads=False, stateful=True)
+
+
+GROUPED = {
+    "one_kind": "[[x, x + 1], [A, B]], True",
+    "empty_list": "[[x, x + 1], []], False",
+    "several_kinds": "[[x, x.double()]], True",
+    "none": "[[x, x], [None, A]], False",
+    "nothing": "[[]], False",
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_grouped(name: str) -> None:
+    text = f"""
+A, B = torch.ones(3), torch.zeros(3)
+def f(x):
+    groups = torch._C._group_tensors_by_device_and_dtype({GROUPED[name]})
+    return groups, [tensor * 2 for (lists, _) in groups.values() for tensor in lists[0]]
+"""
+    whole = name in ("one_kind", "empty_list")
+    same(Source(text), T(3), compare_dynamo=False, fullgraph=whole)

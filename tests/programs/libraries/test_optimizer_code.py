@@ -1,0 +1,173 @@
+"""What training loops compile beside the model: state that is kept by parameter, a step of an optimizer."""
+
+import textwrap
+
+import pytest
+import torch
+
+import stator
+from tests.support.harness import Source, T, same
+from tests.support.scenarios import same_scenario
+
+BY_TENSOR = {
+    "not_there": """
+        def f(x):
+            known = FIRST in STATE, SECOND in STATE, STATE.get(SECOND, 5)
+            return x + len(STATE), known
+        """,
+    "made_when_missing": """
+        def f(x):
+            if SECOND not in STATE:
+                STATE[SECOND] = {"step": 0}
+            STATE[SECOND]["step"] += 1
+            return x * STATE[SECOND]["step"]
+        """,
+    "default": """
+        KEPT = collections.defaultdict(dict)
+        def f(x):
+            for p in (FIRST, SECOND):
+                state = KEPT[p]
+                if len(state) == 0:
+                    state["sum"] = torch.zeros_like(p)
+                state["sum"].add_(p.detach() * x.detach())
+            return x + KEPT[FIRST]["sum"]
+        """,
+    "beside_other_keys": """
+        def f(x):
+            STATE.setdefault("name", 1)
+            STATE[3] = x.shape[0]
+            return x * 2, SECOND in STATE, STATE["name"]
+        """,
+}
+PARAMETERS = """
+import collections
+torch.manual_seed(0)
+FIRST, SECOND = nn.Parameter(torch.ones(3)), nn.Parameter(torch.full((3,), 2.0))
+STATE = {FIRST: {"step": 1}}
+"""
+CHANGES = ["STATE[SECOND] = {'step': 7}", "STATE.clear()", "SECOND = FIRST"]
+
+
+@pytest.mark.parametrize("name", BY_TENSOR)
+def test_kept_by_tensor(name: str) -> None:
+    same(
+        Source(PARAMETERS + textwrap.dedent(BY_TENSOR[name])),
+        T(3, grad=True),
+        mutate=CHANGES,
+        stateful=True,
+        compare_dynamo=False,
+    )
+
+
+def test_a_number_like_the_id_of_a_tensor() -> None:
+    """Such a key is compared with the tensor, element by element."""
+    tensor, state = torch.ones(3), {}
+    compiled = stator.compile(lambda x: x + (tensor in state), backend="eager")
+    assert torch.equal(compiled(torch.ones(3)), torch.ones(3))
+    state[id(tensor)] = 1
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        compiled(torch.ones(3))
+    del state[id(tensor)]
+    state[tensor.clone()] = 1
+    assert torch.equal(compiled(torch.ones(3)), torch.ones(3))
+    stator.reset()
+
+
+QUOTIENTS = {
+    "in_place": "y = x.clone()\n    y.addcdiv_(A, B, value=-STEP / 3)\n    return y",
+    "new": "return torch.addcdiv(x, A, B, value=STEP), x.addcdiv(A, B, value=STEP.double())",
+    "number": "return x.addcdiv(A, B, value=0.5)",
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_addcdiv_by_a_tensor(name: str) -> None:
+    text = f"A, B, STEP = torch.tensor([1.0, 2, 3]), torch.tensor([7.0, 8, 9]), torch.tensor(0.3)\ndef f(x):\n    {QUOTIENTS[name]}"
+    same(Source(text), T(3), mutate=["STEP = torch.tensor(0.7)"], compare_dynamo=False)
+
+
+OPTIMIZERS = {
+    "SGD": {"momentum": 0.9, "nesterov": True},
+    "Adam": {},
+    "AdamW": {"amsgrad": True},
+    "AdamW fused": {"fused": True},
+    "Adamax": {},
+    "NAdam": {},
+    "RMSprop": {},
+    "Adagrad": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [*((name, "eager") for name in OPTIMIZERS), ("Adam", "aot_eager"), ("AdamW fused", "aot_eager")],
+)
+def test_steps(name: str, backend: str) -> None:
+    """A compiled step changes parameters and state as the optimizer itself does, and is captured for good."""
+
+    def train(compiled: bool) -> tuple:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        optimizer = getattr(torch.optim, name.split()[0])(model.parameters(), lr=0.01, **OPTIMIZERS[name])
+        step = stator.compile(optimizer.step, backend=backend) if compiled else optimizer.step
+        captures = []
+        for number in range(4):
+            optimizer.zero_grad()
+            model(torch.full((3, 4), number + 1.0)).square().mean().backward()
+            with stator.watch() as report:
+                step()
+            assert not [broken for broken in report.breaks if broken.kind == "internal-error"]
+            captures.append(len(report.captures))
+        return list(model.parameters()), optimizer.state_dict()["state"], captures
+
+    expected, actual = train(False), train(True)
+    # Told that they are compiled, optimizers count their steps in tensors, with the rounding of those.
+    torch.testing.assert_close(actual[:2], expected[:2], rtol=1e-4, atol=1e-5)
+    assert actual[2][0] > 0
+    assert actual[2][2:] == [0, 0]
+    stator.reset()
+
+
+# ---- Steps of optimizers by operations on lists of tensors ---------------------------------------------------------
+ON_LISTS = {
+    "AdamW": [{}, {"amsgrad": True}, {"maximize": True}],
+    "Adam": [{}, {"weight_decay": 0.1}],
+    "SGD": [{"momentum": 0.9}, {"lr": "tensor"}, {"momentum": 0.9, "nesterov": True, "lr": 0.1}],
+    "RMSprop": [{}, {"momentum": 0.5}],
+    "Adagrad": [{}],
+}
+CASES = [(name, options, foreach) for name, cases in ON_LISTS.items() for options in cases for foreach in (True, False)]
+
+
+def on_lists(name: str, options: dict, foreach: bool):
+    parameters = [torch.nn.Parameter(torch.arange(1.0, 4.0)), torch.nn.Parameter(torch.ones(2, 2))]
+    given = {key: torch.tensor(0.1) if value == "tensor" else value for key, value in options.items()}
+    return parameters, getattr(torch.optim, name)(parameters, foreach=foreach, **given)
+
+
+@pytest.mark.parametrize(("name", "options", "foreach"), CASES)
+def test_steps_on_lists(name: str, options: dict, foreach: bool) -> None:
+    def scenario(compile, note):
+        parameters, optimizer = on_lists(name, options, foreach)
+        step = compile(lambda: optimizer.step())
+        for number in range(4):
+            for parameter in parameters:
+                parameter.grad = torch.ones_like(parameter) * (number + 1) * 0.1
+            if number == 2:
+                for group in optimizer.param_groups:
+                    group["lr"] = torch.tensor(0.05) if isinstance(group["lr"], torch.Tensor) else 0.05
+            note(step)
+            note.value([parameter.detach() for parameter in parameters])
+            note.value([list(optimizer.state[parameter].values()) for parameter in parameters])
+
+    # Optimizers compute in another order where they are compiled.
+    same_scenario(scenario, "eager", tolerance=1e-5)
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Adam", "SGD"])
+def test_no_operation_breaks(name: str) -> None:
+    parameters, optimizer = on_lists(name, {}, True)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    report = stator.explain(lambda: optimizer.step())()
+    assert "an operation raises" not in str(report)

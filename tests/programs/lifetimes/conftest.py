@@ -1,0 +1,39 @@
+import functools
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.engine import reset
+from tests.support.lifetimes import is_undisturbed
+from tests.support.processes import python
+
+HERE = Path(__file__).parent
+FILES = [str(HERE / name) for name in ("test_lifetimes.py", "test_lifetimes_changing.py")]
+
+
+@functools.cache
+def printed_alone() -> str:
+    """What pytest says of these files in a process of their own; run at most once."""
+    options = ["-q", "--tb=short", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    return python("-m", "pytest", *options, *FILES, check=False, STATOR_TEST_ALONE="1")
+
+
+@pytest.fixture
+def undisturbed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Objects die when their last reference goes, and at no other time. Where others have disturbed this process, the
+    test has run in another one."""
+    if not is_undisturbed():
+        assert "STATOR_TEST_ALONE" not in os.environ, "even a process of its own is disturbed"
+        text = printed_alone()
+        if f"PASSED {request.node.nodeid}\n" not in f"{text}\n":
+            pytest.fail(f"in a process of its own: {text[-3000:]}")
+        pytest.skip("passed in a process of its own")
+    reset()
+    gc.collect()
+    gc.disable()  # what the collector frees is not what the program let go
+    yield
+    gc.enable()
+    reset()

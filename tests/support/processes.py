@@ -1,0 +1,71 @@
+"""Other Pythons, for what only a program that has a process to itself can show.
+
+`fresh` runs a program where torch is imported and nothing else: such processes are forked from one that has imported
+it, because the import takes most of the time of a short program. `python` starts the interpreter anew, for programs that
+need flags or an environment of their own, or no torch.
+"""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import types
+
+# Seconds after which a process is taken to hang, on a machine however busy.
+HANGS = 850
+
+
+def python(*arguments: str, check: bool = True, **environment: str) -> str:
+    """What `python ARGUMENTS` prints; with what this process can import."""
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=HANGS,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+    )
+    assert not check or done.returncode == 0, done.stdout
+    return done.stdout.strip()
+
+
+class Fresh:
+    """A program that runs in a process which had imported torch and nothing else before."""
+
+    def __init__(self, program: str, *arguments: str) -> None:
+        self.output = tempfile.NamedTemporaryFile("r", suffix=".txt")  # noqa: SIM115
+        servers = multiprocessing.get_context("forkserver")
+        servers.set_forkserver_preload(["torch"])
+        self.process = servers.Process(target=run, args=(textwrap.dedent(program), arguments, self.output.name))
+        self.process.start()
+
+    def printed(self, check: bool = True) -> str:
+        """What it printed, when it has ended."""
+        self.process.join(HANGS)
+        ended = self.process.exitcode
+        if ended is None:
+            self.process.kill()
+        with self.output:
+            text = self.output.read().strip()
+        assert ended is not None, f"it hangs; so far it printed: {text}"
+        assert not check or ended == 0, f"exit status {ended}: {text}"
+        return text
+
+
+def run(program: str, arguments: tuple[str, ...], output: str) -> None:
+    """In the forked process: the program as `python -c` would run it."""
+    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    sys.argv = ["-c", *arguments]
+    exec(compile(program, "<string>", "exec"), main.__dict__)
+
+
+def fresh(program: str, *arguments: str, check: bool = True) -> str:
+    """What a program prints that runs where torch is imported and nothing else."""
+    return Fresh(program, *arguments).printed(check)

@@ -1,0 +1,30 @@
+"""Values that leave the compiled code, beside those that the uncompiled program gives."""
+
+import torch
+
+from tests.support import engine
+
+
+def compiled(program, **options):
+    engine.reset()
+    return engine.compile(program, **options)
+
+
+def both(program, *arguments):
+    """What the program gives uncompiled and compiled; compiled twice, the second time from the cache."""
+    plain = program(*arguments)
+    captured = compiled(program)
+    captured(*arguments)
+    return plain, captured(*arguments)
+
+
+def same(left, right) -> None:
+    assert type(left) is type(right)
+    if isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    elif isinstance(left, tuple | list):
+        assert len(left) == len(right)
+        for one, other in zip(left, right, strict=True):
+            same(one, other)
+    else:
+        assert left == right
