@@ -5,6 +5,7 @@
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
 #include "torch/dtypes.h"
+#include "torch/versions.h"
 
 namespace stator::shape {
 
@@ -224,6 +225,7 @@ bool most_common(Call& call) {
 bool quantile(Call& call) {
     const TensorMeta *self = call[0].tensor(), *several = call[1].tensor();
     auto keep = call[3].boolean_or(false);
+    if (several == nullptr && torch_room::fake_quantile_reads_its_number()) return false;
     if (self == nullptr || (self->dtype != kFloat && self->dtype != kDouble) || element_count(self->sizes) == 0 ||
         !keep || (!call[2].is_absent() && !call[2].integer()))
         return false;

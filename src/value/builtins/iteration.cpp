@@ -58,8 +58,11 @@ bool may_be_callable(Tracer& tracer, Value* value) {
 Outcome builtin_iter(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "iter", arguments, 1, 2);
     if (arguments.positional.size() == 1) return operations::iterate(tracer, arguments.positional[0]);
-    if (!may_be_callable(tracer, arguments.positional[0]))
-        tracer.raise(PyExc_TypeError, "iter(v, w): v must be callable");
+    if (!may_be_callable(tracer, arguments.positional[0])) {
+        // The words differ from release to release.
+        static PyObject* const iter = imported("builtins", "iter");
+        raise_misuse(tracer, iter, arguments);
+    }
     return tracer.make<CallIterator>(arguments.positional[0], arguments.positional[1]);
 }
 
