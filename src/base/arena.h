@@ -1,4 +1,4 @@
-/// Memory of one trace: objects are made by the thousand, point to each other freely, and go together.
+/// Memory of one trace: thousands of small objects that point to each other freely and are freed together.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class Arena {
         return reinterpret_cast<T*>(kept_.back().get());
     }
 
-    /// For the garbage collector: what the owner of this arena keeps alive.
+    /// For the garbage collector: visits the objects that this arena keeps alive.
     template <class Visit>
     int visit_kept(const Visit& visit) const {
         for (const Ref<>& object : kept_)

@@ -1,4 +1,4 @@
-/// Checks of what must hold. A failed check is an internal error: it unwinds to the boundary where Stator was entered,
+/// Checks of invariants. A failed check is an internal error: it unwinds to the boundary where Stator was entered,
 /// the user's frame runs uncompiled, and the report names the file and line given here.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace stator {
 
-/// Something Stator itself got wrong. Never reaches the user's program unless `fullgraph=True` asked for errors.
+/// An error of Stator itself. Reaches the user's program only with `fullgraph=True`.
 class InternalError : public std::logic_error {
   public:
     using std::logic_error::logic_error;
@@ -17,14 +17,14 @@ class InternalError : public std::logic_error {
 
 }  // namespace stator
 
-/// Holds in every build.
+/// Checked in every build.
 #define STATOR_CHECK(condition, message)                                   \
     do {                                                                   \
         if (!(condition)) [[unlikely]]                                     \
             ::stator::fail_check(__FILE__, __LINE__, #condition, message); \
     } while (false)
 
-/// Holds in every build, checked in debug and sanitized ones.
+/// Checked in debug and sanitized builds.
 #ifdef NDEBUG
 #define STATOR_DCHECK(condition, message) ((void)0)
 #else

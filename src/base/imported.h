@@ -1,11 +1,11 @@
-/// What a Python module holds, by name.
+/// Attributes of Python modules, by name.
 #pragma once
 
 #include "base/ref.h"
 
 namespace stator {
 
-/// An attribute of a module, which is imported; a reference for a `static` to keep. Throws PythonError.
+/// Imports the module and returns a reference to its attribute, to be kept in a `static`. Throws PythonError.
 PyObject* imported(const char* module, const char* name);
 PyTypeObject* imported_class(const char* module, const char* name);
 

@@ -1,4 +1,4 @@
-/// Interned strings for names that the code knows, such as `__getitem__`.
+/// Interned strings for names that appear in the code, such as `__getitem__`.
 #pragma once
 
 #include "base/ref.h"

@@ -1,4 +1,4 @@
-/// Ownership of Python objects, in the type. `Ref` owns one reference; `Borrowed` documents that somebody else does.
+/// Ownership of Python objects, in the type. `Ref` owns one reference; `Borrowed` documents that another owner does.
 #pragma once
 
 #include <Python.h>

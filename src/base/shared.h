@@ -6,7 +6,7 @@
 
 namespace stator {
 
-/// The base of what `Shared` owns.
+/// The base class of objects that `Shared` owns.
 struct Counted {
     std::uint32_t owners = 0;
 
@@ -15,8 +15,8 @@ struct Counted {
     Counted& operator=(const Counted&) = delete;
 };
 
-/// One of the owners of a `T`, which goes with the last of them. All owners have the interpreter's lock, so counting
-/// them takes no atomic operation. A plain pointer can be made an owner again, as long as there is one.
+/// One of the owners of a `T`, which is freed with the last of them. All owners hold the GIL, so counting
+/// needs no atomic operations. A plain pointer can be made an owner again while there is another owner.
 template <class T>
 class Shared {
   public:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kReserve = 512 * 1024;
 
-/// The lowest address that may be used; zero where the system does not tell.
+/// The lowest address of the stack; zero if the system does not tell.
 std::uintptr_t lowest_address() {
     pthread_attr_t attributes;
     if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
@@ -27,7 +27,7 @@ std::uintptr_t lowest_address() {
 
 bool is_stack_low() {
     thread_local const std::uintptr_t lowest = lowest_address();
-    // Not the address of a variable: the address sanitizer keeps those elsewhere.
+    // Not the address of a variable, which the address sanitizer may move off the stack.
     return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest;
 }
 

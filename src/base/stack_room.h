@@ -1,12 +1,12 @@
-/// How much is left of the thread's stack. Values can be nested as deeply as memory allows, or in themselves, and what
-/// walks them recurses.
+/// How much is left of the thread's stack. Values can be nested deeply, or contain themselves, and walking them
+/// recurses.
 #pragma once
 
 #include <stdexcept>
 
 namespace stator {
 
-/// Less is left than any call into Python or PyTorch should be made with.
+/// Whether too little is left for a call into Python or PyTorch.
 bool is_stack_low();
 
 struct NestedTooDeeply : std::runtime_error {

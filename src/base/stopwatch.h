@@ -1,4 +1,4 @@
-/// How long things take, for reports.
+/// Measures time, for reports.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace stator {
 
-/// The processor's own clock, in units of its own: reading it costs some nanoseconds, a fraction of what `steady_clock`
-/// costs, so that it can be read around each operation.
+/// The time stamp counter, in its own unit. Reading it takes some nanoseconds, a fraction of `steady_clock`, so it can
+/// be read around each operation.
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
@@ -32,7 +32,7 @@ class Stopwatch {
         last_ticks_ = ticks_now;
         return seconds_;
     }
-    /// Seconds for so many of the ticks of the last lap.
+    /// Converts a number of ticks of the last lap to seconds.
     double seconds_of(std::uint64_t part) const {
         return ticks_ == 0 ? 0 : seconds_ * (static_cast<double>(part) / static_cast<double>(ticks_));
     }
@@ -44,7 +44,7 @@ class Stopwatch {
     std::uint64_t ticks_ = 0;
 };
 
-/// Adds the ticks that a scope takes to a sum, however the scope is left.
+/// Adds the ticks of a scope to a sum, also when the scope is left by an exception.
 class TimedScope {
   public:
     explicit TimedScope(std::uint64_t& sum) : sum_(sum) {}

@@ -12,7 +12,7 @@ namespace stator::bytecode {
 using cpython::kNoOffset;
 using cpython::Offset;
 
-/// What an instruction does; opcodes.def says it for each.
+/// What an instruction does; opcodes.def describes each.
 enum class Op : std::uint16_t {
 #define OP(name, effect, operands) name,
 #include "bytecode/opcodes.def"
@@ -38,20 +38,20 @@ constexpr Index kNoIndex{};
 
 struct Instruction {
     Op op = Op::Nop;
-    /// CPython may be told to go on at `start` with this instruction. Not so with the second half of an opcode that
-    /// stands for two instructions: such a one is finished first (see run/frame_run.cpp).
+    /// Whether CPython can resume at `start` with this instruction. False for the second half of an opcode that is
+    /// decoded as two instructions: it is executed before the frame is left to CPython (see run/frame_run.cpp).
     bool can_resume = true;
     std::int32_t arg = 0;
     std::int32_t extra = 0;
-    /// Where a jump goes.
+    /// The target of a jump.
     Index target = kNoIndex;
-    /// The number of the exception handler in `Code::handlers`, -1 if an exception leaves the frame.
+    /// The index of the exception handler in `Code::handlers`, -1 if an exception leaves the frame.
     std::int32_t handler = -1;
-    /// Where CPython begins with it, prefixes included.
+    /// The offset of its first code unit, prefixes included.
     Offset start;
-    /// Where the opcode itself stands: what tracebacks, exception tables and `LinkedFrame` go by.
+    /// The offset of the opcode itself, which tracebacks, exception tables and `LinkedFrame` use.
     Offset offset;
-    /// Where CPython goes on after it if it does not jump.
+    /// The offset of the next instruction if it does not jump.
     Offset next_offset;
     /// -1 if the compiler gave none.
     std::int32_t line = -1;
@@ -62,9 +62,9 @@ const char* name_of(Op op);
 const char* stack_effect_of(Op op);
 const char* operands_of(Op op);
 
-/// By how much the depth of the stack changes: if it jumps to its `target`, or else when the next instruction starts.
+/// The change of the stack depth: if it jumps to its `target`, or if execution continues at the next instruction.
 int stack_effect(const Instruction& instruction, bool jumps);
-/// Whether the next instruction can be reached from it. A generator's frame goes on behind what leaves it for a while.
+/// Whether execution can continue at the next instruction. After a yield it can, when the generator is resumed.
 bool falls_through(Op op);
 
 /// The operator of a `BinaryOp`, `+` or `+=`, and of a `CompareOp`.

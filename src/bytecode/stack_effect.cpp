@@ -1,4 +1,4 @@
-// The stack effects that opcodes.def tells in words, as numbers.
+// The stack effects that opcodes.def describes, as numbers.
 #include <bit>
 
 #include "bytecode/instruction.h"

@@ -88,7 +88,7 @@ void check_step(const PlanStep& step, std::vector<bool>& filled) {
     filled[step.to] = true;
 }
 
-/// A plan that only returns what is there, or a tuple of it, needs no registers.
+/// A plan that only returns existing objects, or a tuple of them, needs no registers.
 void find_shape(Plan& plan) {
     auto is_part = [](PlanOp op) { return op == PlanOp::Constant || op == PlanOp::Output || op == PlanOp::Fetch; };
     if (plan.steps.empty() || plan.steps.back().op != PlanOp::Return) return;

@@ -1,5 +1,5 @@
-/// Something to iterate over that gives the iterator it was made of, as it is. C code asks what it is given for an
-/// iterator; where that is an object of the program's own, its `__iter__` would run a second time.
+/// An iterable whose `__iter__` returns a given iterator. C functions call `iter` on their argument; on an iterator of
+/// the program that would run its `__iter__` a second time.
 #pragma once
 
 #include <Python.h>

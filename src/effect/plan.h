@@ -1,5 +1,5 @@
-/// What an entry does after its graph, as data: a short list of operations over numbered registers. Registers carry
-/// aliasing: a value that escapes twice is built once. One executor runs a plan, one printer prints it.
+/// A plan is what an entry does after its graph: a list of operations over numbered registers. A value that escapes
+/// twice is built once, in one register. One executor runs a plan, one printer prints it.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@ namespace stator {
 enum class PlanOp : std::uint8_t {
     Constant,   // to = object
     Output,     // to = graph output `number`
-    Fetch,      // to = what the source led to when the guards were checked (`number`: among those fetched)
+    Fetch,      // to = the object of a source, fetched by the guard check (`number`: index among those fetched)
     Tuple,      // to = tuple of `from`; of class `object` if given (named tuple, torch.Size, structseq)
     List,       // to = new list of `from`; of class `object` if given
     Dict,       // to = new dict of pairs in `from`; of class `object` if given (OrderedDict, defaultdict, ...)
     Set,        // to = new set of `from`; of class `object` if given
     Frozenset,  // to = new frozenset of `from`; of class `object` if given
     Slice,      // to = slice(from[0], from[1], from[2])
-    NewObject,  // to = what the `__new__` of the builtin class below the class `object` makes of the arguments `from`
+    NewObject,  // to = the result of `__new__` of the builtin base of the class `object`, with the arguments `from`
     Function,   // to = function of code `object`; from: globals, name, defaults, keyword defaults, closure, annotations
                 // (-1: none)
     Cell,       // to = new cell, empty or with from[0]
     Method,     // to = method of from[0] bound to from[1]
-    Generator,  // to = generator of the function from[0] that did not start, to be filled or to be ended
-    Frame,      // to = frame object of code `object` with globals from[0] that has got to offset `number`
+    Generator,  // to = unstarted generator of the function from[0], to be filled or ended
+    Frame,      // to = frame object of code `object` with globals from[0], at offset `number`
     EnteredFrame,  // to = the object of the frame that the plan runs for; as `Frame` if it runs for none
     Traceback,   // to = traceback entry: offset `number` in the frame object from[0], then the entry from[1] (-1: none)
     Call,        // to = object(*from): constructors of builtin classes that have no side effects
     CallNamed,   // to = object(*from, **last), the last of `from` being a dict: the same with keywords
     Arithmetic,  // to = from[0] op from[1] of exact numbers, where op is `number`, an Expression::Op
-    SetAttribute,   // straight into the instance or its slot, without its class's `__setattr__`: from[0].`object` =
+    SetAttribute,   // in the instance or its slot, without the `__setattr__` of the class: from[0].`object` =
                     // from[1] (-1: delete)
-    SetItem,        // from[0][from[1]] = from[2], by the builtin class's own method (-1: delete); in a dict, where
-                    // `object` is given, without asking the key for its hash, which that int is
+    SetItem,        // from[0][from[1]] = from[2], by the method of the builtin class (-1: delete); in a dict, if
+                    // `object` is given, it is the hash of the key, whose `__hash__` is not called
     Append,         // from[0].append(from[1])
     Add,            // from[0].add(from[1])
     SetCell,        // cell from[0] = from[1] (-1: empty)
@@ -51,42 +51,42 @@ enum class PlanOp : std::uint8_t {
     Return,         // the frame returns from[0]
 };
 
-/// What a C function that stands between two frames does with the result of the upper one, where that is all that is
-/// left for it to do: then the upper frame can be left and entered again, and the run room ends the function in its
+/// What a C function between two frames does with the result of the upper one, if nothing else is left for it to do.
+/// The upper frame can then be left and entered again, and the run room finishes the C function in its
 /// place.
 struct PlanContinuation {
     enum class Kind : std::uint8_t {
-        Forward,     // the result is the function's own
-        Initialise,  // the result has to be None, and something else is given instead
-        Drop,        // None is given instead
-        Iterate,     // the result has to be an iterator
+        Forward,     // returns the result
+        Initialise,  // the result has to be None; returns something else
+        Drop,        // returns None
+        Iterate,     // returns the result, which has to be an iterator
         Next,        // the result is an item, StopIteration the end
-        Send,        // of a generator: what it yields is the result, its end is a StopIteration
+        Send,        // of a generator: returns what it yields, raises StopIteration at its end
     };
     Kind kind;
-    std::int32_t from = -1;  // what Initialise gives
+    std::int32_t from = -1;  // what Initialise returns
 };
 
-/// The state of a frame where the captured part of the program ends: it is filled with this, and goes on.
+/// The state of a frame at the end of the captured region. The real frame is filled with it and continues.
 struct PlanFrame {
     struct Slot {
         std::int32_t slot;
         std::int32_t from;  // -1: unbound
     };
-    PyCodeObject* code = nullptr;     // kept alive by the plan
-    std::int32_t function = -1;       // whose frame is made for it; -1 for the frame that was entered
-    std::int32_t generator = -1;      // the generator that the frame belongs to
-    std::vector<Slot> slots;          // those that are not as they were
+    PyCodeObject* code = nullptr;  // kept alive by the plan
+    std::int32_t function = -1;    // the function that is called to create the frame; -1 for the frame that was entered
+    std::int32_t generator = -1;   // the generator that the frame belongs to
+    std::vector<Slot> slots;       // those that have changed
     std::vector<std::int32_t> stack;  // the top one last; -1: NULL
-    /// The instruction that it executes: the one to be done for real in the innermost frame; in the others the one
-    /// that waits for the frame above, its operands already taken off the stack.
+    /// The current instruction: in the innermost frame the one that broke the graph; in the others the call that
+    /// waits for the frame above, its operands already popped.
     std::int32_t instruction = 0;
     /// The instruction runs functions of the program from C code (`sorted` with a key), and one of them broke.
     bool runs_callbacks = false;
-    /// What stands between the frame below and this one, innermost first.
+    /// The C functions between the frame below and this one, innermost first.
     std::vector<PlanContinuation> continuations;
-    /// The exception that is being handled around the frame, for the outermost one and those of generators: what an
-    /// `except` block has caught that is open there.
+    /// The exception that is being handled in the frame (by an open `except` block), for the outermost frame and for
+    /// frames of generators.
     static constexpr std::int32_t kUnchanged = -2;
     std::int32_t handled_exception = kUnchanged;  // -1: none
 };
@@ -99,16 +99,16 @@ struct PlanStep {
     std::vector<std::int32_t> from;
 };
 
-/// Something that nobody in the program may hold any more once the plan has run, found by what the plan fetches. Where
-/// freeing it would run code of the program's, that has to happen in the middle of what was captured: then the plan is
-/// not to be used.
+/// An object that the program may have dropped when the plan has run, located from what the plan fetches. If freeing
+/// it would run code of the program, that code belongs in the middle of the captured region: the plan can't be
+/// used.
 struct LetGo {
     enum class Place : std::uint8_t {
         Itself,     // the fetched object
-        Attribute,  // what the object holds as `key` now, if anything, itself or in a slot; of a class: in its own dict
-        Item,       // what the dict or list holds under `key` now, if anything
-        Cell,       // what the cell holds now, if anything
-        Contents,   // what the container alone holds
+        Attribute,  // the attribute `key` of the object, in its dict or a slot; of a class: in its own dict
+        Item,       // the item `key` of the dict or list, if present
+        Cell,       // the contents of the cell, if any
+        Contents,   // objects that only the container references
     };
     Place place;
     std::int32_t fetched;     // number of what is fetched
@@ -116,7 +116,7 @@ struct LetGo {
 };
 
 struct Plan {
-    /// How the returned value is made, where that is all a plan does: of parts that are there already.
+    /// How the returned value is built, if the plan does nothing else: from existing objects.
     enum class Shape : std::uint8_t { General, OnePart, TupleOfParts };
     struct Part {
         PlanOp op;  // Constant, Output or Fetch
@@ -130,31 +130,31 @@ struct Plan {
 
     Shape shape = Shape::General;
     std::vector<Part> parts;
-    /// Whether it wants the object of the frame that it runs for.
+    /// Whether it needs the frame object of the frame that it runs for.
     bool uses_frame = false;
 
-    /// Where the plan does not return: the open frames, outermost first.
+    /// If the plan does not return: the open frames, outermost first.
     std::vector<PlanFrame> frames;
-    /// Where it returns: the exception that is being handled from then on, as in `PlanFrame`.
+    /// If it returns: the exception that is being handled from then on, as in `PlanFrame`.
     std::int32_t handled_exception = PlanFrame::kUnchanged;
     std::vector<LetGo> let_go;
 };
 
-/// Builds a plan; values ask it for registers. A value is named by its address.
+/// Builds a plan; values request registers. A value is identified by its address.
 class PlanBuilder {
   public:
     /// The register of a value that was rebuilt already (or is being rebuilt), or -1.
     int known(const void* value) const;
-    /// Whether the graph gives back inputs that it has written to, though the plan has them already.
+    /// Whether the graph returns inputs that it has written to, although the plan can fetch them.
     bool gives_back_inputs = true;
-    /// Reserves the register of a value before its parts are rebuilt, so that cycles end.
+    /// Reserves the register of a value before its parts are rebuilt, so that cycles terminate.
     int reserve(const void* value);
-    /// Names a register that is filled already after a value.
+    /// Assigns a register that is already filled to a value.
     void remember(const void* value, int number) { registers_.emplace(value, number); }
     int add(PlanOp op, std::vector<std::int32_t> from = {}, Borrowed<> object = nullptr, int number = 0);
     void add_to(int to, PlanOp op, std::vector<std::int32_t> from = {}, Borrowed<> object = nullptr, int number = 0);
 
-    /// A step after all others: the state of an iterator over a list that may still have to be filled, say.
+    /// A step after all others, such as the state of an iterator over a list that is filled later.
     void add_at_end(PlanOp op, std::vector<std::int32_t> from, Borrowed<> object = nullptr);
 
     /// Between the two, the value's register holds an object whose contents are not complete.
@@ -165,18 +165,18 @@ class PlanBuilder {
     int constant(Borrowed<> object);
     /// A graph output; the same node twice is one output.
     int output(const void* node);
-    /// What a source leads to at the time of the guards.
+    /// The object of a source, fetched by the guard check.
     int fetch(Source* source);
-    /// The number that an expression comes to; the same expression twice is one object.
+    /// The value of an expression; the same expression twice is one object.
     int arithmetic(const Expression& expression);
-    /// The next frame that is open at the end; then nothing is returned.
+    /// Adds the next open frame; the plan then does not return.
     void add_frame(PlanFrame frame);
     void set_handled_exception(std::int32_t from) { plan_.handled_exception = from; }
-    /// Notes what is let go: what `source` leads to, or holds under `key`.
+    /// Records a dropped object: that of `source`, or its item or attribute `key`.
     void let_go(LetGo::Place place, Source* source, Borrowed<> key);
 
-    /// Checks that every register is filled before it is read, exactly once, and that the plan returns or reaches its
-    /// end.
+    /// Checks that every register is filled exactly once before it is read, and that the plan returns or has open
+    /// frames.
     Plan finish() &&;
     const std::vector<const void*>& outputs() const { return outputs_; }
     const std::vector<Source*>& fetched() const { return fetched_; }
@@ -194,15 +194,15 @@ class PlanBuilder {
 std::string print(const Plan& plan);
 
 /// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`), `entered` the frame that the
-/// plan runs for, where its object is wanted. Gives the returned value, or none if the plan does not return: then
-/// `registers` get what its frames are made of. Throws PythonError.
+/// plan runs for, if its object is needed. Returns the value, or none if the plan does not return: then
+/// `registers` receive the contents of its frames. Throws PythonError.
 Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
           Borrowed<PyFrameObject> entered = nullptr, std::vector<Ref<>>* registers = nullptr);
 
-/// What is at such a place now; empty if nothing is.
+/// The object at such a place now; empty if there is none.
 Ref<> held_at(const LetGo& gone, PyObject* fetched);
 
-/// Whether freeing what the plan lets go runs no code now. `fetched` as for `run`.
+/// Whether freeing the dropped objects runs no code now. `fetched` as for `run`.
 bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched);
 
 /// Every reference that the plan owns, for the garbage collector.

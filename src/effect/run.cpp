@@ -10,12 +10,12 @@ namespace stator {
 
 namespace {
 
-/// The `__new__` of the nearest class written in C: what Python code below it adds is not run.
+/// The `__new__` of the nearest base class written in C: Python code of subclasses is not run.
 newfunc builtin_new(PyTypeObject* type) {
     static PyObject* const name = PyUnicode_InternFromString("__new__");
     for (; type != nullptr; type = type->tp_base) {
         if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return type->tp_new;
-        // A class made on the heap by C code (most structseqs are) has its own as a builtin function.
+        // A heap class made by C code (most structseqs) has `__new__` as a builtin function.
         PyObject* own = PyDict_GetItemWithError(cpython::class_dict(type), name);
         if (own != nullptr && PyCFunction_Check(own)) return type->tp_new;
     }
@@ -50,8 +50,8 @@ void set_item(PyObject* container, PyObject* key, PyObject* value) {
     }
 }
 
-/// Into a slot or a C member if the class has one of that name, else into the instance's own attributes, whatever
-/// properties and `__setattr__` the class has.
+/// Sets a slot or a C member if the class has one of that name, else the instance's dict. Ignores
+/// properties and `__setattr__` of the class.
 void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
     if (PyType_Check(object)) {
         checked(PyType_Type.tp_setattro(object, name, value));
@@ -69,7 +69,7 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
     checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
 }
 
-/// Of exact ints and floats, so that none of their operations runs anything of the program's.
+/// For exact ints and floats, whose operations run no code of the program.
 Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
     using Op = Expression::Op;
     switch (op) {

@@ -15,7 +15,7 @@ using Op = Expression::Op;
 std::optional<std::int64_t> power(std::int64_t base, std::int64_t exponent) {
     if (exponent < 0) return std::nullopt;
     std::int64_t result = 1;
-    // These would go on for as long as the exponent is large.
+    // These would take time proportional to the exponent.
     if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
     if (base == -1) return exponent % 2 == 0 ? 1 : -1;
     for (; exponent > 0; --exponent)

@@ -1,5 +1,5 @@
-/// Arithmetic over ints and floats that came from outside and change from call to call. An expression says how a value
-/// of the program follows from them: the guard program computes it in 64 bits, the plan and the graph as Python does.
+/// Arithmetic over ints and floats from outside that change between calls. An expression computes a value of the
+/// program from them: the guard program evaluates it in 64 bits, the plan and the graph as Python does.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,14 @@ struct Expression {
         Negative,
         Invert,
         Absolute,
-        // What a guard can ask. In the order of Python's comparisons.
+        // Conditions, for guards. In the order of Python's comparisons.
         Less,
         LessEqual,
         Equal,
         NotEqual,
         Greater,
         GreaterEqual,
-        Same,  // bit by bit: for floats, where equal ones can be told from each other
+        Same,  // equal bits: for floats, as 0.0 == -0.0
         Not,   // of a comparison: with a NaN all of them are false
         Fits,  // into 64 bits, and so does everything it is computed from; nothing raises
     };
@@ -52,14 +52,14 @@ struct Expression {
     Number constant;
     const Expression* left = nullptr;
     const Expression* right = nullptr;  // null where the operation takes one operand
-    /// Of the whole tree. Nothing recurses into more than `kLargest`.
+    /// Number of nodes of the whole tree, at most `kLargest`, which bounds recursion.
     std::uint32_t size = 1;
 
     static constexpr std::uint32_t kLargest = 64;
 };
 
-/// `left op right` in 64 bits; `right` is not looked at where the operation takes one. Empty where the result does not
-/// fit, or Python would raise.
+/// `left op right` in 64 bits; `right` is ignored if the operation takes one operand. Empty if the result does not
+/// fit, or if Python would raise.
 std::optional<Number> apply(Expression::Op op, Number left, Number right = {});
 /// The same of ints, where the result is one.
 std::optional<std::int64_t> apply(Expression::Op op, std::int64_t left, std::int64_t right);
@@ -84,11 +84,11 @@ bool compare(Expression::Op op, Value left, Value right) {
 }
 
 bool takes_two(Expression::Op op);
-/// The comparison that is true where this one is false.
+/// The negated comparison.
 Expression::Op inverted(Expression::Op comparison);
 const char* symbol(Expression::Op op);
 
-/// One operation of an expression with its operands before it, for a machine with a stack.
+/// One operation of an expression in postfix order, for a stack machine.
 struct Term {
     Expression::Op op;
     bool is_float = false;
@@ -104,7 +104,7 @@ struct Term {
 
 std::vector<Term> terms_of(const Expression& expression);
 
-/// The result, with the objects that `read` gives for sources; empty where one is of another class, or something does
+/// The result, with the objects that `read` returns for sources; empty if one has another class, or a result does
 /// not fit.
 template <class Read>
 std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {

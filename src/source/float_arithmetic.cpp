@@ -8,7 +8,7 @@ namespace {
 
 using Op = Expression::Op;
 
-/// Whether the number is itself as a float, so that comparing and dividing floats is comparing and dividing numbers.
+/// Whether the int is exactly representable as a float, so that floats compare and divide as the ints do.
 bool is_exact(Number number) {
     constexpr std::int64_t kLargest = std::int64_t{1} << 53;
     return number.is_float() || (-kLargest <= number.integer() && number.integer() <= kLargest);

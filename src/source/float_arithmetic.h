@@ -5,8 +5,8 @@
 
 namespace stator {
 
-/// `left op right`, where at least one is a float or the operation makes one of ints. Empty where Python raises or
-/// gives no float, and where ints are too large for it to be done in floats.
+/// `left op right`, where at least one is a float or the operation turns ints into a float. Empty if Python raises or
+/// returns no float, and if an int is too large to be converted exactly.
 std::optional<Number> apply_to_floats(Expression::Op op, Number left, Number right);
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// A number of the program as the machine holds it: an int of 64 bits or a float.
+/// A number of the program in machine form: an int of 64 bits or a float.
 #pragma once
 
 #include <Python.h>
@@ -17,7 +17,7 @@ class Number {
     Number() = default;
     static Number of_int(std::int64_t value) { return {false, static_cast<std::uint64_t>(value)}; }
     static Number of_float(double value) { return {true, std::bit_cast<std::uint64_t>(value)}; }
-    /// Of an exact int that fits, or an exact float. Empty for other objects.
+    /// From an int that fits or a float, of exactly these classes. Empty for other objects.
     static std::optional<Number> of(PyObject* object);
 
     bool is_float() const { return is_float_; }
@@ -27,7 +27,7 @@ class Number {
     /// Throws PythonError.
     Ref<> object() const;
 
-    /// Whether they can't be told from each other: 1 is not 1.0, 0.0 is not -0.0, a NaN is itself.
+    /// Same type and same bits: 1 is not 1.0, 0.0 is not -0.0, a NaN equals itself.
     friend bool operator==(const Number&, const Number&) = default;
 
   private:

@@ -55,7 +55,7 @@ Source* Provenance::child(Source* parent, Access access, Borrowed<> key, int num
 
 namespace {
 
-/// What a source adds to the text of its parent. Some ways of access print together with their parent's.
+/// What a source adds to the text of its parent. Some accesses print together with that of their parent.
 void append(std::string& text, const Source& source) {
     auto subscript = [&](const std::string& key) { text += "[" + key + "]"; };
     switch (source.access) {
@@ -125,7 +125,7 @@ void append(std::string& text, const Source& source) {
     }
 }
 
-/// A variable of the entered function reads as a local, wherever CPython keeps it.
+/// A variable of the entered function prints as a local, also if CPython stores it in a cell.
 bool is_own_variable(const Source& source) {
     return source.access == Access::CellContents && source.key != nullptr &&
            source.parent->access == Access::ClosureCell && source.parent->parent->access == Access::Function;
@@ -137,7 +137,7 @@ namespace {
 
 enum class Labels : bool { Ignored, Read };
 
-/// Text for a source and what leads to it, up to one that has a text of its own. Returns whether there was one.
+/// Creates the text of a source and its parents, up to one that has a text. Returns whether there was one.
 bool has_own_text(const Source& source, std::string& text, Labels labels = Labels::Read) {
     if (source.access == Access::Globals && source.parent->access == Access::Function) {
         text = "G";
@@ -158,7 +158,7 @@ bool joins_its_dict(const std::vector<Source*>& path, std::size_t i) {
 }
 
 std::string text_of(const Source& source, Labels labels) {
-    // From the root down, in one string: a deep model has long names.
+    // From the root down, into one string: the names of a deep model are long.
     std::vector<Source*> path;
     std::string text;
     for (auto* at = const_cast<Source*>(&source); at != nullptr; at = at->parent) {
@@ -181,7 +181,7 @@ std::string path(const Source& source) {
 }
 
 const PathText* path_text(Source& source, Arena& arena) {
-    // Down to what is known already, then up again: no recursion, a model may be deep.
+    // Up to a parent that has a text, then down again. No recursion, because a model may be deep.
     std::vector<Source*> unknown;
     const PathText* known = nullptr;
     for (Source* at = &source; at != nullptr; at = at->parent) {

@@ -1,5 +1,5 @@
 /// Where a value came from. Sources form a tree whose roots are the slots of the entered frame and a few pinned
-/// objects; guards, the fetching of inputs, the rebuilding of values and the words of messages all come from it.
+/// objects; guards, the fetching of inputs, the rebuilding of values and the text of messages are derived from it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace stator {
 
 struct Value;
 
-/// How a source is reached from its parent. Each is a plain read of memory: fetching never runs user code.
+/// How a source is read from its parent. Each is a plain memory read: fetching never runs user code.
 enum class Access : std::uint8_t {
     Slot,              // root: slot `number` of the frame
     Function,          // root: the function whose frame it is
@@ -36,11 +36,11 @@ enum class Access : std::uint8_t {
     MethodSelf,        // of a bound method
     MethodFunction,    // of a bound method
     Referent,          // of a weak reference; None once it is gone
-    WalkedOver,        // container `number` of those that an iterator walks over
-    Upcoming,          // what an iterator gives by `number` more than one steps; nothing at its end
+    WalkedOver,        // container `number` of those that an iterator iterates over
+    Upcoming,          // the item that an iterator returns after skipping `number` items; nothing at its end
 };
 
-/// How a source prints, in pieces: what hangs deep in a model shares the beginning of its path. May outlive the source.
+/// The text of a source, in pieces, so that sources deep in a model share their prefixes. May outlive the source.
 struct PathText {
     const PathText* before = nullptr;
     std::string piece;
@@ -51,15 +51,15 @@ struct Source {
     std::int32_t number = 0;
     Source* parent = nullptr;
     PyObject* key = nullptr;            // kept alive by the arena
-    PyObject* label = nullptr;          // how it prints, where that is not how it is reached; kept alive by the arena
-    PyObject* object = nullptr;         // what was there while tracing; null where nothing was (an empty cell)
-    Value* value = nullptr;             // the value made of it, once one was
-    bool varies = false;                // a number there is likely to be another one next time
+    PyObject* label = nullptr;          // the text, if it differs from the access; kept alive by the arena
+    PyObject* object = nullptr;         // the object during the trace; null if there was none (an empty cell)
+    Value* value = nullptr;             // the value of the object, if one was made
+    bool varies = false;                // a number there is likely to change
     const PathText* text = nullptr;     // see `path_text`
-    std::int32_t register_number = -1;  // given when the guard program is built
+    std::int32_t register_number = -1;  // set when the guard program is built
 };
 
-/// All sources of one trace: one place, one source.
+/// All sources of one trace, one for each place.
 class Provenance {
   public:
     explicit Provenance(Arena& arena) : arena_(arena) {}
@@ -68,15 +68,15 @@ class Provenance {
     Source* function(Borrowed<> object);
     Source* handled_exception(Borrowed<> object);
     Source* pinned(Borrowed<> object);
-    /// The child of `parent` by this access; `object` is what was found there. `is_new` tells whether it was asked for
-    /// the first time.
+    /// The child of `parent` by this access; `object` is what was read there. `is_new` tells whether this call created
+    /// it.
     Source* child(Source* parent, Access access, Borrowed<> key, int number, Borrowed<> object, bool* is_new = nullptr);
 
     const std::vector<Source*>& roots() const { return roots_; }
 
   private:
-    /// Keys are compared by identity: attribute names are interned, and two sources for one place cost a second
-    /// look-up, not a wrong answer.
+    /// Keys are compared by identity: attribute names are interned, and two sources for one place only cost a second
+    /// look-up.
     struct ChildKey {
         Source* parent;
         Access access;
@@ -97,7 +97,7 @@ class Provenance {
     Arena& arena_;
     std::vector<Source*> roots_;
     std::unordered_map<PyObject*, Source*> pinned_;
-    /// Thousands of small entries that go together.
+    /// Thousands of small entries that are freed together.
     std::pmr::monotonic_buffer_resource memory_{std::size_t{16} * 1024};
     std::pmr::unordered_map<ChildKey, Source*, HashChildKey> children_{256, &memory_};
 };
@@ -105,15 +105,16 @@ class Provenance {
 /// As a user of `torch.compile` reads it: `L['self'].layers[0]`, `G['scale']`.
 std::string print(const Source& source);
 
-/// The same whatever labels were given: what it is in another trace too.
+/// The same without labels: equal in all traces.
 std::string path(const Source& source);
 
-/// What `print` gives, in pieces made in `arena`, which is the same for all sources of a trace. Costs what is new.
+/// The text of `print`, in pieces allocated in `arena`, the same one for all sources of a trace. Reuses existing
+/// pieces.
 const PathText* path_text(Source& source, Arena& arena);
 std::string print(const PathText& text);
 /// As an identifier, which names the placeholder: `L_self_layers_0_`.
 std::string identifier(const PathText& text);
-/// Goes on with such an identifier.
+/// Appends to such an identifier.
 void append_identifier(std::string& name, std::string_view piece);
 
 }  // namespace stator
