@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/stack_room.h"
@@ -107,6 +109,12 @@ void find_shape(Plan& plan) {
         plan.shape = Plan::Shape::OnePart;
         add_part(plan.steps.back().from[0]);
     } else if (leaves + 2 == plan.steps.size() && result.op == PlanOp::Tuple && result.object == nullptr) {
+        // (What is made anew is made once, even if the tuple has it twice.)
+        std::vector<std::int32_t> made;
+        for (std::int32_t from : result.from)
+            if (filled_by[from]->op == PlanOp::Constant && filled_by[from]->number == 1) made.push_back(from);
+        std::ranges::sort(made);
+        if (std::ranges::adjacent_find(made) != made.end()) return;
         plan.shape = Plan::Shape::TupleOfParts;
         for (std::int32_t from : result.from) add_part(from);
     }
@@ -145,10 +153,10 @@ void PlanBuilder::add_at_end(PlanOp op, std::vector<std::int32_t> from, Borrowed
     at_end_.push_back({op, to, 0, object, std::move(from)});
 }
 
-int PlanBuilder::constant(Borrowed<> object) {
+int PlanBuilder::constant(Borrowed<> object, bool is_made_anew) {
     if (int found = known(object.get()); found >= 0) return found;
     int to = reserve(object.get());
-    add_to(to, PlanOp::Constant, {}, object);
+    add_to(to, PlanOp::Constant, {}, object, is_made_anew ? 1 : 0);
     return to;
 }
 

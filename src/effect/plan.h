@@ -17,7 +17,7 @@
 namespace stator {
 
 enum class PlanOp : std::uint8_t {
-    Constant,   // to = object
+    Constant,   // to = object; if `number` is 1 a new object with its value (int, float, complex, str, bytes, range)
     Output,     // to = graph output `number`
     Fetch,      // to = the object of a source, fetched by the guard check (`number`: index among those fetched)
     Tuple,      // to = tuple of `from`; of class `object` if given (named tuple, torch.Size, structseq)
@@ -162,7 +162,7 @@ class PlanBuilder {
     void end_filling(const void* value) { filling_.erase(value); }
     bool is_filling(const void* value) const { return filling_.contains(value); }
 
-    int constant(Borrowed<> object);
+    int constant(Borrowed<> object, bool is_made_anew = false);
     /// A graph output; the same node twice is one output.
     int output(const void* node);
     /// The object of a source, fetched by the guard check.

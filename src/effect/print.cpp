@@ -58,7 +58,7 @@ std::string print(const PlanStep& step) {
     std::string to = step.to < 0 ? "" : name(step.to) + " = ";
     switch (step.op) {
         case PlanOp::Constant:
-            return to + "constant " + short_repr(step.object);
+            return to + (step.number == 1 ? "new constant " : "constant ") + short_repr(step.object);
         case PlanOp::Output:
             return to + "output " + std::to_string(step.number);
         case PlanOp::Fetch:

@@ -33,6 +33,28 @@ Ref<> make_instance(PyTypeObject* type) {
     return make_instance(type, nothing);
 }
 
+/// A new object with the value of a constant that the program computes in each call.
+Ref<> new_constant(PyObject* object) {
+    if (PyFloat_CheckExact(object)) return checked(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object)));
+    if (PyUnicode_CheckExact(object))
+        return checked(PyUnicode_FromKindAndData(static_cast<int>(PyUnicode_KIND(object)), PyUnicode_DATA(object),
+                                                 PyUnicode_GET_LENGTH(object)));
+    if (PyLong_CheckExact(object)) {
+        static PyObject* const zero = PyLong_FromLong(0);
+        return checked(PyNumber_Add(object, zero));
+    }
+    if (PyComplex_CheckExact(object)) return checked(PyComplex_FromCComplex(PyComplex_AsCComplex(object)));
+    if (PyRange_Check(object)) {
+        Ref<> start = checked(PyObject_GetAttrString(object, "start"));
+        Ref<> stop = checked(PyObject_GetAttrString(object, "stop"));
+        Ref<> step = checked(PyObject_GetAttrString(object, "step"));
+        auto* type = reinterpret_cast<PyObject*>(&PyRange_Type);
+        return checked(PyObject_CallFunctionObjArgs(type, start.get(), stop.get(), step.get(), nullptr));
+    }
+    STATOR_CHECK(PyBytes_CheckExact(object), "a constant that can't be made anew");
+    return checked(PyBytes_FromStringAndSize(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object)));
+}
+
 void set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
     checked(PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value));
 }
@@ -180,7 +202,7 @@ class Executor {
     Ref<> make(const PlanStep& step) const {
         switch (step.op) {
             case PlanOp::Constant:
-                return Ref<>::share(step.object);
+                return step.number == 1 ? new_constant(step.object) : Ref<>::share(step.object);
             case PlanOp::Output:
                 return Ref<>::share(outputs_[step.number]);
             case PlanOp::Fetch:
@@ -348,10 +370,9 @@ class Executor {
 Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
           Borrowed<PyFrameObject> entered, std::vector<Ref<>>* registers) {
     auto part = [&](const Plan::Part& part) {
-        PyObject* object = part.op == PlanOp::Output  ? outputs[part.number]
-                           : part.op == PlanOp::Fetch ? fetched[part.number]
-                                                      : part.object;
-        return Py_NewRef(object);
+        if (part.op == PlanOp::Output) return Py_NewRef(outputs[part.number]);
+        if (part.op == PlanOp::Fetch) return Py_NewRef(fetched[part.number]);
+        return part.number == 1 ? new_constant(part.object).release() : Py_NewRef(part.object);
     };
     switch (plan.shape) {
         case Plan::Shape::OnePart:

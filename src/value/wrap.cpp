@@ -200,6 +200,14 @@ Value* Tracer::literal(Borrowed<> object) {
 
 namespace {
 
+/// Whether it is a number, a text or a range that nobody else holds, as the program and Python itself hold literals,
+/// small integers and single letters.
+bool is_newly_made(PyObject* object) {
+    if (Py_REFCNT(object) != 1) return false;
+    return PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyLong_CheckExact(object) ||
+           PyFloat_CheckExact(object) || PyComplex_CheckExact(object) || PyRange_Check(object);
+}
+
 bool takes_items(PyTypeObject* type) {
     return (type->tp_as_mapping != nullptr && type->tp_as_mapping->mp_ass_subscript != nullptr) ||
            (type->tp_as_sequence != nullptr && type->tp_as_sequence->sq_ass_item != nullptr);
@@ -208,8 +216,14 @@ bool takes_items(PyTypeObject* type) {
 }  // namespace
 
 Value* Tracer::fresh(Ref<> owned) {
+    const bool is_made = is_newly_made(owned.get());
     PyObject* object = keep(std::move(owned));
-    if (is_constant(object)) return object == Py_None ? none() : make<ConstantValue>(object);
+    if (is_constant(object)) {
+        if (object == Py_None) return none();
+        auto* constant = make<ConstantValue>(object);
+        constant->is_made = is_made;
+        return constant;
+    }
     auto items_of = [this](PyObject* iterable) {
         std::vector<Value*> items;
         Ref<> iterator = checked(PyObject_GetIter(iterable));

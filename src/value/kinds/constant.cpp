@@ -252,7 +252,7 @@ int ConstantValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr && source->access != Access::Pinned) return plan.fetch(source);
     if (is_symbolic()) return plan.arithmetic(*expression);
-    return plan.constant(held);
+    return plan.constant(held, is_made);
 }
 
 std::string ConstantValue::print() const {

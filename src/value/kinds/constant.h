@@ -12,6 +12,8 @@ struct ConstantValue final : Value {
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
     PyObject* const held;  // kept alive by the trace
+    /// Whether the program makes it, an object of its own in each call, rather than has it: a literal, a small integer.
+    bool is_made = false;
     /// What it is in every call, of a number that changes between calls (see symbolic.h); null for others.
     const Expression* expression = nullptr;
 
