@@ -129,15 +129,6 @@ ACTIONS = [
 QUIET = [reset, collect, drop, replace_code]
 
 
-@pytest.fixture(scope="module")
-def small_heap():
-    """Collections look at what the tests make, and not at all of PyTorch each time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture
 def clean():
     code, bound = scaled.__code__, stator.config.entry_bound
