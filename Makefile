@@ -55,12 +55,12 @@ build: $(BUILD)/build.ninja
 export PYTHONPATH := $(CURDIR)/python
 
 test: build test-frames
-	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
+	$(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
 
 # The same tests with all samples of operations and whole products where `make test` takes a part: an hour.
 .PHONY: test-long test-shapes
 test-long: build
-	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) -o timeout=7200 $(TESTS)
+	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal -o timeout=7200 $(TESTS)
 
 test-shapes:
 	$(MAKE) test-long TESTS=tests/shape

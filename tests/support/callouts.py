@@ -4,7 +4,6 @@ import functools
 import gc
 import threading
 
-import pytest
 import torch
 
 from tests.support.engine import ENGINE
@@ -127,17 +126,6 @@ ACTIONS = [
 
 
 QUIET = [reset, collect, drop, replace_code]
-
-
-@pytest.fixture
-def clean():
-    code, bound = scaled.__code__, stator.config.entry_bound
-    stator.reset()
-    yield
-    CALLOUT.action = None
-    stator.config.entry_bound = bound
-    scaled.__code__ = code
-    stator.reset()
 
 
 def fresh(arguments):
