@@ -1,5 +1,5 @@
 # Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
-#   make demo | test | test-shapes | bench | models | golden | sanitize | build | docs | format | lint | clean
+#   make demo | test | test-long | bench | models | golden | sanitize | build | docs | format | lint | clean
 #   PYTHON=python3.12 make test
 
 # ---- The Python, and the environment made from it -------------------------------------------------------------------
@@ -55,12 +55,15 @@ build: $(BUILD)/build.ninja
 export PYTHONPATH := $(CURDIR)/python
 
 test: build test-frames
-	$(IN_VENV)/python -m pytest -n $(JOBS) $(TESTS)
+	$(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
 
-# Shape rules against FakeTensor, and both against kernels, with all samples: some minutes.
-.PHONY: test-shapes
-test-shapes: build
-	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) -o timeout=3600 tests/shape
+# The same tests with all samples of operations and whole products where `make test` takes a part: an hour.
+.PHONY: test-long test-shapes
+test-long: build
+	STATOR_LONG_TESTS=1 $(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal -o timeout=7200 $(TESTS)
+
+test-shapes:
+	$(MAKE) test-long TESTS=tests/shape
 
 demo: build $(VENV)/.demo-ready
 	$(IN_VENV)/python -m demo

@@ -1,6 +1,9 @@
 """For all tests. The rooms that need no PyTorch are tested in environments without it as well."""
 
+import gc
 import importlib.util
+
+import pytest
 
 if importlib.util.find_spec("torch") is not None:
     import torch
@@ -13,3 +16,10 @@ if importlib.util.find_spec("torch") is not None:
     for place, device in ((torch.cuda.random, torch.cuda), (torch.xpu.random, torch.xpu), (torch.mtia, torch.mtia)):
         if hasattr(place, "_lazy_call") and not device.is_available():
             place._lazy_call = lambda call, **kwargs: None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_heap() -> None:
+    """Collections of garbage look at what the tests of a file make, and not each time at all of PyTorch."""
+    gc.collect()
+    gc.freeze()

@@ -39,8 +39,16 @@ def run_file(engine: str, folder: Path, file: str, words: str) -> dict[str, tupl
                 str(done),
                 words,
             ]
+            around = (folder / file).parent
+            # Test files import each other relative to their package.
+            path = os.pathsep.join([str(around), str(around.parent), os.environ["PYTHONPATH"]])
             process = subprocess.Popen(
-                command, cwd=(folder / file).parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+                command,
+                cwd=around,
+                env={**os.environ, "PYTHONPATH": path},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
             )
             _, errors = process.communicate()
             started = None

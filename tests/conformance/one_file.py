@@ -151,9 +151,6 @@ def main() -> None:
     engine, file, results, done, words = sys.argv[1:]
     warnings.simplefilter("ignore")
     path = Path(file)
-    # Test files import each other relative to their package.
-    sys.path.insert(0, str(path.parent.parent))
-    sys.path.insert(0, str(path.parent))
     if engine == "stator":
         point_torch_at_stator()
     module = importlib.import_module(path.stem)

@@ -6,7 +6,7 @@ from torch import nn
 
 import stator
 from stator import _C
-from tests.support.processes import python
+from tests.support.processes import fresh, python
 
 
 @pytest.fixture
@@ -136,9 +136,9 @@ def test_from_another_process(tmp_path):
     (path,) = recorded(folder)
     script.unlink()  # what __main__ defined is in the recording
     failing = f"import stator; from stator import _C; _C.fail_at_node(3); stator.replay({path!r})"
-    seen = python("-c", failing, check=False)
+    seen = fresh(failing, check=False)
     assert "an error that was asked for" in seen and "program" in seen
-    assert python("-c", f"import stator; stator.replay({path!r})") == ""
+    assert fresh(f"import stator; stator.replay({path!r})") == ""
 
 
 def test_what_can_not_be_pickled_is_left_out(failing, tmp_path):

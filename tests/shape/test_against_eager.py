@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import itertools
-import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from tests.shape import against_eager, against_fake
 from tests.shape.against_eager import Verdict
+from tests.support.long import LONG
 
-LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 SAMPLES = 20 if LONG else 1
 DTYPES = [torch.float32, torch.int64, torch.complex64, torch.bool, torch.bfloat16]
 PARTS = 16

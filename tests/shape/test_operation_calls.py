@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import random
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch.nn.functional as F
 
 from stator import _C
 from tests.shape import against_fake
+from tests.support.long import LONG
 
 
 def tensor(*sizes: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
@@ -598,9 +598,6 @@ def random_step(draw: random.Random, values: list[torch.Tensor]) -> tuple[Any, t
     if dims == 4:
         choices += image_steps(draw, x)
     return draw.choice(choices)
-
-
-LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 
 
 @pytest.mark.parametrize("seed", range(5000 if LONG else 40))

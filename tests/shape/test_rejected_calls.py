@@ -6,7 +6,6 @@ By default two of the error samples that PyTorch's operator database has for eac
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import warnings
 from collections.abc import Callable
@@ -18,8 +17,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 import stator
 from stator import _C
 from tests.shape import against_fake
+from tests.support.long import LONG
 
-SAMPLES = None if os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0") else 2
+SAMPLES = None if LONG else 2
 OPERATIONS = [op for op in op_db if op.error_inputs_func is not None and _C.shape_has_rule(op.op)]
 PARTS = 4
 

@@ -6,7 +6,6 @@ By default some samples of each operation; STATOR_LONG_TESTS=1 takes all.
 from __future__ import annotations
 
 import collections
-import os
 import warnings
 from typing import Any
 
@@ -16,8 +15,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from stator import _C
 from tests.shape import against_fake, rule_coverage
+from tests.support.long import LONG
 
-LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 LISTED = [op for op in op_db if op.name in rule_coverage.LISTED]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
-import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +21,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from stator import _C
 from tests.shape import against_fake, rule_coverage
 from tests.shape.against_fake import Verdict
+from tests.support.long import LONG
 
-LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 SAMPLES = 30 if LONG else 2
 DTYPES = (
     [torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64, torch.float64, torch.uint8, torch.float16]

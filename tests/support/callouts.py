@@ -4,7 +4,6 @@ import functools
 import gc
 import threading
 
-import pytest
 import torch
 
 from tests.support.engine import ENGINE
@@ -127,26 +126,6 @@ ACTIONS = [
 
 
 QUIET = [reset, collect, drop, replace_code]
-
-
-@pytest.fixture(scope="module")
-def small_heap():
-    """Collections look at what the tests make, and not at all of PyTorch each time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.fixture
-def clean():
-    code, bound = scaled.__code__, stator.config.recompile_limit
-    stator.reset()
-    yield
-    CALLOUT.action = None
-    stator.config.recompile_limit = bound
-    scaled.__code__ = code
-    stator.reset()
 
 
 def fresh(arguments):

@@ -59,10 +59,19 @@ def test_modules(backend, training):
     )
 
 
-def test_inductor(tmp_path, monkeypatch):
-    # What inductor builds is kept for all processes of a machine; one may find what another has only half written.
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """What inductor builds is kept for all processes of a machine; one may find what another has only half written."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_inductor_with_a_model():
     same(Built(make_model), T(3, 4, grad=True), backend="inductor", compare_dynamo=False, tolerance=1e-4)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_inductor_with_a_function():
     same(arithmetic, T(3, 4, grad=True), T(4, 5, grad=True), backend="inductor", compare_dynamo=False, tolerance=1e-4)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from typing import Any
 
@@ -13,8 +12,8 @@ from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 import stator
+from tests.support.long import LONG
 
-LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
 INPUTS = None if LONG else 2
 PARTS = 16
 

@@ -10,12 +10,12 @@ import torch
 import torch.nn as nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.support.callouts import ACTIONS, QUIET, check, clean, poke, scaled, small_heap  # noqa: F401 (fixtures)
+from tests.support.callouts import ACTIONS, QUIET, check, poke, scaled
 from tests.support.engine import ENGINE
 
 pytestmark = [
     pytest.mark.skipif(ENGINE != "stator", reason="about Stator's own state"),
-    pytest.mark.usefixtures("small_heap", "clean"),
+    pytest.mark.usefixtures("callouts_end"),
 ]
 
 

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from tests.support.callouts import ACTIONS, CALLOUT, Run, calls, clean, fresh, poke, scaled, small_heap  # noqa: F401 (fixtures)
+from tests.support.callouts import ACTIONS, CALLOUT, Run, calls, fresh, poke, scaled
 from tests.support.engine import ENGINE
 
 if ENGINE == "stator":
@@ -18,7 +18,7 @@ if ENGINE == "stator":
 
 pytestmark = [
     pytest.mark.skipif(ENGINE != "stator", reason="about Stator's own state"),
-    pytest.mark.usefixtures("small_heap", "clean"),
+    pytest.mark.usefixtures("callouts_end"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 
