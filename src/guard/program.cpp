@@ -16,7 +16,7 @@ namespace stator {
 
 namespace {
 
-/// An allocation may start a collection, and that runs finalizers: while registers hold borrowed objects, it must not.
+/// Turns garbage collection off: it may run finalizers, which must not happen while registers hold borrowed objects.
 class CollectorPaused {
   public:
     CollectorPaused() : was_on_(PyGC_Disable()) {}
@@ -54,7 +54,8 @@ PyObject* look_up_by_identity(PyObject* dict, PyObject* key) {
     return nullptr;
 }
 
-/// Of a key that is equal to nothing but itself. A key that may say otherwise is not asked: the answer is then no.
+/// For a key whose equality is identity. If a key in the dict has its own `__eq__`, which is not called, the check
+/// fails.
 bool has_no_identical_key(PyObject* dict, PyObject* key) {
     bool is_tensor = torch_room::is_plain_tensor(key);
     PyObject *present, *value;
@@ -86,8 +87,8 @@ bool has_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     return true;
 }
 
-/// An OrderedDict has an order of its own, which moves without the dict's version changing, and which only its iterator
-/// tells. That iterator looks keys up, so it is asked only where all keys are plain.
+/// The order of an OrderedDict can change without the dict's version, and can be read only through its iterator. The
+/// iterator looks keys up, so it is used only if all keys are plain.
 bool has_ordered_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     Py_ssize_t count = PyTuple_GET_SIZE(expected);
     if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != count || !has_safe_keys(dict)) return false;
@@ -427,7 +428,7 @@ bool GuardProgram::State::execute_steps(Step* first, PyObject* const* slots, PyO
 
 template <bool kCounting>
 bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, std::size_t* count) {
-    // Code that a check runs may change the answer of what it was asked about again, but not for ever.
+    // Code that a check runs may invalidate it repeatedly; the number of attempts is limited.
     for (int repeated = 0;; ++repeated) {
         walked.clear();
         if (execute<kCounting>(steps.data(), slots, function, count)) break;
@@ -441,13 +442,13 @@ bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, 
 }
 
 bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
-    // Another check is in its middle, where it runs code: registers, computed objects and blocks are its own.
+    // Another check is running code: registers, computed objects and blocks belong to it.
     if (running > 0) [[unlikely]] {
         failed = kInterrupted;
         return false;
     }
     InUse in_use(running);
-    // Dropping an object can run anything, so it is done before the first register is filled.
+    // Dropping an object can run any code, so it is done before the first register is filled.
     drop_computed();
     if (quick.is_there() && quick.check(*this, slots, function)) {
         failed = kNone;
@@ -487,7 +488,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     if (running > 0) return places;
     InUse in_use(running);
     drop_computed();
-    // What changed is put up with, for the time of this walk, to find what else did.
+    // Ignores the failed check for this run, to find further ones.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
     std::vector<Ref<>> held;
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
@@ -503,7 +504,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
         step.object = object;
     }
     for (auto [index, expected] : put_up_with) steps[index].object = expected;
-    // Blocks have succeeded that would not have: nothing that they remember holds.
+    // Blocks may have succeeded wrongly: their recorded versions are invalid.
     quick.forget();
     for (Step& step : steps)
         if (step.op >= StepOp::EnterDict && step.op <= StepOp::EnterClass && step.op != StepOp::LeaveDict)
