@@ -57,7 +57,7 @@ struct GlobalState {
     std::uint32_t dispatch_modes = 0;
     bool deterministic = false;
     bool deterministic_warn_only = false;
-    /// Global flags such as deterministic algorithms, one bit each, see `kSwitches`.
+    /// Global flags of PyTorch that allow kernels or ask for warnings, one bit each, see `kSwitches`.
     std::uint32_t switches = 0;
     std::int8_t float32_matmul = 0;
     std::int8_t fp16_reduction = 0;
