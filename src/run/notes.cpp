@@ -70,7 +70,7 @@ void tell_of_watched(PyCodeObject* code, cpython::WatchedBy who) {
         case cpython::WatchedBy::Coverage:
             tell(NoteKind::Information, NoteOnce::InProcess, "coverage", at,
                  at.print() +
-                     " runs compiled, and coverage does not see the lines that were captured. "
+                     " runs compiled, so that coverage does not see the lines that were captured. "
                      "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged once.");
             break;
     }
