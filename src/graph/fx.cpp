@@ -14,7 +14,7 @@ namespace stator::graph {
 
 namespace {
 
-/// Turns garbage collection off: thousands of objects are created that all stay alive.
+/// Thousands of objects are made that all live on: collecting in between would only walk them again and again.
 class CollectorPaused {
   public:
     CollectorPaused() : was_enabled_(PyGC_Disable()) {}
@@ -32,7 +32,7 @@ Ref<> text(const std::string& string) {
     return checked(PyUnicode_FromStringAndSize(string.data(), static_cast<Py_ssize_t>(string.size())));
 }
 
-/// `placeholder` nodes have the class of their tensor, as in torch._dynamo.
+/// `placeholder` nodes say the class of their tensor, as in torch._dynamo.
 PyObject* type_expression(const Node& node) {
     bool has_class = node.kind == NodeKind::Placeholder && node.result.kind == Result::Kind::Tensor &&
                      node.result.tensor->python_class != nullptr;
@@ -59,7 +59,7 @@ Ref<> empty_fx_graph(Borrowed<> owning_module) {
     return checked(PyObject_CallOneArg(graph_class, owning_module));
 }
 
-/// The parts of an empty `torch.fx.Graph` that refer to its nodes.
+/// The parts of an empty `torch.fx.Graph` that know its nodes.
 struct FxTables {
     Ref<> root;
     Ref<> names_of_nodes;  // dict: node -> name
@@ -67,7 +67,7 @@ struct FxTables {
     Ref<> counts;          // dict: base name -> number
     Ref<> lookup;          // defaultdict: (op, target) -> dict of nodes
 
-    /// Whether they have the expected classes.
+    /// Whether they are what is known here.
     bool read(Borrowed<> fx_graph) {
         root = Ref<>::steal(PyObject_GetAttrString(fx_graph, "_root"));
         Ref<> names = Ref<>::steal(PyObject_GetAttrString(fx_graph, "_graph_namespace"));
@@ -142,7 +142,7 @@ class DirectBuilder {
         PyObject* last = nodes_.empty() ? tables_.root.get() : nodes_.back();
         Py_XSETREF(field(fx_node, layout_.previous), Py_NewRef(last));
         Py_XSETREF(field(last, layout_.next), Py_NewRef(fx_node));
-        // The list is closed after each node: a collection or an error in between must find it valid.
+        // Closed after each node: a collection or an error in between must find a proper list.
         Py_XSETREF(field(fx_node, layout_.next), Py_NewRef(tables_.root.get()));
     }
 
@@ -166,7 +166,7 @@ class DirectBuilder {
         return known = nodes.get();
     }
 
-    /// Names that `torch.fx` creates later must not collide with these.
+    /// Names that `torch.fx` makes later go on from the names given here.
     void write_counts(const Graph& graph) {
         for (const auto& [base, count] : graph.names().counts()) {
             Ref<> number = checked(PyLong_FromLong(count));
@@ -183,7 +183,7 @@ class DirectBuilder {
     std::unordered_map<PyObject*, PyObject*> tables_by_target_;
 };
 
-/// The same through the methods of `torch.fx`, for a release with another layout.
+/// The same through the methods of `torch.fx`, for a release whose insides are not known here.
 void build_ordinarily(Borrowed<> captured, Borrowed<> fx_graph, const Graph& graph) {
     FxArguments arguments;
     std::vector<PyObject*> nodes;

@@ -1,5 +1,5 @@
-/// The captured graph: nodes in order, each an operation as the program called it. `torch.fx` nodes are
-/// created from it on demand (graph/fx.h).
+/// The captured graph: nodes in order, each an operation as the program called it. It is Stator's own; `torch.fx` is
+/// made from it on demand (graph/fx.h).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Argument {
 struct Argument::Items {
     std::vector<Argument> values;
     std::vector<PyObject*> keys;  // only for Dict
-    /// The class to build if it is not the plain container: `torch.Size`, a named tuple.
+    /// The class to build where it is not the plain container: `torch.Size`, a named tuple.
     PyTypeObject* type = nullptr;
 };
 
@@ -50,7 +50,7 @@ struct KeywordArgument {
     Argument value;
 };
 
-/// The result of an operation, without data.
+/// What an operation gives back, without data.
 struct Result {
     enum class Kind : std::uint8_t { None, Tensor, Constant, Tuple, List };
     Kind kind = Kind::None;
@@ -63,7 +63,7 @@ struct Result {
     int same_as_argument = -1;
 };
 
-/// The stack of the user's program where a node was created, innermost frame first. Shared by the nodes of one line.
+/// Where in the user's program a node was made: innermost frame first. Shared between the nodes of one line.
 struct Location {
     PyCodeObject* code = nullptr;
     int line = 0;
@@ -75,7 +75,7 @@ struct ModulePath {
     const PathText* path = nullptr;  // `L['self']._modules['layers']._modules['0']`
     PyTypeObject* type = nullptr;
     const ModulePath* outer = nullptr;
-    const void* module = nullptr;  // only the address, which consumers use as a key
+    const void* module = nullptr;  // the address alone, which consumers take for a key
     int earlier_calls = 0;         // of the same module, in this graph
 };
 
@@ -87,30 +87,30 @@ enum class NodeKind : std::uint8_t { Placeholder, Function, Method, Attribute, O
 struct Node {
     NodeKind kind;
     std::uint32_t index = 0;   // position in the graph
-    std::uint32_t serial = 0;  // position before unused nodes were removed: the same if the program is traced again
+    std::uint32_t serial = 0;  // position at first, before unused nodes went: the same if the program is traced again
     /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str. Null for a
-    /// placeholder with a `path`, until names are needed.
+    /// placeholder with a `path`, until the graph's names are wanted.
     PyObject* target = nullptr;
-    /// Of a placeholder: the path from which its target is built. Lives in `Graph::texts`.
+    /// Of a placeholder: what its target will be made of. Lives in `Graph::texts`.
     const PathText* path = nullptr;
-    std::string name;        // unique in the graph; set when names are first read
-    std::string first_name;  // the name before it was renamed after a variable; empty if it was not
+    std::string name;        // unique in the graph; given when somebody asks for names
+    std::string first_name;  // the name before the program's variable gave it another one; empty if none did
     std::vector<Argument> arguments;
     std::vector<KeywordArgument> keywords;
     Result result;
     std::uint32_t uses = 0;   // arguments of live nodes that are this node
-    bool has_effect = false;  // is kept even if its result is unused
+    bool has_effect = false;  // stays even if nobody uses its result
     bool is_random = false;   // draws random numbers
-    bool may_fail = false;    // is kept too: it raises for some data
-    bool is_seen = false;     // the program can observe that it has run, even if later operations have not
-    bool is_lasting = false;  // ... and restoring inputs and random state does not undo it (run/undo.h)
-    bool is_named = false;    // is named after a variable of the program
+    bool may_fail = false;    // stays too: with some contents the program ends here
+    bool is_seen = false;     // the program sees that it has run, even if nothing after it does
+    bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (run/undo.h)
+    bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;
-    /// The node whose result this result aliases, as a view or after a write. Null if it has its own memory.
+    /// The node whose result's memory this result lies in: it is a view, or was written to. Null if it has its own.
     const Node* memory = nullptr;
-    /// Of an operation that may fail after a lasting one: the nodes whose results the program still references there.
-    /// They are kept until it has run. Null if there are none.
+    /// Of an operation that may fail behind something lasting: the nodes whose results the program still holds there.
+    /// They stay until it has run. Null if nothing has to stay.
     const std::vector<Node*>* held = nullptr;
     /// A dict of further entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
     PyObject* extra_meta = nullptr;
@@ -120,7 +120,7 @@ inline const Node* memory_of(const Node* node) {
     return node->memory != nullptr ? node->memory : node;
 }
 
-/// `placeholder`, `call_function`, ...: the names of `torch.fx`.
+/// `placeholder`, `call_function`, ...: the words of `torch.fx`.
 const char* fx_word(NodeKind kind);
 
 /// Calls `visit(Node*)` for every node in an argument, in order, containers included.
@@ -133,14 +133,14 @@ void for_each_node(const Argument& argument, const Visit& visit) {
     }
 }
 
-/// The same for all arguments of a node: positional, then keywords.
+/// The same for everything a node takes: arguments, then keywords.
 template <class Visit>
 void for_each_input(const Node& node, const Visit& visit) {
     for (const Argument& argument : node.arguments) for_each_node(argument, visit);
     for (const KeywordArgument& keyword : node.keywords) for_each_node(keyword.value, visit);
 }
 
-/// Nodes in execution order. Truncation to a mark undoes an instruction.
+/// Nodes in execution order. Truncation to a mark undoes what an instruction did.
 class Graph {
   public:
     Node* add(NodeKind kind, Borrowed<> target, std::vector<Argument> arguments,
@@ -153,17 +153,17 @@ class Graph {
     /// does. Placeholders keep their names.
     void name_after(Node* node, std::string_view variable);
 
-    /// Removes every node from `size` on, and the names after variables since then.
+    /// Forgets every node from `size` on, and the variables that named nodes since then.
     void truncate(std::size_t size);
-    /// Removes the operations from `size` on and returns them, in order. Placeholders and attributes stay. The nodes
-    /// live as long as the graph.
+    /// Takes the operations from `size` on out of the graph, in order. Placeholders and attributes stay. The nodes live
+    /// as long as the graph does.
     std::vector<Node*> take(std::size_t size);
-    /// Moves placeholders to the front and removes unused nodes without an effect, placeholders included. To
+    /// Puts placeholders first, and removes nodes that nobody uses and that have no effect, placeholders included. To
     /// be called once, after the output node was added.
     void finish();
     bool is_finished() const { return is_finished_; }
-    /// Names every node of a finished graph, on the first call. The names in a deep model are as long as its
-    /// paths, and for most graphs nobody reads them.
+    /// Gives every node of a finished graph its name, on the first call. The names in a deep model are as long as its
+    /// paths, and most graphs run without anybody reading one.
     void ensure_names() const;
     const Names& names() const {
         ensure_names();
@@ -172,11 +172,11 @@ class Graph {
 
     Arena& arena() { return arena_; }
     const Arena& arena() const { return arena_; }
-    /// Owns the pieces of paths; shared with those who may read a name after the graph was freed.
+    /// Where the pieces of paths live: shared with whoever may still ask for a name when the graph is gone.
     const std::shared_ptr<Arena>& texts() const { return texts_; }
 
   private:
-    /// A variable was assigned a node's result when the graph had `size` nodes: names are given in the order of events.
+    /// A variable took a node's result when the graph had `size` nodes: names are handed out in the order of events.
     struct Naming {
         Node* node;
         std::string variable;

@@ -16,7 +16,7 @@ namespace stator {
 
 namespace {
 
-/// Turns garbage collection off: it may run finalizers, which must not happen while registers hold borrowed objects.
+/// An allocation may start a collection, and that runs finalizers: while registers hold borrowed objects, it must not.
 class CollectorPaused {
   public:
     CollectorPaused() : was_on_(PyGC_Disable()) {}
@@ -54,8 +54,7 @@ PyObject* look_up_by_identity(PyObject* dict, PyObject* key) {
     return nullptr;
 }
 
-/// For a key whose equality is identity. If a key in the dict has its own `__eq__`, which is not called, the check
-/// fails.
+/// Of a key that is equal to nothing but itself. A key that may say otherwise is not asked: the answer is then no.
 bool has_no_identical_key(PyObject* dict, PyObject* key) {
     bool is_tensor = torch_room::is_plain_tensor(key);
     PyObject *present, *value;
@@ -87,8 +86,8 @@ bool has_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     return true;
 }
 
-/// The order of an OrderedDict can change without the dict's version, and can be read only through its iterator. The
-/// iterator looks keys up, so it is used only if all keys are plain.
+/// An OrderedDict has an order of its own, which moves without the dict's version changing, and which only its iterator
+/// tells. That iterator looks keys up, so it is asked only where all keys are plain.
 bool has_ordered_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     Py_ssize_t count = PyTuple_GET_SIZE(expected);
     if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != count || !has_safe_keys(dict)) return false;
@@ -428,7 +427,7 @@ bool GuardProgram::State::execute_steps(Step* first, PyObject* const* slots, PyO
 
 template <bool kCounting>
 bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, std::size_t* count) {
-    // Code that a check runs may invalidate it repeatedly; the number of attempts is limited.
+    // Code that a check runs may change the answer of what it was asked about again, but not for ever.
     for (int repeated = 0;; ++repeated) {
         walked.clear();
         if (execute<kCounting>(steps.data(), slots, function, count)) break;
@@ -442,13 +441,13 @@ bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, 
 }
 
 bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
-    // Another check is running code: registers, computed objects and blocks belong to it.
+    // Another check is in its middle, where it runs code: registers, computed objects and blocks are its own.
     if (running > 0) [[unlikely]] {
         failed = kInterrupted;
         return false;
     }
     InUse in_use(running);
-    // Dropping an object can run any code, so it is done before the first register is filled.
+    // Dropping an object can run anything, so it is done before the first register is filled.
     drop_computed();
     if (quick.is_there() && quick.check(*this, slots, function)) {
         failed = kNone;
@@ -488,7 +487,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     if (running > 0) return places;
     InUse in_use(running);
     drop_computed();
-    // Ignores the failed check for this run, to find further ones.
+    // What changed is put up with, for the time of this walk, to find what else did.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
     std::vector<Ref<>> held;
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
@@ -504,7 +503,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
         step.object = object;
     }
     for (auto [index, expected] : put_up_with) steps[index].object = expected;
-    // Blocks may have succeeded wrongly: their recorded versions are invalid.
+    // Blocks have succeeded that would not have: nothing that they remember holds.
     quick.forget();
     for (Step& step : steps)
         if (step.op >= StepOp::EnterDict && step.op <= StepOp::EnterClass && step.op != StepOp::LeaveDict)
