@@ -1,4 +1,5 @@
-/// A code object, decoded: instructions of one dialect whatever the Python, with lines, jump targets and handlers.
+/// A decoded code object: instructions that are the same for every Python version, with lines, jump targets and
+/// handlers.
 #pragma once
 
 #include <Python.h>
@@ -13,8 +14,8 @@
 
 namespace stator::bytecode {
 
-/// Where an exception raised by the instructions in [start, end) goes on: at `target`, the stack cut to `depth`, then
-/// `lasti` pushed (the raising instruction's `offset.unit()` as an `int`) if asked for, then the exception.
+/// The handler of exceptions raised in [start, end): continue at `target` with the stack cut to `depth`, then
+/// `lasti` pushed (the raising instruction's `offset.unit()` as an `int`) if requested, then the exception.
 struct Handler {
     Index start;
     Index end;
@@ -35,14 +36,14 @@ class Code {
     std::span<const Instruction> instructions() const { return instructions_; }
     const Instruction& operator[](Index index) const { return instructions_[index.value]; }
     Index end() const { return {static_cast<std::int32_t>(instructions_.size())}; }
-    /// The instruction that the code unit at `offset` belongs to, be it a prefix, the opcode or a cache of it.
+    /// The instruction that the code unit at `offset` belongs to: a prefix, the opcode or one of its caches.
     Index index_at(Offset offset) const;
 
     std::span<const Handler> handlers() const { return handlers_; }
     /// Null if an exception raised there leaves the frame.
     const Handler* handler_for(Index index) const;
 
-    /// Where the body begins: the first `Resume`, behind `MakeCell` and `CopyFreeVars`.
+    /// The start of the body: the first `Resume`, after `MakeCell` and `CopyFreeVars`.
     Index body() const { return body_; }
 
     int slot_count() const { return cpython::slot_count(object_); }
@@ -68,7 +69,7 @@ class Code {
 
 /// The decoded form, made on first use and kept as long as the code object lives. Throws as the constructor.
 const Code& decode(PyCodeObject* code);
-/// How long this thread has decoded since it was last asked.
+/// Seconds that this thread has spent decoding since the last call of this function.
 double take_decoding_seconds();
 
 /// One line: offset, operation, operands in words.

@@ -1,5 +1,5 @@
-// From CPython's code units to instructions: prefixes and caches go, and every version's way of saying a thing becomes
-// the one of opcodes.def.
+// From CPython's code units to instructions: prefixes and caches are removed, and the opcodes of every version become
+// those of opcodes.def.
 #include <limits>
 #include <memory>
 #include <utility>
@@ -48,7 +48,7 @@ class Decoder {
         added.offset = offset_;
         added.next_offset = next_offset_;
     }
-    /// One opcode that stands for two instructions, with a slot in each half of its argument.
+    /// One opcode that is two instructions, with a slot in each half of its argument.
     void add_two(Op first, Op second, std::int32_t arg) {
         add(first, arg >> 4);
         add_second(second, arg & 15);
@@ -68,7 +68,7 @@ class Decoder {
     Code& code_;
     std::span<const CodeUnit> units_;
     Offset start_, offset_, next_offset_;
-    /// From a KW_NAMES that waits for its CALL.
+    /// From a KW_NAMES whose CALL is still to come.
     std::int32_t keyword_names_ = kNoNames;
 };
 
@@ -92,7 +92,7 @@ void Decoder::read_units() {
         offset_ = Offset::of_unit(unit);
         next_offset_ = Offset::of_unit(next);
         STATOR_CHECK(real != RealOp::Unknown, "unknown opcode " + std::to_string(read.opcode));
-        // What only prepares a call is part of it: the call starts there.
+        // KW_NAMES and PRECALL are part of the call, which starts there.
         const bool is_prefix = real == RealOp::KwNames || real == RealOp::Precall;
         if (real == RealOp::KwNames) keyword_names_ = arg;
         if (!is_prefix) {
@@ -125,7 +125,7 @@ void Decoder::emit(RealOp real, std::int32_t arg) {
         case RealOp::LoadSuperAttr:
             return add(Op::LoadSuperAttr, arg >> 2, arg & 3);
         case RealOp::CompareOp:
-            // Two, so that a comparison of tensors is captured though its truth can't be.
+            // Two instructions: a comparison of tensors is captured, its conversion to bool breaks the graph.
             add(Op::CompareOp, arg >> kDialect.compare_shift);
             if ((arg & kDialect.compare_to_bool_bit) != 0) add_second(Op::ToBool);
             return;
@@ -295,7 +295,7 @@ void Decoder::emit(RealOp real, std::int32_t arg) {
     STATOR_CHECK(false, std::string("not an instruction of its own: ") + cpython::name_of(real));
 }
 
-/// What 3.11 had opcodes for became numbered functions in 3.12. Those whose stack effect is the same keep their names.
+/// Opcodes of 3.11 that became numbered intrinsics in 3.12. Those with the same stack effect keep their names.
 void Decoder::emit_intrinsic(bool takes_two, std::int32_t arg) {
     enum One { kAsyncGenWrap = 4, kUnaryPositive = 5, kListToTuple = 6 };
     enum Two { kPrepReraiseStar = 1 };
@@ -354,7 +354,7 @@ const Code& decode(PyCodeObject* code) {
         Stopwatch watch;
         auto decoded = std::make_unique<Code>(code);
         decoding_seconds += watch.lap();
-        // An allocation may have started a collection, and a finalizer may have come here.
+        // An allocation may have started a collection, whose finalizers may have decoded this code object.
         if (extra.decoded.object == nullptr)
             extra.decoded = {decoded.release(), [](void* decoded) { delete static_cast<Code*>(decoded); }};
     }

@@ -8,7 +8,7 @@ namespace stator {
 
 namespace {
 
-/// A slot of the class is read by its own descriptor, which runs nothing of the program's.
+/// A slot of the class is read through its descriptor, which runs no code of the program.
 Ref<> attribute_of(PyObject* object, PyObject* name) {
     if (PyType_Check(object)) {
         PyObject* dict = cpython::class_dict(reinterpret_cast<PyTypeObject*>(object));
@@ -62,7 +62,7 @@ bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched) {
             object = found.get();
             holders = Py_REFCNT(object) - 1;
         }
-        // Somebody else holds it, and so what is inside, if there are more references than the plan can take away.
+        // It has another owner, and so has what it contains, if there are more references than the plan can drop.
         bool stays = gone.place != LetGo::Place::Contents && holders > static_cast<Py_ssize_t>(plan.let_go.size());
         if (stays) return !cpython::has_finalizer(object);
         return cpython::dies_quietly(object);

@@ -1,4 +1,4 @@
-/// Which numbers from outside are taken for variables and not for constants.
+/// Which numbers from outside are variables of the graph instead of constants.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace stator {
 
-/// Kept by the entries of one compiled callable, for all its traces. Places are named by `path`: they have to be found
+/// Kept for one compiled callable, for all its traces. Sources are named by `path`, because they have to be found
 /// again in other traces.
 struct DynamicSources {
-    /// An entry was missed because the number there had another value.
+    /// An entry did not match because the number there had changed.
     std::unordered_set<std::string> changing;
-    /// What was compiled holds for one value only.
+    /// The backend specialized on the number.
     std::unordered_set<std::string> fixed;
 
     bool contains(const Source& source) const {
