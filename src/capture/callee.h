@@ -1,4 +1,4 @@
-/// The name and the place by which a user knows what runs.
+/// Name and place of a function, for messages.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace stator {
 
-/// A function with a line of it. A model is named by its class and its `forward`, a decorated function by what is
+/// A function and a line of it. A model is named by its class, at its `forward`; a decorated function by the function
 /// inside the decorators.
 struct Callee {
     std::string name;
@@ -18,7 +18,7 @@ struct Callee {
     std::string print() const { return name + " (" + file + ":" + std::to_string(line) + ")"; }
 };
 
-/// Of a frame that is about to execute `at`: in the middle of a function, the line is that of `at`. Does not throw.
+/// For a frame that is about to execute `at`: in the middle of a function, the line is that of `at`. Does not throw.
 Callee callee_of(cpython::Frame* frame, bytecode::Index at);
 
 /// The function as its code names it.

@@ -57,21 +57,21 @@ void tell_of_watched(PyCodeObject* code, cpython::WatchedBy who) {
             tell(NoteKind::LogWarning, NoteOnce::InProcess, "debugger", at,
                  at.print() +
                      " runs uncompiled, because a debugger or a trace function follows its lines (sys.settrace, "
-                     "sys.monitoring). Its next call without that runs compiled. This is told once.");
+                     "sys.monitoring). Without one its next call runs compiled. This is logged once.");
             break;
         case cpython::WatchedBy::TraceFunction:
             tell(NoteKind::LogWarning, NoteOnce::InProcess, "trace_function", at,
                  at.print() +
                      " runs compiled while a trace function is set (sys.settrace) that does not follow its lines. "
-                     "What was captured of the functions that it calls is not seen by it: breakpoints in them are "
-                     "not met. torch.compiler.set_stance('force_eager') runs everything uncompiled. This is told "
+                     "It receives no events of inlined functions: breakpoints in them are not hit. "
+                     "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged "
                      "once.");
             break;
         case cpython::WatchedBy::Coverage:
             tell(NoteKind::Information, NoteOnce::InProcess, "coverage", at,
                  at.print() +
                      " runs compiled, so that coverage does not see the lines that were captured. "
-                     "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is told once.");
+                     "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged once.");
             break;
     }
 }

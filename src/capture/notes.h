@@ -1,4 +1,4 @@
-/// What the user is told while the program runs: where Stator does less than was asked for, and what to do about it.
+/// Warnings and log messages about what Stator does less well than the program asked for, with the remedy.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@ namespace stator {
 
 enum class NoteKind {
     Information,  // the logger "stator", at the level INFO
-    LogWarning,   // the same at WARNING: to be acted on, but not by changing the program
+    LogWarning,   // the same at WARNING: calls for action, but not for a change of the program
     Warning,      // a RuntimeWarning at the program's line
 };
 
 enum class NoteOnce { InProcess, AtPlace };
 
-/// Tells it once, and each time to whoever collects reports in this thread. Never raises, whatever the program does
-/// with warnings. `topic` is a stable name of the matter.
+/// Gives the message once, and every time to a report that is being collected in this thread. Never raises, whatever
+/// the warning filters are. `topic` is a stable tag, a section of docs/graph-breaks.md.
 void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text);
 
-/// Has frames that are watched by a debugger, a trace function or coverage told of.
+/// Installs the messages about frames under a debugger, a trace function or coverage.
 void tell_of_watchers();
 
 }  // namespace stator

@@ -5,7 +5,7 @@
 
 namespace stator {
 
-// `otherwise` where there is no such setting. They never raise.
+// `otherwise` if there is no such setting. They never raise.
 long setting(const char* name, long otherwise);
 std::string text_setting(const char* name);
 

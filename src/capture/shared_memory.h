@@ -1,7 +1,7 @@
-/// Inputs of a graph that lie in the same memory, where the graph writes to one of them.
+/// Aliased inputs of a graph that writes to one of them.
 ///
-/// A backend takes each input for memory of its own: what it makes of such a graph would read a value before or after
-/// the write, as it likes. Whether inputs share memory is not in their metadata, so it is looked at on each call.
+/// Backends assume that inputs don't alias: compiled code may read an input before or after a write to its alias.
+/// Whether inputs alias is not part of their metadata, so it is checked on each call.
 #pragma once
 
 #include <Python.h>
@@ -15,10 +15,10 @@ namespace stator {
 class SharedMemory {
   public:
     SharedMemory() = default;
-    /// Of `count` inputs those at the positions `written` are written to.
+    /// For `count` inputs, of which those at the positions `written` are written to.
     SharedMemory(std::size_t count, std::span<const std::size_t> written);
 
-    /// Whether a write to an input can be seen in another one. Where strides leave gaps, it may say so in vain.
+    /// Whether a write to an input may be visible in another one. Conservative if strides leave gaps.
     bool matters(std::span<PyObject* const> inputs);
 
   private:
@@ -29,7 +29,7 @@ class SharedMemory {
     void sort();
 
     std::vector<bool> is_written_;
-    /// In order of memory at the last look: parameters stay where they are, so little has to be moved.
+    /// Sorted by address at the last check: parameters rarely move, so sorting again is cheap.
     std::vector<Part> parts_;
 };
 

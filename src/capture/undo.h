@@ -1,8 +1,8 @@
-/// Undoing what a graph did before it failed, so that the program can run uncompiled from where the graph began and
-/// fail by itself: with its own exception, in its own handlers, behind its own side effects.
+/// Undoes what a graph did before it raised, so that the program can run uncompiled from where the graph began and
+/// raise by itself: with its own exception, into its own handlers, after its own side effects.
 ///
-/// Ordinary models need this: an embedding behind a dropout or a batch norm fails for an index that is out of range.
-/// What they write to is small, and is copied before each run of such a graph; so is the state of the random generator.
+/// Ordinary models need this: an embedding after a dropout or a batch norm raises for an index out of range. The inputs
+/// that they write to are small, and are copied before each run of such a graph; so is the random state.
 #pragma once
 
 #include <Python.h>
@@ -23,17 +23,17 @@ class Undo {
     /// How the graph runs.
     enum class By : std::uint8_t {
         Runner,       // operation by operation
-        Backend,      // nobody knows when it writes
+        Backend,      // writes to inputs at an unknown time
         WritesAtEnd,  // by a backend that computes everything before it writes to an input
     };
 
     Undo() = default;
-    /// Of a graph with these inputs, some of which, by their positions, it writes to.
+    /// For a graph with these inputs, and the positions of those that it writes to.
     Undo(const graph::Graph& graph, std::span<PyObject* const> inputs, std::span<const std::size_t> written);
-    /// Decides what is kept, once it is known how the graph runs.
+    /// Decides what is saved, once it is known how the graph runs.
     void settle(By by);
 
-    /// To be called before the graph runs. Null if there is nothing to keep, or if that would not do.
+    /// To be called before the graph runs. Null if there is nothing to save, or if saving would not be enough.
     std::unique_ptr<torch_room::KeptState> keep(std::span<PyObject* const> inputs) const {
         return is_wanted_ ? keep_now(inputs) : nullptr;
     }
@@ -46,10 +46,10 @@ class Undo {
     std::vector<std::size_t> written_;
     std::optional<std::size_t> bytes_;         // of the inputs that are written to; none if they can't be copied
     std::vector<torch_room::Device> devices_;  // that random numbers are drawn on
-    // Of the graph's nodes, all together.
+    // Over all nodes of the graph.
     bool is_seen_ = false, is_lasting_ = false, may_fail_ = false;
     bool may_fail_behind_effect_ = false;  // in the program's order
-    bool has_other_way_ = true;            // wherever it does, the frame can be left at that operation
+    bool has_other_way_ = true;            // the frame can always be left at that operation instead
 };
 
 }  // namespace stator

@@ -1,11 +1,11 @@
-/// What abstract base classes remember of registrations.
+/// Registrations in abstract base classes.
 #pragma once
 
 #include <cstdint>
 
 namespace stator::cpython {
 
-/// Grows with each registration in any abstract base class. While it stays the same, so do their answers.
+/// Increases with each registration in any abstract base class. While it is unchanged, so are `issubclass` answers.
 std::uint64_t abstract_class_token();
 
 }  // namespace stator::cpython

@@ -1,5 +1,5 @@
-/// What a code object says of itself: variables, line and exception tables, and the place where Stator keeps its own
-/// data on it.
+/// The contents of a code object: variables, line and exception tables, and the data that Stator attaches to
+/// it.
 #pragma once
 
 #include <Python.h>
@@ -38,7 +38,7 @@ Borrowed<> slot_name(PyCodeObject* code, int slot);
 /// The first RESUME. Before it, cells are made and free variables copied.
 Offset body_start(PyCodeObject* code);
 
-/// The source line of the code units in [start, end). -1 where the compiler gave none.
+/// The source line of the code units in [start, end). -1 if the compiler gave none.
 struct LineRange {
     Offset start;
     Offset end;
@@ -46,8 +46,8 @@ struct LineRange {
 };
 std::vector<LineRange> line_table(PyCodeObject* code);
 
-/// An exception raised in [start, end) goes on at `target`, with the value stack cut to `depth`, then the offset of the
-/// raising instruction (in code units, as an `int`) pushed if `push_lasti`, then the exception itself.
+/// An exception raised in [start, end) continues at `target`, with the value stack cut to `depth`, then the offset of
+/// the raising instruction (in code units, as an `int`) pushed if `push_lasti`, then the exception itself.
 struct HandlerRange {
     Offset start;
     Offset end;
@@ -57,9 +57,9 @@ struct HandlerRange {
 };
 std::vector<HandlerRange> exception_table(PyCodeObject* code);
 
-/// What Stator attaches to a code object. It is made on first use and goes with the code object.
+/// What Stator attaches to a code object. It is created on first use and freed with the code object.
 struct CodeExtra {
-    /// Something of another room, with the function that ends it.
+    /// Data of another room, with the function that frees it.
     struct Slot {
         void* object = nullptr;
         void (*destroy)(void*) = nullptr;
@@ -68,17 +68,17 @@ struct CodeExtra {
     Slot decoded;
     /// The `run` room's compiled entries.
     Slot entries;
-    /// Where `return_at_once` jumps to: looked for once, invalid if there is none.
+    /// The instruction that `return_at_once` jumps to: searched once, invalid if there is none.
     Offset return_value;
     bool return_value_is_known = false;
 };
 
 /// Throws `PythonError`.
 CodeExtra& extra_of(PyCodeObject* code);
-/// Null where nothing was attached yet.
+/// Null if nothing was attached yet.
 CodeExtra* extra_if_any(PyCodeObject* code);
 
-/// The parameter that Python takes an unknown keyword of a call to mean, and names in its TypeError; null if there is
+/// The parameter that Python suggests for an unknown keyword of a call, in its TypeError; null if there is
 /// none, and before 3.13.
 Ref<> suggested_parameter(std::span<PyObject* const> parameters, PyObject* keyword);
 

@@ -1,8 +1,8 @@
-/// Being told of changes to dictionaries, so that one number answers for thousands of them. From Python 3.12 on;
+/// Dict watchers: one counter tells whether any of thousands of dictionaries has changed. From Python 3.12 on;
 /// before, nothing can be watched.
 ///
-/// One number for all, rather than a flag for each who asks: nothing has to be kept by dictionary, nor taken back when
-/// the one who asked is gone. Who finds the number changed reads versions (see cpython/versions.h).
+/// One counter for all rather than a flag for each user: nothing is stored for a dictionary, and nothing has to be
+/// unregistered. Users that find the counter changed read versions (see cpython/versions.h).
 #pragma once
 
 #include <Python.h>
@@ -20,18 +20,18 @@ extern std::uint64_t watched_dict_changes;
 extern std::uint64_t watcher_bit;  // 0: none
 }  // namespace detail
 
-/// From now on the next change of the dictionary, or its end, changes `watched_dict_changes`. Only the next one is sure
-/// to: a dictionary that goes on changing should not hold up everybody else. Nothing happens where Python has no
-/// watchers, or all that a process may have are taken.
+/// The next change of the dictionary, or its deallocation, will change `watched_dict_changes`. Later changes may not: a
+/// dictionary that keeps changing should not slow down other users. Does nothing if Python has no
+/// watchers, or if all watchers of the process are taken.
 void watch_dict(PyObject* dict);
 
-/// Whether `watched_dict_changes` will tell of the dictionary's next change.
+/// Whether the dictionary's next change will change `watched_dict_changes`.
 inline bool is_watched(PyObject* dict) {
     return (detail::version_tag(dict) & detail::watcher_bit) != 0;
 }
 
-/// Never 0, and never what it was before. CPython calls just before a change is made, so this may be new while the
-/// dictionary and its version are still the old ones; it is not watched then.
+/// Never 0, and never reused. CPython calls a watcher just before a change, so the counter may be new while the
+/// dictionary and its version are still the old ones; the dictionary is not watched then.
 inline std::uint64_t watched_dict_changes() {
     return detail::watched_dict_changes;
 }

@@ -1,12 +1,12 @@
-/// What is left of an exception group behind the `except*` clauses.
+/// The rest of an exception group after its `except*` clauses.
 #pragma once
 
 #include "base/ref.h"
 
 namespace stator::cpython {
 
-/// What a `try` with `except*` raises at its end, or None: the parts of `original` that no clause took and those raised
-/// again, in the original's shape, together with new exceptions. `results` is the list of what the clauses left.
+/// What a `try` with `except*` raises at its end, or None: the parts of `original` that no clause caught and those
+/// raised again, in the original's structure, with new exceptions. `results` is the list of what the clauses raised.
 Ref<> exception_to_raise_again(PyObject* original, PyObject* results);
 
 }  // namespace stator::cpython

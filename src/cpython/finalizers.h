@@ -1,4 +1,4 @@
-/// Objects whose end the program can notice.
+/// Objects whose deallocation the program can observe.
 #pragma once
 
 #include <Python.h>
@@ -11,14 +11,14 @@ namespace stator::cpython {
 /// it, what is left of a generator. Classes and modules count as objects that are never freed.
 bool has_finalizer(PyObject* object);
 
-/// Says of an object that several others hold whether it is freed all the same.
+/// Decides for an object with several owners whether it is freed all the same.
 struct SharedContents {
     bool (*is_freed)(PyObject* object, void* context);
     void* context;
 };
 
-/// Whether freeing the object runs no code at all: neither its own finalizer nor one of what only this object holds,
-/// however deep inside. Takes about as long as freeing it would.
+/// Whether freeing the object runs no code at all: neither its own finalizer nor one of an object that only this one
+/// owns, directly or indirectly. Takes about as long as freeing it would.
 bool dies_quietly(PyObject* object, const SharedContents* shared = nullptr);
 /// The same of objects that are freed together: what several of them hold, and nobody else, goes with them.
 bool die_quietly(std::span<PyObject* const> objects);

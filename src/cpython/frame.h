@@ -1,5 +1,5 @@
-/// Real frames: reading them, filling them, running an instruction of theirs from C, and letting CPython go on with
-/// them at any instruction.
+/// Real frames: reading them, filling them, executing one of their instructions from C, and resuming them in CPython
+/// at any instruction.
 ///
 /// A frame that was received (see hook.h) must be left through exactly one of `run_untouched`, `run`, `run_raising` and
 /// `return_at_once`: CPython's interpreter clears it, no code here does. None of the functions may be used afterwards.
@@ -22,9 +22,9 @@ PyFunctionObject* function_of(const Frame* frame);
 Borrowed<> globals_of(const Frame* frame);
 Borrowed<> builtins_of(const Frame* frame);
 
-/// The frame lives in a generator or coroutine object. Such frames are not entered.
+/// The frame belongs to a generator or coroutine object. Such frames are not entered.
 bool is_generator_frame(const Frame* frame);
-/// Nothing of the frame was executed yet: arguments are in their slots, cells are not made, free variables not copied.
+/// The frame was not started: arguments are in their slots, cells are not created, free variables not copied.
 bool is_at_start(const Frame* frame);
 
 /// Locals, cells and free variables, in the order of the code object's `localsplus`; null where unbound. Each non-null
@@ -33,11 +33,11 @@ PyObject** slots(Frame* frame);
 int slot_count(const Frame* frame);
 void set_slot(Frame* frame, int slot, Ref<> value);
 
-/// Does what the code does before its body: makes the cells, copies the free variables. The next instruction is RESUME.
+/// Executes the prologue of the code: creates the cells, copies the free variables. The next instruction is RESUME.
 /// To be called on a frame `is_at_start`, before it is entered anywhere else. Throws `PythonError`.
 void enter_body(Frame* frame);
 
-/// The values on the frame's stack, the top one last. Null stands for CPython's NULL.
+/// The values on the frame's stack, the top one last. Null is CPython's NULL.
 std::span<PyObject*> stack(Frame* frame);
 /// Replaces the stack. Takes over one reference to each value.
 void set_stack(Frame* frame, std::span<PyObject* const> owned_values);
@@ -47,25 +47,25 @@ Ref<> pop(Frame* frame);
 void drop(Frame* frame, int count);
 
 /// The next instruction is the one at `offset`, which has to be the start of an instruction, prefixes included. Inside
-/// of an `except` or `finally` block more belongs to the state than slots and stack: the exception that is being
-/// handled, which is the thread's. Set it with `PyErr_SetHandledException`; the block's own end restores the one on the
+/// of an `except` or `finally` block the state also includes the exception that is being handled, which is stored in
+/// the thread. Set it with `PyErr_SetHandledException`; the end of the block restores the one on the
 /// stack.
 void resume_at(Frame* frame, Offset offset);
 
-/// Where the frame goes on: the start of its next instruction, prefixes included.
+/// The start of its next instruction, prefixes included.
 Offset next_offset(const Frame* frame);
 
-/// Runs a frame that is as it was received, as if Stator was not there. Another tool's evaluation hook gets it.
+/// Runs an unchanged frame as if Stator was not there. Another tool's evaluation hook gets it.
 PyObject* run_untouched(PyThreadState* thread, Frame* frame);
-/// Goes on with slots, stack and offset as they were set. Always in CPython's own interpreter: another tool's hook
-/// would take the frame for a new one.
+/// Resumes with slots, stack and offset as they were set. Always in CPython's own interpreter: another tool's hook
+/// would treat the frame as a new one.
 PyObject* run(PyThreadState* thread, Frame* frame);
-/// Goes on as if the instruction at `offset` (without its prefixes) had raised the exception that is set: with that
+/// Resumes as if the instruction at `offset` (without its prefixes) had raised the exception that is set: with that
 /// line in the traceback, in the frame's own handler, or out of the frame. The stack is the one before that
 /// instruction.
 PyObject* run_raising(PyThreadState* thread, Frame* frame, Offset offset);
-/// Leaves the frame with the exception that is set, as it is: no line of this frame is added to its traceback. Only
-/// where no handler of the frame is in force.
+/// Leaves the frame with the exception that is set, without adding a line of this frame to its traceback. Only
+/// outside of the frame's exception handlers.
 PyObject* leave_raising(PyThreadState* thread, Frame* frame, Offset offset);
 /// Adds the frame, at the instruction at `offset`, to the traceback of the exception that is set.
 void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset);
@@ -73,8 +73,8 @@ void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset);
 /// done.
 PyObject* return_at_once(PyThreadState* thread, Frame* frame, Ref<> value);
 
-/// Makes the frame the thread's current one, as if it was executing the instruction at `offset`, for as long as this
-/// object lives. What is called meanwhile sees it with `sys._getframe`, its line and its locals.
+/// Makes the frame the thread's current one, as if it was executing the instruction at `offset`, for the lifetime of
+/// this object. Callees see it with `sys._getframe`, its line and its locals.
 class LinkedFrame {
   public:
     LinkedFrame(PyThreadState* thread, Frame* frame, Offset offset);

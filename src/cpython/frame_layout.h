@@ -1,4 +1,4 @@
-/// The layout of a frame, under names that hold for every version. For the files of this room only.
+/// The layout of a frame, with the same names for every version. For the files of this room only.
 #pragma once
 
 #include <Python.h>
@@ -24,7 +24,7 @@ inline PyObject* function(const Frame* frame) {
 inline Frame*& current(PyThreadState* thread) {
     return thread->current_frame;
 }
-/// `instr_ptr` is the instruction that is executed, or the one that comes next. It is the same field for both.
+/// `instr_ptr` is the instruction that is being executed, or the next one: one field for both.
 inline void set_next(Frame* frame, _Py_CODEUNIT* unit) {
     frame->instr_ptr = unit;
 }

@@ -1,4 +1,4 @@
-/// Dicts whose keys are not asked for their hash.
+/// Insertion into dicts without calling `__hash__`.
 #pragma once
 
 #include <Python.h>

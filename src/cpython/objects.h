@@ -8,28 +8,28 @@
 
 namespace stator::cpython {
 
-/// The instance's dictionary, made if the object keeps its attributes without one; null if its type has none. Once
-/// made, a dictionary stays the object's own until `__dict__` is assigned.
+/// The instance's dictionary, created if the object has none yet; null if its type has none. Once
+/// created, the object keeps it until `__dict__` is assigned.
 Borrowed<> instance_dict(PyObject* object);
-/// Where the object keeps its dictionary, which is made if need be; null if its type has none.
+/// The address of the object's dictionary pointer; the dictionary is created if needed; null if its type has none.
 PyObject** dict_slot(PyObject* object);
-/// The dictionary if there is one already. Null otherwise, also where attributes are kept without.
+/// The dictionary if it was created already, else null.
 Borrowed<> instance_dict_if_made(PyObject* object);
-/// How many bytes from the object its dictionary is referred to, the same for all objects of its type: once one is
-/// made, this place holds it, and nothing else does until then. 0 if there is no such place.
+/// The offset in bytes of the dictionary pointer in the object, the same for all objects of its type. The pointer is
+/// null until the dictionary is created. 0 if there is no such offset.
 Py_ssize_t dict_offset(PyObject* object);
-/// An attribute of the instance itself, not of its type, whether it keeps a dictionary or not, and without making one.
+/// An attribute of the instance itself, not of its type, with or without a dictionary, and without creating one.
 /// `name` has to be an exact `str`.
 Borrowed<> instance_attribute(PyObject* object, PyObject* name);
 
-/// The first class in the order of resolution that defines `name`, and what it defines it as. Binds nothing, caches
-/// nothing. `owner`, if given, is set on success.
+/// Looks `name` up along the MRO, without binding or caching. `owner`, if given, is set on success to the class that
+/// defines it.
 Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner = nullptr);
 
 /// The class's own dictionary; its bases' are not in it.
 Borrowed<> class_dict(PyTypeObject* type);
 
-/// How Python names a class where it says that a slot of an instance is empty. Throws `PythonError`.
+/// The name of a class as in Python's message about an empty slot of an instance. Throws `PythonError`.
 Ref<> name_beside_empty_slot(PyTypeObject* type);
 
 /// Functions.
@@ -42,8 +42,8 @@ Borrowed<> defaults_of(PyFunctionObject* function);
 Borrowed<> keyword_defaults_of(PyFunctionObject* function);
 /// A tuple of cells, or null.
 Borrowed<> closure_of(PyFunctionObject* function);
-/// Whether it is a function that Python itself calls: then the frame holds its arguments before anything runs, and
-/// nobody else needs to.
+/// Whether it is a function that the interpreter calls directly: the frame then owns its arguments before any code
+/// runs.
 bool holds_arguments(PyObject* callable);
 
 /// `collections.deque` objects. An item beyond the end is null.
@@ -54,11 +54,11 @@ inline bool is_deque(PyObject* object) {
 Py_ssize_t deque_length(PyObject* deque);
 Borrowed<> deque_item(PyObject* deque, Py_ssize_t index);
 
-/// The descriptor that a bound method of C code (`[].append`, `dict.fromkeys`) was made by, as its class has it now;
-/// null if the object is none, or its class has something else under that name.
+/// The descriptor of a bound C method (`[].append`, `dict.fromkeys`), as its class has it now;
+/// null for other objects, or if its class has another attribute of that name.
 Borrowed<> c_method_descriptor(PyObject* object);
 
-/// The class of bound slots of C classes (`(1).__add__`), which has no name in the API of every version.
+/// The class of bound slots of C classes (`(1).__add__`), which not every version exports.
 PyTypeObject* method_wrapper_class();
 
 /// Null if the cell is empty.

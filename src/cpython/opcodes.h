@@ -1,5 +1,5 @@
-/// The opcodes of the supported Pythons under one set of names, and how the dialects of the versions differ. What is
-/// done with the differences is the business of the `bytecode` room; after it, nobody needs to know.
+/// The opcodes of the supported Pythons under one set of names, and how the versions differ. The `bytecode` room
+/// handles the differences; other rooms don't see them.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,16 @@ int number_of(RealOp op);
 /// CPython's own name.
 const char* name_of(RealOp op);
 
-/// What the same opcode means differently from one version to the next.
+/// Differences in the meaning of the same opcode between versions.
 struct Dialect {
-    /// Where the NULL stands that makes room for `self` below the arguments of a call.
+    /// The position of the NULL that reserves room for `self` below the arguments of a call.
     /// 3.11, 3.12: `NULL, callable, arguments...` and `method, self, arguments...`
     /// 3.13:       `callable, NULL, arguments...` and `method, self, arguments...`
     /// It holds for PUSH_NULL with a callable, LOAD_GLOBAL with its null bit, LOAD_ATTR as a method,
     /// LOAD_SUPER_ATTR as a method, CALL, CALL_KW and CALL_FUNCTION_EX.
     bool null_above_callable;
-    /// LOAD_FAST raises if the slot is unbound. From 3.12 on that is LOAD_FAST_CHECK's, and LOAD_FAST is never wrong.
+    /// LOAD_FAST raises if the slot is unbound. From 3.12 on LOAD_FAST_CHECK does, and LOAD_FAST is used for bound
+    /// slots.
     bool load_fast_checks;
     /// LOAD_ATTR's lowest bit asks for a method, and the name's index is in the bits above.
     bool load_attr_has_method_bit;

@@ -1,4 +1,4 @@
-/// What `sorted` and `list.sort` take and do.
+/// `sorted` and `list.sort`.
 #pragma once
 
 #include <Python.h>
@@ -8,12 +8,12 @@
 
 namespace stator::cpython {
 
-/// Whether `reverse` is asked for its truth. Before 3.12 it has to be an int.
+/// Whether `reverse` is converted with `bool`. Before 3.12 it has to be an int.
 inline constexpr bool kReverseIsAnything = PY_VERSION_HEX >= 0x030C0000;
 
-/// CPython's sort, one comparison at a time. Which pairs it compares differs between versions, and a program whose
-/// comparisons do something sees it. So the real sort is asked: it sorts stand-ins, is given the answers so far, and is
-/// stopped at the first comparison that has none.
+/// CPython's sort, one comparison at a time. Which pairs it compares differs between versions, and is visible to a
+/// program whose comparisons have side effects. So the real sort is used: it sorts stand-ins, with the answers so far,
+/// and is stopped at the first comparison without an answer.
 class StepwiseSort {
   public:
     explicit StepwiseSort(std::size_t count) : count_(count) {}
@@ -21,11 +21,11 @@ class StepwiseSort {
     struct Pair {
         std::size_t left, right;
     };
-    /// The items, by their first positions, of which it asks next whether `left < right`; nothing once all is sorted.
+    /// The next pair to compare, `left < right`, by the items' first positions; none if all is sorted.
     std::optional<Pair> next();
     void answer(bool is_less) { answers_.push_back(is_less); }
     std::size_t answered() const { return answers_.size(); }
-    /// Which item is where, when `next` was last called: what a sort leaves behind that fails there.
+    /// The order of the items when `next` was last called: what a sort leaves in the list if that comparison raises.
     const std::vector<std::size_t>& order() const { return order_; }
 
     /// Called by the stand-ins.

@@ -1,4 +1,4 @@
-/// Tracebacks of exceptions that were raised where no real frame was.
+/// Creates tracebacks of exceptions that were raised in inlined frames.
 #pragma once
 
 #include <Python.h>
@@ -8,8 +8,8 @@
 
 namespace stator::cpython {
 
-/// A frame object of code that has got to the instruction at `offset`. It has no caller, and none of its variables has
-/// a value. Throws `PythonError`.
+/// A frame object of the code, at the instruction at `offset`. It has no caller, and its variables are
+/// unbound. Throws `PythonError`.
 Ref<> make_frame_object(PyCodeObject* code, PyObject* globals, Offset offset);
 
 /// An entry of a traceback: the instruction at `offset` of the frame, then `next`, which may be null. Throws

@@ -1,8 +1,8 @@
-/// Who watches the execution: a debugger, a profiler, coverage.
+/// Tools that observe the execution: debuggers, profilers, coverage.
 ///
-/// A compiled frame skips the instructions at which the interpreter tells them of its call. So they are told here, and
-/// of its end too. Profilers and coverage get nothing else of a compiled frame; a debugger that wants the lines of a
-/// frame gets it uncompiled.
+/// A compiled frame skips the instructions at which the interpreter reports its call. So call and return are reported
+/// here. Profilers and coverage receive no other events of a compiled frame; if a debugger wants line events, the
+/// frame runs uncompiled.
 #pragma once
 
 #include <Python.h>
@@ -13,19 +13,19 @@
 
 namespace stator::cpython {
 
-/// `sys.settrace` or `sys.setprofile` is active on this thread, or a tool of `sys.monitoring` (3.12) listens to
-/// everything.
+/// `sys.settrace` or `sys.setprofile` is active on this thread, or a tool of `sys.monitoring` (3.12) has global
+/// events.
 bool is_being_traced(PyThreadState* thread);
 
-/// As above, or a tool of `sys.monitoring` listens to this code object, or its instructions are still those for tools
-/// that came or went since its last start.
+/// As above, or a tool of `sys.monitoring` has events for this code object, or its instrumentation is out of date
+/// because tools were added or removed since its last start.
 bool is_being_traced(PyThreadState* thread, PyCodeObject* code);
 
-/// A tool of `sys.monitoring` steps through the code, or the code can't be told of a change of tools but by starting in
-/// the ordinary way.
+/// A tool of `sys.monitoring` steps through the code, or the instrumentation of the code can only be updated by
+/// starting it in the interpreter.
 bool has_to_start_in_cpython(PyThreadState* thread, PyCodeObject* code);
 
-/// What `sys.settrace` has set on a thread.
+/// The trace function of a thread.
 struct TraceFunction {
     Py_tracefunc function = nullptr;
     PyObject* object = nullptr;
@@ -33,21 +33,21 @@ struct TraceFunction {
 };
 TraceFunction trace_function(PyThreadState* thread);
 
-/// A trace function written in Python has given the frame a local one (`f_trace`), which wants its lines. Functions
-/// written in C, as coverage has them, are not asked: they want the lines of everything.
+/// A Python trace function has set a local one (`f_trace`) on the frame, which wants line events. Trace functions
+/// written in C, such as that of coverage, don't count: they want the lines of every frame.
 bool is_stepped(PyThreadState* thread, const Frame* frame);
 
-/// Tells everybody that a frame at its start is called, and leaves it at its start. Throws PythonError if one of them
+/// Reports the call of a frame that is at its start, and leaves it there. Throws PythonError if a tool
 /// raised.
 void tell_call(PyThreadState* thread, Frame* frame);
-/// The same for a frame that begins in its middle, at the instruction at `offset`.
+/// The same for a frame that is entered at the instruction at `offset`.
 void tell_call(PyThreadState* thread, Frame* frame, Offset offset);
-/// Tells everybody that the frame returns the value, or ends with the exception that is set. The frame `is_at_start` no
-/// more. Throws PythonError if one of them raised.
+/// Reports that the frame returns the value, or ends with the exception that is set. The frame is then not
+/// `is_at_start`. Throws PythonError if a tool raised.
 void tell_return(PyThreadState* thread, Frame* frame, Offset offset, Borrowed<> value);
 void tell_unwind(PyThreadState* thread, Frame* frame, Offset offset);
 
-/// Nobody is told of anything on this thread while it lives.
+/// No events are reported on this thread while it lives.
 class Unwatched {
   public:
     explicit Unwatched(PyThreadState* thread) : thread_(thread) { PyThreadState_EnterTracing(thread); }
@@ -59,7 +59,7 @@ class Unwatched {
     PyThreadState* thread_;
 };
 
-/// While it lives, the frame counts as one whose call was told: `run_untouched` goes on behind that.
+/// While it lives, the call of the frame counts as reported: `run_untouched` resumes after that instruction.
 class Told {
   public:
     explicit Told(Frame* frame);
@@ -71,12 +71,12 @@ class Told {
     Frame* outer_;
 };
 bool was_told(const Frame* frame);
-/// Goes on with a frame at its start, behind the instruction that tells of the call.
+/// Resumes a frame that is at its start, after the instruction that reports the call.
 PyObject* run_told(PyThreadState* thread, Frame* frame);
 
-/// Who watches a frame. What a debugger watches runs uncompiled.
+/// The kind of tool that observes a frame. Under a debugger it runs uncompiled.
 enum class WatchedBy { Debugger, TraceFunction, Coverage };
-/// Called for each frame that one of them watches; null if nobody wants to know.
+/// Called for each frame that a tool observes; may be null.
 extern void (*on_watched)(PyCodeObject* code, WatchedBy who);
 void tell_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger);
 

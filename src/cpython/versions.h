@@ -1,4 +1,4 @@
-/// Numbers that change when an object does, so that a guard can skip what did not change since it was last looked at.
+/// Version numbers of dicts and types, so that a guard can skip what has not changed since its last check.
 #pragma once
 
 #include <Python.h>
@@ -8,7 +8,7 @@
 namespace stator::cpython {
 
 namespace detail {
-/// From 3.12 on its lowest bits say who watches the dictionary.
+/// From 3.12 on its lowest bits are those of dict watchers.
 inline std::uint64_t version_tag(PyObject* dict) {
 // The field is deprecated as public API since 3.12, and kept up to 3.13.
 #pragma GCC diagnostic push
@@ -19,8 +19,8 @@ inline std::uint64_t version_tag(PyObject* dict) {
 }  // namespace detail
 
 /// Changes whenever the dictionary does: a key or a value set, deleted or replaced (by another object, whatever its
-/// equality). Never the same for two dictionaries, nor for two states of one. Values that change inside do not count.
-/// 0 if the dictionary has no version: then what is read of it has to be compared itself.
+/// equality). Unique among all dictionaries and all states of one. Changes inside of values do not count.
+/// 0 if the dictionary has no version: then its items have to be compared themselves.
 ///
 /// It is CPython's own version tag, which every change renews, with one exception. In 3.13 the dictionary of an
 /// instance may share its values with the object, and a change through the object then renews no tag (nor is a
@@ -31,15 +31,15 @@ inline std::uint64_t dict_version(PyObject* dict) {
     // The lowest bits belong to watchers and to the optimizer.
     return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr ? 0 : tag >> 12;
 #elif PY_VERSION_HEX >= 0x030C0000
-    return tag >> 8;  // the lowest bits say who watches
+    return tag >> 8;  // the lowest bits are those of watchers
 #else
     return tag;
 #endif
 }
 
-/// Sees to it that the dictionary has a version, if that is possible. The contents and their order stay as they are; an
-/// instance's attributes are kept in the dictionary alone from then on, as on older versions. False if it has none
-/// still (an empty dictionary of an instance, in 3.13).
+/// Gives the dictionary a version, if that is possible. Contents and order are unchanged; the attributes of an
+/// instance are stored only in the dictionary from then on, as in older versions. False if it still has none
+/// (an empty dictionary of an instance, in 3.13).
 bool make_versioned(PyObject* dict);
 
 /// The version of a type as it is now; 0 if it has none.
@@ -52,7 +52,7 @@ inline std::uint32_t current_type_version(PyTypeObject* type) {
 }
 
 /// Changes whenever an attribute of the type or of one of its bases does, or the bases themselves. Assigned if needed.
-/// 0 if none can be: a type with an `mro` method of its own, or one that changed too often.
+/// 0 if that is not possible: a type with a custom `mro` method, or one that changed too often.
 std::uint32_t type_version(PyTypeObject* type);
 
 }  // namespace stator::cpython

@@ -8,7 +8,7 @@ namespace stator::cpython {
 /// What a weak reference refers to, null if that is gone.
 Ref<> weak_target(PyObject* weak_reference);
 
-/// The same as the reference itself answers when it is called: None if it is gone. Somebody else holds it.
+/// The same as a call of the reference: None if the object is gone. Borrowed.
 Borrowed<> referent_or_none(PyObject* weak_reference);
 
 }  // namespace stator::cpython

@@ -22,7 +22,7 @@ Ref<> source_line(Borrowed<> file, int line) {
     return checked(PyObject_CallMethod(text.get(), "strip", nullptr));
 }
 
-/// `torch.nn` layers other than containers stand for their operations in `source_fn_stack`.
+/// In `source_fn_stack`, `torch.nn` layers other than containers replace their operations.
 bool is_layer(Borrowed<PyTypeObject> type) {
     std::string name = type_name(type);
     if (name.starts_with("torch.nn.modules.container")) return false;
@@ -81,7 +81,7 @@ Ref<> Captured::fact(const Node& node, Fact fact) {
     std::size_t place = node.index * kFactCount + static_cast<std::size_t>(fact);
     if (!facts_[place]) {
         Ref<> made = make(node, fact);
-        // Making runs Python, which may have asked for the same one, or collected garbage.
+        // Creating it runs Python, which may have created the same one, or collected garbage.
         if (facts_.empty()) return made;
         if (!facts_[place]) facts_[place] = std::move(made);
     }
@@ -193,7 +193,7 @@ int Captured::traverse(visitproc visit, void* arg) const {
 }
 
 void Captured::forget_facts() {
-    // Nodes point into the arena, so what it keeps stays until the graph goes; its objects clear themselves.
+    // Nodes point into the arena, so it is freed with the graph.
     std::vector<Ref<>> facts = std::move(facts_);
     facts_.clear();
     Ref<> context = std::move(maker_.context);

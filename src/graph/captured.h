@@ -1,5 +1,5 @@
-/// A finished graph as a Python object: the one owner of the graph, and of what `torch.fx` asks of its nodes later on
-/// (example values, stack traces, module stacks), each made when it is first read and the same object ever after.
+/// A finished graph as a Python object. It owns the graph, and what `torch.fx` reads of its nodes later
+/// (example values, stack traces, module stacks), each created when it is first read and kept.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace stator::graph {
 
-/// How a fake tensor is made for metadata. A plain function with a Python object that it needs (a fake mode, say), so
+/// Creates a fake tensor from metadata. A plain function with a Python object that it needs (such as a fake mode), so
 /// that the garbage collector sees that object.
 struct ExampleMaker {
     /// Returns a new reference; throws `PythonError`.
@@ -22,7 +22,7 @@ struct ExampleMaker {
 /// The maker of FakeTensors in this mode.
 ExampleMaker fake_tensors_in(Borrowed<> fake_mode);
 
-/// What `Node.meta` has beyond plain entries.
+/// The entries of `Node.meta` that are created on demand.
 enum class Fact : std::uint8_t { NnModuleStack, SourceFnStack, StackTrace, ExampleValue };
 constexpr Fact kFacts[] = {Fact::NnModuleStack, Fact::SourceFnStack, Fact::StackTrace, Fact::ExampleValue};
 constexpr std::size_t kFactCount = std::size(kFacts);
@@ -38,7 +38,7 @@ class Captured {
 
     /// Whether the node's `meta` has this entry. Costs nothing.
     bool has(const Node& node, Fact fact) const;
-    /// The entry, made on the first call. Throws `PythonError`.
+    /// The entry, created on the first call. Throws `PythonError`.
     Ref<> fact(const Node& node, Fact fact);
 
     int traverse(visitproc visit, void* arg) const;
@@ -54,14 +54,14 @@ class Captured {
 
     std::unique_ptr<Graph> graph_;
     ExampleMaker maker_;
-    std::vector<Ref<>> facts_;  // kFactCount for each node; empty until the first is asked for
+    std::vector<Ref<>> facts_;  // kFactCount for each node; empty until the first is read
     std::unordered_map<const Location*, Ref<>> stack_traces_;
     std::unordered_map<const ModulePath*, Ref<>> modules_;  // key and entry of `nn_module_stack`
 };
 
 /// The Python object (`stator._C.Graph`) that owns a finished graph. Throws `PythonError`.
 Ref<> make_captured(std::unique_ptr<Graph> graph, ExampleMaker maker);
-/// What it owns, or null if the object is something else.
+/// The graph that it owns, or null if the object is of another class.
 Captured* captured_of(Borrowed<> object);
 /// Readies the type and adds it to the module.
 bool add_captured_type(PyObject* module);

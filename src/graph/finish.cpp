@@ -1,4 +1,4 @@
-/// The end of a capture: names, and what turned out not to be needed goes.
+/// The end of a capture: removes unused nodes and gives names.
 #include <algorithm>
 #include <unordered_map>
 
@@ -19,7 +19,7 @@ void Graph::finish() {
     is_finished_ = true;
 }
 
-/// Every node gets a name, also those that go afterwards: torch._dynamo names a node when it makes it, and its users
+/// Removed nodes get names too: torch._dynamo names a node when it creates it, and users
 /// compare graphs by name.
 void Graph::ensure_names() const {
     if (unnamed_.empty()) return;
@@ -43,7 +43,7 @@ void Graph::ensure_names() const {
             const std::string &target = paths.target(), &name = paths.name();
             nodes[i]->target = arena_.keep(
                 checked(PyUnicode_FromStringAndSize(target.data(), static_cast<Py_ssize_t>(target.size()))));
-            // What looks like a special method is named in another way.
+            // Names of special methods are made differently.
             bool is_plain = !name.empty() && !name.starts_with("__") && (name[0] < '0' || name[0] > '9');
             if (is_plain) {
                 nodes[i]->name = names_.create_like(name);

@@ -1,4 +1,4 @@
-/// From a captured graph to a real `torch.fx.Graph`, made of real `torch.fx.Node`s, without running Python for each.
+/// Creates a `torch.fx.Graph` with real `torch.fx.Node`s from a captured graph, without running Python for each.
 #pragma once
 
 #include "base/ref.h"

@@ -21,7 +21,7 @@ Py_ssize_t object_offset(Borrowed<> dict, const char* name) {
     return is_plain ? definition->offset : -1;
 }
 
-/// A field that is not known here might need a value that is not known here.
+/// An unknown field might need a value: then there is no layout.
 bool has_only_known_fields(Borrowed<> dict) {
     static const std::set<std::string_view> known = {"_erased", "_prev",  "_next",    "graph",        "name",
                                                      "op",      "target", "type",     "_input_nodes", "_args",
@@ -39,7 +39,7 @@ std::optional<NodeLayout> read_layout() {
     auto* type = reinterpret_cast<PyTypeObject*>(node.get());
     PyTypeObject* base = type->tp_base;
     bool is_c_class = base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && base->tp_dict != nullptr;
-    // A `__new__` of its own, or slots on the Python class, would be something to honour.
+    // A `__new__`, or slots of the Python class, would have to be honoured.
     if (!is_c_class || type->tp_new != base->tp_new || PyDict_GetItemString(type->tp_dict, "__slots__") != nullptr)
         return std::nullopt;
     Borrowed<> fields = base->tp_dict;

@@ -1,6 +1,6 @@
-/// Where `torch.fx.Node` keeps its fields. In the releases known here the base of the class is a C struct whose fields
-/// are member descriptors, so their offsets can be read from the class itself. A release that keeps them otherwise has
-/// no layout, and graphs are built through the methods of `torch.fx` instead.
+/// The offsets of the fields of `torch.fx.Node`. In the supported releases its base class is a C struct whose fields
+/// are member descriptors, so the offsets can be read from the class itself. Another release has
+/// no layout here, and graphs are built through the methods of `torch.fx` instead.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@ namespace {
 
 struct LazyMeta {
     PyDictObject dict;
-    PyObject* captured;  // owned; null when nothing is left to make
+    PyObject* captured;  // owned; null when all values are created
     const Node* node;
     bool is_touched;
 };
@@ -25,13 +25,13 @@ LazyMeta* lazy(PyObject* object) {
     return reinterpret_cast<LazyMeta*>(object);
 }
 
-/// Stands in the dict for a value that was not made yet.
+/// Placeholder in the dict for a value that was not created yet.
 PyObject* pending() {
     static PyObject* object = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
     return object;
 }
 
-/// Puts the keys in place.
+/// Inserts the keys.
 bool touch(PyObject* self) {
     LazyMeta* meta = lazy(self);
     if (meta->is_touched || meta->captured == nullptr) return true;
@@ -44,7 +44,7 @@ bool touch(PyObject* self) {
 
 bool make(PyObject* self, Fact fact) {
     LazyMeta* meta = lazy(self);
-    // Making a value runs Python, and the last one made lets go of the graph.
+    // Creating a value runs Python, and after the last one the graph is released.
     Ref<> captured = Ref<>::share(meta->captured);
     Ref<> value = Ref<>::steal(at_boundary([&] { return captured_of(captured)->fact(*meta->node, fact); }));
     if (!value) return false;
@@ -52,7 +52,7 @@ bool make(PyObject* self, Fact fact) {
     return PyDict_SetItem(self, fact_key(fact), value.get()) == 0;
 }
 
-/// Makes the value of one key, if it is pending.
+/// Creates the value of one key, if it is pending.
 bool make_value(PyObject* self, PyObject* key) {
     if (!touch(self)) return false;
     if (lazy(self)->captured == nullptr) return true;
@@ -79,7 +79,7 @@ bool make_all(PyObject* self) {
     return true;
 }
 
-// The rest is the surface of `dict`: prepare, then let `dict` do it.
+// The rest is the interface of `dict`: create values, then call the method of `dict`.
 
 /// The method of `dict` itself.
 PyObject* base_method(const char* name) {

@@ -1,5 +1,5 @@
-/// `Node.meta` of `torch.fx`, filled when it is read. A dict subclass that no reader can tell from a full dict: its
-/// keys appear at the first touch, an entry that costs something to make is made when its value is first read.
+/// `Node.meta` of `torch.fx`, filled when it is read. A dict subclass that behaves as the full dict: its
+/// keys are inserted at the first access, and an expensive entry is created when its value is first read.
 #pragma once
 
 #include "base/ref.h"
@@ -7,7 +7,7 @@
 
 namespace stator::graph {
 
-/// A new, untouched one for a node of a captured graph. Throws `PythonError`.
+/// A new one for a node of a captured graph. Throws `PythonError`.
 Ref<> make_lazy_meta(Borrowed<> captured, const Node& node);
 /// Readies the type and adds it to the module.
 bool add_lazy_meta_type(PyObject* module);

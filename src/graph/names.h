@@ -12,11 +12,11 @@
 
 namespace stator::graph {
 
-/// What `torch.fx.Graph._target_to_str` says: `add` for `operator.add`, `l_x_` for a placeholder `L_x_`.
+/// The result of `torch.fx.Graph._target_to_str`: `add` for `operator.add`, `l_x_` for a placeholder `L_x_`.
 std::string name_of_target(Borrowed<> target);
 
-/// Targets and names of placeholders, one after the other. In a deep model they are as long as their paths, and each
-/// has most of that in common with the one before.
+/// Targets and names of placeholders, one after the other. In a deep model they are as long as their paths, and
+/// neighbours share long prefixes.
 class PathNames {
   public:
     void go_to(const PathText& path);
@@ -38,10 +38,10 @@ class Names {
   public:
     /// A name like `wanted` that was not given before.
     std::string create(std::string_view wanted);
-    /// The same for what is a legal name already.
+    /// The same if `wanted` is a legal name.
     std::string create_like(std::string candidate);
 
-    /// How far each base name was counted: what `torch.fx` needs to go on where this left off.
+    /// The counter of each base name, from which `torch.fx` continues.
     const std::unordered_map<std::string, long>& counts() const { return counts_; }
 
   private:

@@ -122,7 +122,7 @@ void Runner::add_step(const Node& node) {
     steps_.push_back(step);
 }
 
-/// A value goes after the last step that reads it, as in `torch.fx`'s generated code; what the output needs stays.
+/// A value is freed after the last step that reads it, as in the generated code of `torch.fx`; outputs are kept.
 void Runner::release_after_last_use(const Graph& graph) {
     constexpr std::uint32_t kStays = ~std::uint32_t{0};
     std::vector<std::uint32_t> last_use(registers_);
@@ -172,7 +172,7 @@ Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::opt
     Registers registers(registers_, longest_call_);
     PyObject** arguments = registers.call_arguments();
     for (const Step& step : steps_) {
-        // Containers are built for this call only, and go after it.
+        // Containers are built for this call only, and freed after it.
         Ref<> built_here[4];
         std::vector<Ref<>> built_more;
         std::size_t built = 0;
@@ -226,7 +226,7 @@ void Runner::leave_contexts(const Step& failed, Registers& registers) const {
         if (token.kind != Operand::Kind::Register || !steps_[token.number].gives_token) continue;
         if (registers[token.number] == nullptr) continue;
         if (!Ref<>::steal(PyObject_CallOneArg(step->target, registers[token.number]))) PyErr_Clear();
-        // It may end a mode when it goes.
+        // Freeing it may leave a mode.
         registers.release(token.number);
     }
 }
@@ -260,7 +260,7 @@ Ref<> Runner::value(Operand operand, std::span<PyObject* const> inputs, const Re
     return nullptr;
 }
 
-/// Null with the error indicator set if a class of its own refused.
+/// Null with the error indicator set if a user-defined class raised.
 Ref<> Runner::build(const Container& container, std::span<PyObject* const> inputs, const Registers& registers) const {
     auto size = static_cast<Py_ssize_t>(container.values.size());
     if (container.kind == Argument::Kind::Dict) {

@@ -1,4 +1,4 @@
-/// Runs a finished graph from C++: what `torch.fx`'s generated `forward` does, without generating it.
+/// Runs a finished graph from C++, as the generated `forward` of `torch.fx` would.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ namespace stator::graph {
 struct Failure {
     std::uint32_t serial = 0;  // of its node
     Ref<> target;
-    // What the operations up to this one may have done, as of nodes; it may have done a part of what it does.
+    // Flags of the operations up to this one, as of nodes; this one may have been executed partly.
     bool is_seen = false;
     bool is_lasting = false;
     bool has_effect = false;                          // of this one
-    std::unordered_map<std::uint32_t, Ref<>> values;  // those computed and still in use, by the serials of their nodes
+    std::unordered_map<std::uint32_t, Ref<>> values;  // results that are still in use, by the serials of their nodes
 };
 
-/// The graph as a flat program over registers. It holds what it needs, so the graph may go.
+/// The graph as a flat program over registers. It does not refer to the graph afterwards.
 class Runner {
   public:
     explicit Runner(const Graph& graph);
 
     /// The graph's results for its inputs, one for each placeholder; null with the error indicator set if an operation
-    /// raised, which is told in `failure` if that is given. The inputs are borrowed. Attributes are read from `module`,
+    /// raised, which is described in `failure` if given. The inputs are borrowed. Attributes are read from `module`,
     /// which may be null if there are none.
     Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module = nullptr,
               std::optional<Failure>* failure = nullptr) const;
@@ -44,7 +44,7 @@ class Runner {
     int traverse(visitproc visit, void* arg) const;
 
   private:
-    /// Where an operand comes from: bits of `kind` and a number.
+    /// An operand: bits of `kind` and an index.
     struct Operand {
         enum class Kind : std::uint8_t { Input, Register, Constant, Container };
         Kind kind;
@@ -63,11 +63,11 @@ class Runner {
         std::uint16_t operands;
         std::uint32_t result;                   // register
         std::uint32_t serial;                   // of its node
-        std::uint32_t first_release, releases;  // registers that nobody reads after this step
+        std::uint32_t first_release, releases;  // registers that are not read after this step
         PyObject* target;                       // in kept_
         PyObject* keyword_names;                // in kept_, or null
         bool has_effect, is_seen, is_lasting;   // as of its node
-        bool gives_token;                       // of a context that it enters, and that a later step leaves with it
+        bool gives_token;                       // enters a context, which a later step leaves with this token
     };
     class Registers;
     struct Placeholder {
@@ -81,7 +81,7 @@ class Runner {
     PyObject* keep(Ref<> object);
 
     Failure failure_at(const Step& failed, const Registers& registers) const;
-    /// Leaves the contexts that are open at a step that failed, innermost first. The exception that is set stays.
+    /// Leaves the contexts that are open at a failed step, innermost first. Keeps the exception that is set.
     void leave_contexts(const Step& failed, Registers& registers) const;
     Ref<> value(Operand operand, std::span<PyObject* const> inputs, const Registers& registers) const;
     Ref<> build(const Container& container, std::span<PyObject* const> inputs, const Registers& registers) const;
@@ -104,7 +104,7 @@ class Runner {
 /// The same as a Python callable (`stator._C.Runner`) for a captured graph (graph/captured.h). `module`, whose
 /// attributes the graph reads, may be null. Throws `PythonError`.
 Ref<> make_runner(Borrowed<> captured, Borrowed<> module);
-/// The runner behind such a callable, null if the object is something else, and the module to run it with. Valid as
+/// The runner of such a callable, null for another object, and the module to run it with. Valid as
 /// long as the callable.
 const Runner* runner_of(Borrowed<> object);
 Borrowed<> module_of_runner(Borrowed<> object);

@@ -16,8 +16,8 @@ namespace {
 struct RunnerObject {
     PyObject ob_base;
     vectorcallfunc vectorcall;
-    PyObject* captured;  // owned; null once the runner is there
-    Runner* runner;      // made at the first call: many graphs are captured for a backend that never runs them
+    PyObject* captured;  // owned; null once the runner is created
+    Runner* runner;      // created at the first call: many graphs are never run this way
     PyObject* module;    // owned; the graph module whose attributes are read, or null
     PyObject* weak_references;
 };
@@ -28,13 +28,13 @@ RunnerObject* object_of(PyObject* self) {
 
 const Runner& ready(RunnerObject* self) {
     if (self->runner != nullptr) return *self->runner;
-    // Making objects may collect garbage, whose end may call this very runner, here or in another thread.
+    // Creating objects may collect garbage, whose finalizers may call this runner, here or in another thread.
     Ref<> captured = Ref<>::share(self->captured);
     auto runner = std::make_unique<Runner>(captured_of(captured)->graph());
     if (self->runner != nullptr) return *self->runner;
     self->runner = runner.release();
     Py_CLEAR(self->captured);
-    // A runner that reads no attributes needs no module, and so makes no cycle with it.
+    // A runner that reads no attributes needs no module, which avoids a reference cycle.
     if (!self->runner->reads_attributes()) Py_CLEAR(self->module);
     return *self->runner;
 }
@@ -96,7 +96,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int clear(PyObject* self) {
-    // Not the captured graph: whoever still calls this one needs it, and its own objects break the cycle.
+    // Does not clear the captured graph, which later calls need; its own `tp_clear` breaks the cycle.
     Py_CLEAR(object_of(self)->module);
     return 0;
 }

@@ -1,9 +1,9 @@
 /// From guards over a tree of sources to the steps of a program. For the files of this room only.
 ///
-/// Where an object is known to be the one of the last check, because the dict or class that holds it did not change,
-/// some of what was checked of it can't have changed either: its value if it is a constant, its items if it is a tuple,
-/// its class if that is a builtin one. Such facts are called lasting here, and are checked inside the block of that
-/// dict or class, to be skipped with it. Everything else comes after the block.
+/// If the dict or class that holds an object has not changed since the last check, then the object is the same, and
+/// some facts about it can't have changed either: its value if it is a constant, its items if it is a tuple, its class
+/// if that is a builtin one. Such facts are called lasting. They are checked inside the block of that dict or class,
+/// and skipped with it. Everything else is checked after the block.
 #pragma once
 
 #include "guard/constants.h"
@@ -16,7 +16,7 @@ class GuardBuilder {
     using State = GuardProgram::State;
 
     explicit GuardBuilder(State& state) : state_(state) {}
-    /// Sources are left as they were, so that another program can be built from them.
+    /// Does not change the sources, so that another program can be built from them.
     ~GuardBuilder();
     GuardBuilder(const GuardBuilder&) = delete;
     GuardBuilder& operator=(const GuardBuilder&) = delete;
@@ -32,14 +32,14 @@ class GuardBuilder {
         std::int32_t first_fact = kNone, last_fact = kNone;
         std::int32_t first_child = kNone, last_child = kNone, next_sibling = kNone;
         bool absent = false;
-        bool used = false;              // its object itself is wanted, not just what is reached through it
+        bool used = false;              // its object itself is needed, not only its children
         bool fetched_by_block = false;  // an instance's dict that is fetched and entered in one step
         bool without_dict = false;      // ... and that the instance need not have
     };
 
     /// When a fact is checked.
     enum class When : std::uint8_t {
-        Never,    // it follows from another one, or the fetch says it
+        Never,    // implied by another fact, or by the fetch
         Lasting,  // with the fetch
         Block,    // in the block of the dict
         Always,   // after the block that holds the object
@@ -55,7 +55,7 @@ class GuardBuilder {
     std::int32_t used(Source* source);
     void add(const Guard& guard);
     bool is_repetition(const Fact& fact) const;
-    /// The index of an expression over registers; one that was added lately is not added again.
+    /// The index of an expression over registers; recently added ones are reused.
     std::int64_t add_expression(const Expression& expression);
 
     template <class Test>
@@ -68,21 +68,21 @@ class GuardBuilder {
     // --- what lasts, and the order of steps: order.cpp -----------------------------------------------------------
 
     When when(const Fact& fact) const;
-    /// The keys of an OrderedDict have an order that the dict's version knows nothing of.
+    /// The dict version does not cover the key order of an OrderedDict.
     bool has_own_order(const Fact& keys) const;
-    /// Whether one parent object always leads to one object by this access.
+    /// Whether this access gives the same object for the same parent.
     static bool is_lasting(const Source& source);
     void emit_all();
     void take_deferred();
     /// Fetches a source and everything lasting below it; the rest is deferred.
     void place(std::int32_t top);
-    /// What `place` left out: checks that never last, children that may have changed, and the blocks.
+    /// What `place` deferred: checks that are not lasting, children that may have changed, and the blocks.
     void finish(std::int32_t index);
     void emit_dict_block(std::int32_t index);
     void emit_class_block(std::int32_t index);
     bool looks_up_constants(const Draft& draft) const;
-    /// Whether an instance's dict is only looked into, so that fetching it can wait for the block; `without_dict` if
-    /// just for attributes, which an instance can have without a dict.
+    /// Whether only items of an instance's dict are needed, so that the block can fetch it; `without_dict` if
+    /// only attributes are needed, which an instance can have without a dict.
     void plan_instance_dict(Draft& draft) const;
 
     // --- single steps: emit.cpp ----------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class GuardBuilder {
     void emit_fetch(std::int32_t index);
     void describe_member(Step& step, const Source& source);
     void emit_check(std::int32_t fact);
-    /// Equal sets may be iterated in different orders. What was traced had the order of the set that was seen.
+    /// Equal sets may iterate in different orders, and the trace relies on the order of the set that it saw.
     PyObject* elements_in_order(PyObject* seen, PyObject* expected);
 
     State& state_;

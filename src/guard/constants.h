@@ -5,17 +5,17 @@
 
 namespace stator {
 
-/// The same object, or one that no program can tell from it but by `is`: the same class and the same value, with floats
-/// compared by their bits, so that NaN is NaN and -0.0 is not 0.0. Tuples, slices and frozensets are compared item by
-/// item. Objects of classes that it does not know are the same only if they are identical. Allocates nothing, raises
+/// The same object, or one that differs from it only under `is`: the same class and the same value, with floats
+/// compared by their bits, so that NaN equals NaN and -0.0 differs from 0.0. Tuples, slices and frozensets are compared
+/// item by item. Objects of other classes are compared by identity. Allocates nothing, raises
 /// nothing.
 bool same_constant(Borrowed<> object, Borrowed<> expected);
 
-/// Whether hashing and comparing the object is done by CPython and PyTorch alone: numbers, strings, None, devices,
+/// Whether hashing and comparing the object runs no user code: numbers, strings, None, devices,
 /// dtypes and tuples of those.
 bool is_constant_key(Borrowed<> object);
 
-/// Whether the object is equal to nothing but itself: classes, functions, enum members, instances without an `__eq__`.
+/// Whether equality is identity: classes, functions, enum members, instances without an `__eq__`.
 bool is_known_by_identity(Borrowed<> object);
 
 /// Whether looking a constant up among keys like this one runs no user code.

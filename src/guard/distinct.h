@@ -1,4 +1,4 @@
-/// Objects that must be different from each other, checked at a cost that depends on how many of them changed.
+/// Checks that objects are pairwise different, at a cost proportional to how many changed since the last check.
 #pragma once
 
 #include <Python.h>
@@ -12,13 +12,13 @@ namespace stator {
 
 class DistinctObjects {
   public:
-    /// Looks at these registers.
+    /// For these registers.
     explicit DistinctObjects(std::vector<std::int32_t> registers);
 
     bool check(PyObject* const* registers);
     /// The same, where at most the registers at these positions hold other objects than in the last check.
     bool check(PyObject* const* registers, std::span<const std::int32_t> positions);
-    /// After a failed check: positions, in the list of registers, of two that hold one object.
+    /// After a failed check: the positions of two registers that hold the same object.
     std::pair<std::size_t, std::size_t> clash(PyObject* const* registers) const;
     std::size_t size() const { return registers_.size(); }
     std::int32_t register_at(std::size_t position) const { return registers_[position]; }
@@ -32,7 +32,7 @@ class DistinctObjects {
     bool replace_changed(PyObject* const* registers);
 
     std::vector<std::int32_t> registers_;
-    std::vector<PyObject*> last_;      // by position; compared, never looked into
+    std::vector<PyObject*> last_;      // by position; only compared by address
     std::vector<std::int32_t> table_;  // open addressing over the objects: position + 1, or 0 where free
     std::vector<std::int32_t> changed_;
     bool valid_ = false;  // the table holds exactly the objects of `last_`

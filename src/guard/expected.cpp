@@ -1,5 +1,5 @@
-/// What a guard program expects at single places, and what a frame holds there: for telling many programs apart without
-/// checking each.
+/// What a guard program expects at single sources, and what a frame holds there: finds the matching program among many
+/// without checking each.
 #include <cstring>
 
 #include "cpython/objects.h"

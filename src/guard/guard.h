@@ -1,4 +1,4 @@
-/// What a trace assumed, one fact at a time.
+/// A guard is one assumption of a trace.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ enum class GuardKind : std::uint8_t {
     Constant,    // same class and equal value as `expected`, a constant
     Function,    // a Python function with this code and these globals (`expected`: the function seen)
     Length,      // a tuple, list, deque, dict or set of `number` items
-    Present,     // something is there: the key of a DictItem exists, a cell is not empty
+    Present,     // the source exists: the key of a DictItem is there, a cell is not empty
     HasNoKey,    // a dict without `expected`
     Keys,        // a dict with exactly the keys of the tuple `expected`, in that order (`number`: see kVeryObjects)
     Elements,    // a set with the elements of the frozenset `expected`, iterated in the order seen (likewise)
-    Absent,      // nothing there: an empty cell or slot, or a class attribute that does not exist
+    Absent,      // the source does not exist: an empty cell or slot, a missing class attribute
     Tensor,      // the metadata of the tensor `expected`
     Autograd,    // autograd's state of a tensor is that of `expected`
-    Offset,      // a tensor that begins at the element of its memory where `expected` does
+    Offset,      // a tensor with the storage offset of `expected`
     Subclass,    // the class is (`number` 1) or is not a subclass of `expected`, an abstract base class
-    Same,        // the very object that `other` leads to
-    Different,   // not the object that `other` leads to
-    Expression,  // numbers for which `expression` is true; `source` is one of theirs
+    Same,        // the same object as that of `other`
+    Different,   // another object than that of `other`
+    Expression,  // `expression` is true; `source` is one of its sources
 };
 
-/// In `number` of a guard on keys or elements: they are the very objects, not just equal ones.
+/// In `number` of a guard on keys or elements: they are compared by identity.
 inline constexpr std::int64_t kVeryObjects = 1;
 
 struct Guard {

@@ -1,4 +1,4 @@
-/// Numbers of numpy (`numpy.float64(2)`): immutable objects written in C, a number behind the object's head.
+/// numpy scalars (`numpy.float64(2)`): immutable C objects with the number after the object header.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ enum class NumpyNumber : unsigned char {
     OtherFloat,
 };
 
-/// Of exactly this class: a class that is derived from one of them is another one. Asks numpy nothing.
+/// For exactly these classes, not for subclasses. Does not call numpy.
 NumpyNumber numpy_number(PyTypeObject* type);
 inline bool is_numpy_number(Borrowed<> object) {
     return numpy_number(Py_TYPE(object.get())) != NumpyNumber::None;

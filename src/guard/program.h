@@ -1,10 +1,10 @@
-/// The guards of an entry as a program: one walk checks them and fetches what the graph and the plan need.
+/// The guards of an entry as a program: one pass checks them and fetches what the graph and the plan need.
 ///
-/// The program is a flat list of steps over registers, in the order of the source tree. A register holds what a source
-/// leads to, borrowed; a step fetches one from another, or checks one. What hangs in a dict or on a class is a block,
-/// skipped while the version of that dict or class is the one of the block's last success: the objects in the block's
-/// registers are then still those that the dict holds. When checks repeat themselves, a quick check is recorded, which
-/// answers for an unchanged model with one comparison for each object (see guard/quick.h).
+/// The program is a flat list of steps over registers, in the order of the source tree. A register holds the object of
+/// a source, borrowed; a step fetches one from another, or checks one. The steps below a dict or a class form a block,
+/// which is skipped while the version of that dict or class is that of the block's last success: the registers of the
+/// block then still hold what the dict holds. When checks repeat with the same objects, a quick check is recorded,
+/// which compares one address for each object of an unchanged model (see guard/quick.h).
 #pragma once
 
 #include <functional>
@@ -20,51 +20,51 @@ namespace stator {
 
 class GuardProgram {
   public:
-    /// From the guards of a trace, in order, the sources whose objects are wanted (`fetched`, in order), and the
-    /// sources whose objects have to be different from each other. Keeps nothing of the trace: the sources may go.
+    /// From the guards of a trace, in order, the sources to fetch (`fetched`, in order), and the
+    /// sources whose objects have to be pairwise different. Does not refer to the sources afterwards.
     GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched,
                  std::span<Source* const> all_distinct = {});
     ~GuardProgram();
     GuardProgram(GuardProgram&&) noexcept;
     GuardProgram& operator=(GuardProgram&&) noexcept;
 
-    /// True if everything still holds. `slots` are the frame's, `function` the function it runs. Never raises, whatever
-    /// the objects have become, and runs no user code but this: Python asks the `__eq__` of a foreign key that has the
-    /// very same hash as a `str` that is looked up, an abstract base class may have to be asked again, and a tensor of
-    /// a class may compute its sizes. A check of this program by that code, or by another thread meanwhile, fails.
+    /// Whether all guards hold. `slots` are the frame's, `function` the function it runs. Never raises. Runs no user
+    /// code, with three exceptions: the `__eq__` of a key with the same hash as a `str` that is looked up,
+    /// `__subclasscheck__` of an abstract base class after a registration, and the sizes of a tensor subclass. A check
+    /// of this program by that code, or by another thread meanwhile, fails.
     bool check(PyObject* const* slots, PyObject* function);
-    /// After a successful check: what `fetched[i]` led to. Borrowed; valid until Python code runs.
+    /// After a successful check: the object of `fetched[i]`. Borrowed; valid until Python code runs.
     std::span<PyObject* const> fetched() const;
-    /// Once nobody needs them any more: lets go of the objects that a check had to make. May run anything.
+    /// Frees the objects that a check created, once they are no longer needed. May run any code.
     void release();
     /// The failing guard in words, with what was expected and what was found; empty if none fails.
     std::string explain(PyObject* const* slots, PyObject* function);
 
-    /// The places (as by `path`) of numbers that were guarded to have one value and have another one now, as far as a
-    /// check comes that minds nothing else about them.
+    /// The sources (by `path`) of numbers that are guarded on their value and have changed. Ignores those guards, and
+    /// stops at the first other guard that fails.
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
 
-    /// A guard that compares what is at one place with one value.
+    /// A guard that compares the object of one source with one value.
     struct Expected {
-        std::string place;  // as it prints: the same place has the same text in other programs
+        std::string place;  // its text, which is the same in other programs
         GuardKind kind;
-        std::int32_t number;  // of the place in this program
-        std::uint64_t key;    // another one for most other values
+        std::int32_t number;  // the register in this program
+        std::uint64_t key;    // a hash of the value
     };
     std::vector<Expected> expected() const;
-    /// The key of what a frame holds at such a place of this program: where it is not `at.key`, the guard fails.
-    /// Nothing if that can't be told without running code.
+    /// The key of what a frame holds at such a source of this program: if it is not `at.key`, the guard fails.
+    /// None if it can't be read without running code.
     std::optional<std::uint64_t> found(const Expected& at, PyObject* const* slots, PyObject* function) const;
 
     std::size_t size() const;                // guards, without repetitions
     std::vector<std::string> print() const;  // one line a guard
     /// The steps as they are executed, one a line.
     std::vector<std::string> print_steps() const;
-    /// What the quick check compares, one a line; nothing where none is recorded.
+    /// What the quick check compares, one a line; empty if none is recorded.
     std::vector<std::string> print_quick() const;
     /// How many checks were answered by the quick check that is recorded now.
     std::size_t quick_hits() const;
-    /// How many of them read no version of a dict, because Python told of no change.
+    /// How many of them read no dict version, because no watched dict had changed.
     std::size_t watched_hits() const;
     /// How many steps a check takes now without the quick check.
     std::size_t count_steps(PyObject* const* slots, PyObject* function);

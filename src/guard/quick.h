@@ -1,19 +1,19 @@
-/// The answer for a model that did not change, without walking the program. For the files of this room only.
+/// The quick check of a model that has not changed, without running the guard program. For the files of this room only.
 ///
-/// A guard program that succeeds again and again does the same steps on the same objects. The quick check is the record
-/// of such a run: the objects themselves, with what was seen of them, in arrays that are compared one after the other.
-/// It says yes only where the program would; on any difference the program is asked, from its start.
+/// A guard program that succeeds repeatedly executes the same steps on the same objects. The quick check is the record
+/// of such a run: the objects and what was checked of them, in arrays that are compared one after the other.
+/// It succeeds only if the program would; on any difference the program runs from its start.
 ///
-/// The objects are borrowed, and some may be gone. They are safe to look at because of the order, which is in levels:
-/// an object belongs to the level after that of the dict or class that holds it. Where a dict has the version that was
-/// recorded, it is that very dict, and everything in it is alive. What nothing recorded holds, such as a local
-/// variable, is fetched again and compared by address first.
+/// The objects are borrowed, and some may have been freed. Reading them is safe because of the order, which is in
+/// levels: an object belongs to the level after that of the dict or class that holds it. A dict with the recorded
+/// version is the recorded dict, and everything in it is alive. Objects that no recorded object holds, such as local
+/// variables, are fetched again and compared by address first.
 ///
-/// Where Python tells of changes to dicts (see cpython/dict_watch.h), their versions are read only after it told of
-/// one, be it of another dict: as long as it tells of none, every dict here is alive and as it was recorded.
+/// With dict watchers (see cpython/dict_watch.h), versions are read only after some watched dict has changed: until
+/// then every dict here is alive and as it was recorded.
 ///
-/// In registers and `fetched` the program leaves what it found, and the quick check takes that as it is: it is
-/// forgotten as soon as a block that it takes for unchanged is walked.
+/// The quick check leaves registers and `fetched` as the program filled them. It is dropped as soon as the program
+/// executes a block that the quick check assumes to be unchanged.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class QuickCheck {
   private:
     friend class QuickRecorder;
 
-    /// An object of this class, with this dict in this state. The place of the dict is the class's affair, so the class
+    /// An object of this class, with this dict in this state. The class determines the offset of the dict, so it
     /// is compared first; guards keep it alive.
     struct Instance {
         PyObject* object;
@@ -65,7 +65,7 @@ class QuickCheck {
         PyTypeObject* type;
         std::uint64_t version;
     };
-    /// What is compared, and beside it, for messages, whose register it is in the program.
+    /// What is compared, with its register in the program, for messages.
     template <class Item>
     struct Listed {
         std::vector<Item> items;
@@ -82,20 +82,20 @@ class QuickCheck {
         std::uint32_t size() const { return static_cast<std::uint32_t>(items.size()); }
     };
     struct Parts {
-        Listed<Step> steps;  // what is done as the program does it; beside it the step there, -1 where it has none
+        Listed<Step> steps;  // steps to execute, with their index in the program, or -1
         Listed<Instance> instances;
         Listed<Typed> typed;
         Listed<Dict> dicts;
         Listed<Class> classes;
         Listed<torch_room::ExpectedTensor> tensors;
     };
-    /// Where the parts of a level end. Its steps end with Done.
+    /// The ends of the parts of a level. Its steps end with Done.
     struct Level {
         std::int32_t first_step = -1;  // none
         std::uint32_t instances = 0, typed = 0, dicts = 0, classes = 0, tensors = 0;
     };
 
-    /// With `kWatched` the dicts are left to the watchers. Without, `all_watched` becomes false if one is not watched.
+    /// With `kWatched` dicts are not compared. Without, `all_watched` becomes false if one is not watched.
     template <bool kWatched>
     bool check_levels(State& state, PyObject* const* slots, PyObject* function, bool& all_watched);
 

@@ -1,4 +1,4 @@
-/// What guards say of one int: the least and the most that it can be.
+/// The range of an int that follows from its guards.
 #pragma once
 
 #include <limits>
@@ -13,7 +13,7 @@ struct Range {
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Of an int that is guarded to fit into 64 bits. Only comparisons with constants are understood, of the int itself or
+/// For an int that is guarded to fit into 64 bits. Uses only comparisons with constants, of the int itself or
 /// of it plus a constant: the range is never too narrow.
 Range range_of(const Source* source, std::span<const Guard> guards);
 

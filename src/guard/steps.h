@@ -1,4 +1,4 @@
-/// The inside of a guard program: its state. For the files of this room only.
+/// The state of a guard program. For the files of this room only.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace stator {
 
-/// A source as the program remembers it: enough to print it. Its index is its register.
+/// What the program keeps of a source, to print it. Its index is its register.
 struct Place {
     Access access;
     std::int32_t number;
@@ -24,7 +24,7 @@ struct Place {
     PyObject* object;  // of a pinned one, borrowed from `kept`
 };
 
-/// A guard as the program remembers it.
+/// What the program keeps of a guard.
 struct Fact {
     GuardKind kind;
     std::int32_t place;
@@ -35,7 +35,7 @@ struct Fact {
 };
 
 struct GuardProgram::State {
-    // What a check touches.
+    // Used by checks.
     std::vector<Step> steps;
     std::vector<PyObject*> registers;
     std::vector<torch_room::TensorCheck> tensors;
@@ -43,17 +43,17 @@ struct GuardProgram::State {
     std::vector<PyObject*> fetched;
     std::vector<std::vector<Term>> expressions;
     std::unique_ptr<DistinctObjects> distinct;
-    /// Results of Computed steps: the only objects that a check makes. They live until the next check.
+    /// Results of Computed steps: the only objects that a check creates. They live until the next check.
     std::vector<Ref<>> computed;
     std::vector<std::int32_t> walked;  // the Enters whose blocks the last run did not skip
     QuickCheck quick;
     Recording recording;
     static constexpr std::int32_t kNone = -1, kInterrupted = -2;
     std::int32_t failed = kNone;  // the step that failed in the last check
-    /// The check ended early because it ran code that may have freed what the registers hold. It is to be repeated.
+    /// The check ended early because it ran code that may have freed objects in registers. It has to be repeated.
     bool has_run_code = false;
-    /// How many checks are under way: more than one never is. Some steps may run code (see `GuardProgram::check`), and
-    /// a check of this program from there, or from another thread meanwhile, is refused.
+    /// How many checks are running, at most one. Some steps may run code (see `GuardProgram::check`), and
+    /// a check of this program from there, or from another thread meanwhile, fails.
     int running = 0;
     struct InUse {
         explicit InUse(int& running) : running(running) { ++running; }
@@ -63,7 +63,7 @@ struct GuardProgram::State {
         int& running;
     };
 
-    // What messages need.
+    // Used by messages.
     std::vector<Place> places;
     std::vector<Fact> facts;
     std::vector<std::int32_t> fact_of_step;  // -1 for steps that only fetch

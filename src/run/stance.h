@@ -1,5 +1,5 @@
-/// What `torch.compiler.set_stance` asks of compiled functions. PyTorch keeps it where torch._dynamo reads it, and
-/// nobody asks as long as torch._dynamo was not imported.
+/// The stance of `torch.compiler.set_stance`. It is stored in torch._dynamo, and is the default as long as
+/// torch._dynamo was not imported.
 #pragma once
 
 #include "base/ref.h"
@@ -10,17 +10,17 @@ struct Stance {
     enum class Kind {
         Default,
         ForceEager,           // as if nothing had been compiled
-        EagerOnRecompile,     // what is captured is used, the rest runs uncompiled
-        FailOnRecompile,      // what is captured is used, the rest is an error
+        EagerOnRecompile,     // existing entries are used, other calls run uncompiled
+        FailOnRecompile,      // existing entries are used, other calls raise
         EagerThenCompile,     // the first time it runs uncompiled
         AotEagerThenCompile,  // the first time with another backend
     };
     Kind kind = Kind::Default;
-    /// A backend, by name or itself, for everything that is captured; empty where each has its own.
+    /// A backend, by name or as a callable, for all captures; empty if each callable uses its own.
     Ref<> backend;
 };
 
-/// Some nanoseconds while it stays the same. Throws PythonError for a stance that there is not.
+/// Some nanoseconds while it is unchanged. Throws PythonError for an unknown stance.
 const Stance& current_stance();
 
 }  // namespace stator

@@ -1,6 +1,6 @@
-/// Where autograd stands in this thread: the node of a backward pass that runs, the numbers that new nodes get, and
-/// being told of every node that runs. Nothing here touches a graph, and only the last function needs the interpreter's
-/// lock.
+/// The state of autograd in this thread: the node that a backward pass is running, the sequence numbers of new nodes,
+/// and an observer of every node that runs. Nothing here changes an autograd graph, and only the last function needs
+/// the GIL.
 #pragma once
 
 #include <Python.h>
@@ -10,14 +10,14 @@
 
 namespace stator::torch_room {
 
-/// Every thread numbers the nodes that it makes, in order. Together the two tell when and where a node was made.
+/// Every thread numbers the nodes that it creates, in order. Thread and number identify when a node was created.
 struct Birth {
     std::uint64_t thread = 0;
     std::uint64_t number = 0;
 };
 
 /// The node that the backward pass in this thread evaluates, its hooks included. `identity` is null if none. A node
-/// that only gathers the gradient of a leaf has no birth of its own: it stands for the node that gives the last part of
+/// that accumulates the gradient of a leaf has no birth of its own: it has that of the node that gives the last part of
 /// that gradient, right after which it runs.
 struct RunningNode {
     const void* identity = nullptr;
@@ -25,8 +25,8 @@ struct RunningNode {
 };
 RunningNode running_node();
 
-/// This thread runs the backward pass that starts from `tensors`, a tuple, for as long as this lives. Only so is it
-/// known which leaves the first node gives gradients to, and where a leaf got one that is such a start itself.
+/// While it lives, this thread runs the backward pass that starts from `tensors`, a tuple. That is needed to know
+/// which leaves the first node gives gradients to, and which leaves are roots of the pass themselves.
 class StartedPass {
   public:
     explicit StartedPass(PyObject* tensors);
@@ -35,42 +35,42 @@ class StartedPass {
     StartedPass& operator=(const StartedPass&) = delete;
 };
 
-/// The backward pass that runs in this thread, -1 if none. Never used for two.
+/// The id of the backward pass that runs in this thread, -1 if none. Never reused.
 int running_backward();
 
 /// As in `Birth`.
 std::uint64_t this_thread();
-/// What the next node that this thread makes will get.
+/// The number of the next node that this thread creates.
 std::uint64_t next_birth_number();
-/// A birth of this moment, its number taken so that no node gets it.
+/// A birth now, whose number is taken so that no node gets it.
 Birth take_birth();
 
-/// Called in whatever thread runs a node, while it is the running one, without the interpreter's lock. They must not
+/// Called in the thread that runs a node, while it runs, without the GIL. They must not
 /// throw.
 struct NodeObserver {
     void (*before)();
     void (*after)();
 };
-/// There is one observer at most: it is told of every node from here to `stop_observing_nodes`. That costs some half a
+/// At most one observer. It is called for every node until `stop_observing_nodes`, which costs some half a
 /// microsecond for each node.
 void observe_nodes(NodeObserver observer);
 void stop_observing_nodes();
 
-/// Called around every backward pass that C++ code starts by itself (those that Python starts take another way), in the
-/// thread that starts it, without the interpreter's lock. They must not throw.
+/// Called around every backward pass that C++ code starts (not those that Python starts), in the
+/// thread that starts it, without the GIL. They must not throw.
 struct PassObserver {
     void (*before)(bool create_graph);
     void (*after)(bool create_graph);
 };
-/// There is one observer at most.
+/// At most one observer.
 void observe_native_passes(PassObserver observer);
 void stop_observing_native_passes();
 
-/// Calls `work` with the interpreter's lock when the backward pass that runs in this thread has ended well, in one of
-/// its threads. What it throws as `PythonError`, the pass raises. To be called while a node runs.
+/// Calls `work` with the GIL when the backward pass that runs in this thread has succeeded, in one of
+/// its threads. If it throws `PythonError`, the pass raises. To be called while a node runs.
 void at_end_of_backward(std::function<void()> work);
-/// Lets the backward pass that runs in this thread end with the Python exception that is set, and clears it. The pass
-/// goes on until then: an observer can't stop it.
+/// Makes the backward pass that runs in this thread end with the Python exception that is set, and clears it. The pass
+/// runs to its end: an observer can't stop it.
 void raise_at_end_of_backward();
 
 }  // namespace stator::torch_room

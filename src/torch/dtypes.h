@@ -8,7 +8,7 @@
 
 namespace stator::torch_room {
 
-/// The dtypes that rules speak of; numbers as in `c10::ScalarType`.
+/// The dtypes that rules use; numbers as in `c10::ScalarType`.
 namespace dtype {
 inline constexpr Dtype kByte{0}, kChar{1}, kShort{2}, kInt{3}, kLong{4}, kHalf{5}, kFloat{6}, kDouble{7},
     kComplexHalf{8}, kComplexFloat{9}, kComplexDouble{10}, kBool{11}, kBFloat16{15};

@@ -1,4 +1,4 @@
-/// Errors that PyTorch's C++ code throws, turned into Python's at the edge of this room. Only for files of this room.
+/// Converts C++ exceptions of PyTorch to Python exceptions, at the boundary of this room. Only for files of this room.
 #pragma once
 
 #include <torch/csrc/Exceptions.h>
@@ -7,7 +7,7 @@
 
 namespace stator::torch_room {
 
-/// Runs `work`; what it throws becomes the Python exception that PyTorch's own bindings would raise.
+/// Runs `work`; an exception becomes the Python exception that PyTorch's own bindings would raise.
 template <class Work>
 auto translating_errors(Work work) -> decltype(work()) {
     try {

@@ -7,19 +7,19 @@
 
 namespace stator::torch_room {
 
-/// A tensor that matched, with the parts that it had. Where it has other parts, `all_match` says no without looking
-/// further: what is compared need not wait for a pointer to be read.
+/// A tensor that matched, with its internal pointers. If they have changed, `all_match` returns false without reading
+/// further: comparisons don't wait for a pointer to be loaded.
 struct ExpectedTensor {
     PyObject* object;
     const TensorCheck* check;
     const void* implementation;
     const void* autograd;
-    /// It looked like the image of the check, and asks nobody else whether it requires a gradient.
+    /// It had the memory image of the check, and its `requires_grad` does not depend on a base tensor.
     bool is_plain;
 };
 ExpectedTensor expect_again(Borrowed<> tensor, const TensorCheck& check);
 
-/// True only if all match still. The objects have to be alive, whatever they are by now.
+/// True only if all still match. The addresses have to be those of live objects, of any class.
 bool all_match(std::span<const ExpectedTensor> tensors);
 
 }  // namespace stator::torch_room

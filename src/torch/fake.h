@@ -1,11 +1,11 @@
-/// FakeTensors made directly from metadata.
+/// Creates FakeTensors directly from metadata.
 ///
 /// PyTorch's own way from a real tensor to a fake one (`FakeTensorConverter`) takes 100 us or more: it describes the
-/// tensor in Python, makes a meta tensor through the dispatcher and checks the result. What comes out is a tensor of
-/// the meta device whose class is `FakeTensor`, whose backend keys are those of the pretended device, whose `device` is
-/// asked from Python, and whose `__dict__` holds the mode, the device and a handful of empty memos. That is made here
-/// in one go. The contents of the `__dict__` are copied from a tensor that `FakeTensor`'s own constructor made, so that
-/// attributes a version of PyTorch adds are there too.
+/// tensor in Python, makes a meta tensor through the dispatcher and checks the result. The result is a tensor on
+/// the meta device of class `FakeTensor`, with the backend keys of the fake device, whose `device` is
+/// a Python property, and whose `__dict__` holds the mode, the device and a few empty memos. This is created here
+/// directly. The contents of the `__dict__` are copied from a tensor that `FakeTensor`'s own constructor made, so that
+/// attributes which a version of PyTorch adds are there too.
 #pragma once
 
 #include "base/ref.h"
@@ -16,7 +16,7 @@ namespace stator::torch_room {
 /// A new `FakeTensorMode` without symbolic shapes, as backends expect one in their tracing context.
 Ref<> new_fake_mode();
 
-/// The mode that shape inference uses in this thread, made when first asked for. Making the first mode of a process
+/// The mode that shape inference uses in this thread, created on first use. Creating the first mode of a process
 /// imports torch._dynamo's configuration, which takes most of a second.
 Borrowed<> fake_mode_of_thread();
 
@@ -25,7 +25,7 @@ Borrowed<> fake_mode_of_thread();
 /// there is no such FakeTensor: layouts other than strided, subclasses, functorch wrappers.
 Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta);
 
-/// Metadata of a FakeTensor as of the tensor it stands for: its pretended device, `torch.Tensor` or `Parameter` as
+/// Metadata of the tensor that a FakeTensor represents: with its fake device, and `torch.Tensor` or `Parameter` as
 /// its class.
 TensorMeta read_fake_meta(Borrowed<> fake);
 bool is_fake(Borrowed<> object);

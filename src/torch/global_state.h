@@ -1,4 +1,4 @@
-/// PyTorch's global and thread-local state: what a captured graph assumed of it, and changing parts of it for a while.
+/// PyTorch's global and thread-local state: what a captured graph assumes of it, and scoped changes of parts of it.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace stator::torch_room {
 /// The devices for which autocast exists, in PyTorch's order.
 inline constexpr std::size_t kAutocastDevices = 10;
 
-/// What programs switch on and off while they run, and results depend on. A tracer keeps one of these for the program
-/// it follows, and applies it with `WithModes` around a question about an operation.
+/// Modes that programs switch while they run and that results depend on. The tracer keeps one of these for the traced
+/// program, and applies it with `WithModes` while it infers the result of an operation.
 struct Modes {
     bool grad = true;
     bool inference = false;
@@ -32,21 +32,21 @@ struct Modes {
     friend bool operator==(const Modes&, const Modes&) = default;
 
     bool autocast_anywhere() const;
-    /// The switch of one device; null where it has no autocast.
+    /// The autocast mode of one device; null if it has no autocast.
     Autocast* autocast_of(DeviceKind device);
 };
 
 Modes current_modes();
-/// Whether PyTorch asks classes of tensors for their `__torch_function__`.
+/// Whether PyTorch calls `__torch_function__` of tensor subclasses.
 bool are_torch_functions_asked();
-/// After something that was to leave the modes as they were has failed. Inference mode leaves by itself.
+/// Restores the modes after a failure. Inference mode is left by its own guard.
 void restore_modes(const Modes& modes);
 std::string print(const Modes& modes);
 
-/// Everything a graph assumes of the world besides its inputs.
+/// Everything a graph assumes besides its inputs.
 struct GlobalState {
     Modes modes;
-    /// Whether the program asked for autocast's dtypes or cache: they matter then although autocast is off.
+    /// Whether the program read autocast's dtypes or cache: they are then guarded although autocast is off.
     bool reads_autocast = false;
     bool forward_grad = true;
     bool is_in_dual_level = false;
@@ -57,7 +57,7 @@ struct GlobalState {
     std::uint32_t dispatch_modes = 0;
     bool deterministic = false;
     bool deterministic_warn_only = false;
-    /// Which ways to compute programs allow, and what they want to be warned of: a bit each, see `kSwitches`.
+    /// Global flags of PyTorch that allow kernels or ask for warnings, one bit each, see `kSwitches`.
     std::uint32_t switches = 0;
     std::int8_t float32_matmul = 0;
     std::int8_t fp16_reduction = 0;
@@ -74,13 +74,13 @@ struct GlobalState {
 };
 
 GlobalState snapshot_global_state();
-/// Whether forward-mode differentiation is going on (`torch.autograd.forward_ad.dual_level`): any tensor may have a
+/// Whether forward-mode differentiation is active (`torch.autograd.forward_ad.dual_level`): any tensor may have a
 /// tangent then.
 bool is_in_dual_level();
 
 /// Some 40 ns with no function modes active, half of it PyTorch's look-up of the float32 precision.
 bool matches(const GlobalState& state);
-/// What differs from now, in words; empty if nothing does.
+/// The differences from the current state, in words; empty if there are none.
 std::string explain_mismatch(const GlobalState& state);
 
 /// The state that metadata of results depends on.
@@ -89,12 +89,12 @@ struct ResultState {
     bool inference = false;
     bool autocast = false;
     bool has_function_modes = false;
-    /// There is state whose effect nobody can foresee: dispatch modes, functorch, function modes that are no device.
+    /// There is state with unknown effects: dispatch modes, functorch, function modes other than a default device.
     bool unknown = false;
-    /// Programs may forbid this way to compute attention, which lays out its result otherwise.
+    /// Whether this attention kernel is enabled, whose result has another layout.
     bool flash_attention = true;
     Dtype default_dtype{};
-    /// Differs where any of this, a dtype of autocast or a default device differs: for keys of caches.
+    /// A key for caches, which covers all of this, the dtypes of autocast and the default device.
     std::uint64_t key = 0;
 };
 ResultState read_result_state();
@@ -105,7 +105,7 @@ std::optional<Dtype> autocast_dtype(DeviceKind device);
 /// The device of `torch.set_default_device` or `with torch.device(...)`, if one is active.
 bool default_device(Device* device);
 
-// Scoped changes. They nest, and put back what was before.
+// Scoped changes. They nest, and restore the previous state.
 
 class WithGradMode {
   public:
@@ -144,7 +144,7 @@ class WithAutocast {
     bool cache_before_;
 };
 
-/// All of `Modes` at once; costs nothing but the comparison where they are in force already.
+/// All of `Modes` at once; only a comparison if they are set already.
 class WithModes {
   public:
     explicit WithModes(const Modes& modes);
@@ -158,7 +158,7 @@ class WithModes {
     std::unique_ptr<WithInferenceMode> inference_;
 };
 
-/// Operations go without oneDNN.
+/// Disables oneDNN.
 class WithoutOneDnn {
   public:
     WithoutOneDnn();
@@ -170,7 +170,7 @@ class WithoutOneDnn {
     bool before_;
 };
 
-/// Puts back the state of the CPU's default random generator, whatever happens inside.
+/// Restores the state of the CPU's default random generator.
 class KeepRandomState {
   public:
     KeepRandomState();

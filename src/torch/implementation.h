@@ -1,4 +1,4 @@
-/// What is behind a tensor, past the calls that PyTorch has for it: a check of a large model reads thousands. For the
+/// Direct reads of a tensor's fields, without PyTorch's accessors: a check of a large model reads thousands. For the
 /// files of this room only; it includes PyTorch's headers.
 #pragma once
 
@@ -19,7 +19,7 @@ inline c10::TensorImpl* implementation(PyObject* tensor) {
 
 namespace detail {
 
-/// Never made: it names what its base shows to descendants only.
+/// Never instantiated: gives access to protected members of its base.
 struct OpenTensor : c10::TensorImpl {
     using c10::TensorImpl::data_type_;
     using c10::TensorImpl::key_set_;
@@ -64,20 +64,20 @@ inline const AutogradMeta* autograd_of(const c10::TensorImpl& tensor) {
     return static_cast<const AutogradMeta*>((tensor.*found(detail::AutogradMember{})).get());
 }
 
-/// As `TensorImpl::requires_grad`, which makes two calls. Only a view asks its base too.
+/// As `TensorImpl::requires_grad`, which makes two calls. Only for a view the base is read too.
 inline bool requires_grad(const AutogradMeta* autograd) {
     if (autograd == nullptr) return false;
     return autograd->is_view_ ? autograd->requires_grad() : autograd->AutogradMeta::requires_grad();
 }
 
-/// No image where sizes and strides are not in the tensor itself.
+/// No image if sizes and strides are not stored in the tensor itself.
 inline TensorImage image_of(const c10::TensorImpl& tensor) {
     using namespace detail;
     const c10::impl::SizesAndStrides& shape = tensor.*(&OpenTensor::sizes_and_strides_);
     const char* const words = shape_of(tensor);
     const char* const kind = kind_of(tensor);
     const char* const end = reinterpret_cast<const char*>(&(tensor.*(&OpenTensor::key_set_))) + kWord;
-    // The layout is PyTorch's affair: where it is another one there is no image.
+    // If PyTorch has another layout there is no image.
     if (tensor.is_python_dispatch() || tensor.layout() != c10::kStrided || end - kind != 2 * kWord ||
         shape.size() > TensorImage::kMostDimensions || word_at(words) != shape.size() ||
         reinterpret_cast<const char*>(shape.sizes_data()) != words + kWord ||
@@ -95,7 +95,7 @@ inline TensorImage image_of(const c10::TensorImpl& tensor) {
     return image;
 }
 
-/// Whether the tensor looks like this image, which is there.
+/// Whether the tensor has this image, which must exist.
 inline bool looks_like(const c10::TensorImpl& tensor, const TensorImage& image) {
     using namespace detail;
     const char* const words = shape_of(tensor);

@@ -1,5 +1,5 @@
-/// The state that a graph may change before it fails, kept so that it can be put back: what tensors hold, how autograd
-/// sees them, and the random numbers to come. Kept on every call of such a graph, so it is little and costs little.
+/// A copy of the state that a graph may change before it fails, to be restored: contents of tensors, their autograd
+/// state, and the random state. Made on every call of such a graph, so it is small and cheap.
 #pragma once
 
 #include <Python.h>
@@ -15,12 +15,12 @@
 
 namespace stator::torch_room {
 
-/// Bytes of tensors that are worth to be copied on every call, where there is another way out.
+/// How many bytes of tensors are copied on every call, if there is an alternative.
 inline constexpr std::size_t kMostKept = std::size_t{64} << 10;
 
-/// The size of a copy of what a tensor holds; none if it lies elsewhere than in the processor's memory.
+/// The size of a copy of a tensor's contents; none if it is not in CPU memory.
 std::optional<std::size_t> bytes_to_keep(Borrowed<> tensor);
-/// Whether a write that autograd records gives another tensor another history too: this one is a view, or has hooks.
+/// Whether a recorded write also changes the history of another tensor: this one is a view, or has hooks.
 bool shares_history(Borrowed<> tensor);
 
 class KeptState {
@@ -33,10 +33,10 @@ class KeptState {
 
     /// Of the default generators of these devices.
     void keep_random_numbers(std::span<const Device> devices);
-    /// Of a tensor that may be written to. Without its contents, only what autograd knows of it is put back.
+    /// For a tensor that may be written to. Without its contents, only its autograd state is restored.
     void keep(Borrowed<> tensor, bool with_contents);
 
-    /// Puts everything back; false if that is not possible, and then nothing was done.
+    /// Restores everything; false if that is not possible, and then nothing was changed.
     bool restore();
 
   private:

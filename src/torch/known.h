@@ -1,4 +1,4 @@
-/// Objects of PyTorch that the tracer knows by identity. Looked up once, kept for ever.
+/// Objects of PyTorch that the tracer recognizes by identity. Looked up once, never freed.
 #pragma once
 
 #include <Python.h>
@@ -25,17 +25,17 @@ struct Known {
 
 const Known& known();
 
-/// How a callable of PyTorch takes part in a trace.
+/// What a trace does with a callable of PyTorch.
 enum class Role {
     None,          // nothing special: inlined if it is a Python function, else unknown
     InGraph,       // becomes a node
     TensorMethod,  // a method of tensors written in Python: becomes a node by its name
-    Disallowed,    // the user, or torch._dynamo, says that it must not be in a graph: a break
+    Disallowed,    // marked by the user or torch._dynamo as not allowed in a graph: a graph break
     IsCompiling,   // true in a trace
-    Bookkeeping,   // torch._dynamo's own notes on what the program does: nothing to the program
+    Bookkeeping,   // bookkeeping of torch._dynamo, without an effect on the program
 };
 
-/// Of a C function or a Python function that belongs to PyTorch.
+/// For a C function or a Python function of PyTorch.
 Role role_of(PyObject* callable);
 
 }  // namespace stator::torch_room

@@ -1,4 +1,4 @@
-/// What is known of a tensor without its data: the currency of graphs, shapes and guards. Plain structs, no PyTorch.
+/// Metadata of a tensor, as used by graphs, shapes and guards. Plain structs, no PyTorch.
 #pragma once
 
 #include <Python.h>
@@ -11,17 +11,17 @@
 
 namespace stator::torch_room {
 
-/// A size, a stride or an offset. An integer today; tomorrow also an expression over symbols, which is why nobody may
-/// use it as a plain integer without asking `is_known` first.
+/// A size, a stride or an offset. An integer for now; later also an expression over symbols, which is why it must not
+/// be used as a plain integer without checking `is_known` first.
 class Dim {
   public:
     constexpr Dim(std::int64_t value = 0) : value_(value) {}
     constexpr bool is_known() const { return true; }
-    /// The integer; only where `is_known`.
+    /// The integer; only if `is_known`.
     constexpr std::int64_t value() const { return value_; }
 
-    // Arithmetic and comparison go through these, so that code written over sizes stays as it is when a size becomes an
-    // expression: a comparison is then a question that may have to be guarded.
+    // Arithmetic and comparison go through these, so that code over sizes need not change when a size becomes an
+    // expression: a comparison then may need a guard.
     friend constexpr bool operator==(Dim left, Dim right) { return left.value_ == right.value_; }
     friend constexpr auto operator<=>(Dim left, Dim right) { return left.value_ <=> right.value_; }
     friend constexpr Dim operator+(Dim left, Dim right) { return left.value_ + right.value_; }
@@ -54,7 +54,7 @@ struct Device {
     friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// What a tensor is beyond its numbers, where that changes what operations do. Bits of `TensorMeta::dispatch_keys`.
+/// Properties of a tensor that change what operations do. Bits of `TensorMeta::dispatch_keys`.
 namespace trait {
 inline constexpr std::uint64_t kConjugate = 1 << 0;
 inline constexpr std::uint64_t kNegative = 1 << 1;
@@ -90,7 +90,7 @@ struct TensorMeta {
 
 std::size_t hash(const TensorMeta& meta);
 
-/// `f32[8, 4]`, with what is unusual behind it.
+/// `f32[8, 4]`, followed by unusual properties.
 std::string print(const TensorMeta& meta);
 
 }  // namespace stator::torch_room

@@ -1,4 +1,4 @@
-/// Watching which ATen operations a call comes down to: what they write to, and whether they draw random numbers.
+/// Records the ATen operations of a call: what they write to, and whether they draw random numbers.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 namespace stator::torch_room {
 
 struct Recording {
-    /// Storages that an operation's schema says it writes to.
+    /// Storages that an operation writes to, by its schema.
     std::vector<const void*> written;
     bool random = false;
-    /// An operation that returns nothing and writes to nothing can only have been called for an effect.
+    /// An operation that returns nothing and writes to nothing must have a side effect.
     bool side_effect = false;
 };
 

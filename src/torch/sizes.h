@@ -1,4 +1,4 @@
-/// The sizes of a tensor as one number.
+/// A hash of the sizes of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace stator::torch_room {
 
-/// The same for two tensors of the same sizes. Nothing for an object that is no tensor, or whose sizes only Python code
-/// or a symbol tells. Raises nothing.
+/// Equal for two tensors of the same sizes. None for an object that is not a tensor, or whose sizes are symbolic or
+/// computed by Python code. Raises nothing.
 std::optional<std::uint64_t> sizes_key(Borrowed<> object);
 std::uint64_t sizes_key(const TensorCheck& check);
 

@@ -1,12 +1,12 @@
-/// Running operations that the program did not ask for: what they warn of is not for it.
+/// Suppresses warnings of operations that the program did not call.
 #pragma once
 
 #include "base/ref.h"
 
 namespace stator::torch_room {
 
-/// While it lives, warnings go nowhere, and none counts as given: those that are given once are still to come. The
-/// registers in which Python notes what it has warned of stay as they are, unlike with `warnings.catch_warnings`.
+/// While it lives, warnings are dropped and don't count as given: warnings that are given once still come later. Unlike
+/// `warnings.catch_warnings`, it leaves Python's registries of given warnings unchanged.
 class WithoutWarnings {
   public:
     WithoutWarnings();

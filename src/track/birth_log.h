@@ -1,6 +1,6 @@
-/// Which node was made where. Autograd numbers the nodes that a thread makes, so a list of "from this number on, here"
-/// tells for each of them, when its backward runs, the modules in whose forward it was made: without a hook in the
-/// graph, and without holding anything of it.
+/// Finds the modules in whose forward a node was created. Autograd numbers the nodes that a thread creates, so a list
+/// of "from this number on, in this module" is enough when the backward of a node runs: no hook in the graph and no
+/// reference to it is needed.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace stator::track {
 
 class Path;
 
-/// One thread's. A program does the same thing over and over, so what an outermost call did is kept once, and each such
-/// call is a number and a pointer.
+/// Of one thread. Programs repeat the same calls, so what an outermost call did is stored once, and each repetition
+/// is a number and a pointer.
 class BirthLog {
   public:
-    /// `outside` is where nodes are made that nothing else is said of.
+    /// `outside` is the path of nodes outside of all modules.
     explicit BirthLog(const Path* outside) : outside_(outside) {}
 
-    /// From this number on, nodes are made at `path`. Numbers never decrease.
+    /// From this number on, nodes are created at `path`. Numbers never decrease.
     void mark(std::uint64_t number, const Path* path);
-    /// Where the next node is made.
+    /// The path of the next node.
     const Path* last() const { return open_.empty() ? outside_ : open_.back().path; }
     /// An outermost call has ended.
     void close();
-    /// Where the node with this number was made.
+    /// The path of the node with this number.
     const Path* at(std::uint64_t number) const;
 
-    /// How many calls are remembered, and how many different ones.
+    /// The number of stored calls, and of different ones.
     std::size_t call_count() const { return calls_.size(); }
     std::size_t pattern_count() const { return patterns_.size(); }
 

@@ -1,5 +1,5 @@
-/// Who is tracking now, and the hooks by which PyTorch tells them: two that it calls around every module call, and an
-/// observer of the nodes that autograd runs. They are there only while somebody tracks.
+/// The active trackers, and the hooks that they share: two global hooks that PyTorch calls around every module call,
+/// and an observer of the nodes that autograd runs. They are installed only while a tracker is active.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace stator::track {
 
-/// Both need the interpreter's lock. The first throws `PythonError`.
+/// Both need the GIL. The first throws `PythonError`.
 void activate(std::shared_ptr<Tracker> tracker, std::shared_ptr<Tracking> tracking);
 void deactivate(const Tracking* tracking);
 

@@ -1,5 +1,5 @@
-/// What modules are called: the root by its class, the others by where they are registered below it, as in the
-/// `state_dict`. One tracker's. Needs the interpreter's lock.
+/// Names of modules, for one tracker: the root by its class, the others by where they are registered below it, as in
+/// the `state_dict`. Needs the GIL.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace stator::track {
 
 class Names {
   public:
-    /// The name that does not depend on who calls: below a root that is known, else as a root of its own. A second
-    /// root of a class is `Net#2`, and the name of one that is gone is free again.
+    /// The name that does not depend on the caller: below a known root, else as a root itself. A second
+    /// root of a class is `Net#2`; the name of a freed root is used again.
     Ref<> by_itself(const Known& module);
-    /// Whether it was called as a root and has a name as such.
+    /// Whether it was called as a root and has a root name.
     bool is_root(const Known& module) const { return root_names_.contains(module.get()); }
     /// The live roots, each with its name.
     std::vector<std::pair<Ref<>, Ref<>>> roots() const;
 
   private:
-    /// Who has the names `Net`, `Net#2`, ...
+    /// The holders of the names `Net`, `Net#2`, ...
     struct RootClass {
         std::string name;
         std::vector<Known> holders;

@@ -1,8 +1,8 @@
-/// A tracker: entered and left as a context, telling callbacks what it sees. All trackers that are active share one
-/// pair of module hooks and one observer of autograd, which are there only while there is a tracker.
+/// A tracker: a context manager that calls callbacks. All active trackers share one
+/// pair of module hooks and one observer of autograd, which are installed only while there is a tracker.
 ///
-/// A thread that entered trackers is followed by those and no others, so that threads with a tracker each do not mix. A
-/// thread that entered none is followed by all. A backward pass is followed by those who know what it runs.
+/// A thread that entered trackers is observed by those only, so that threads with a tracker each do not mix. A
+/// thread that entered none is observed by all. A backward pass is observed by the trackers that know its nodes.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class Tracker : public std::enable_shared_from_this<Tracker> {
     Ref<> on_enter, on_leave;
 
     bool is_active() const { return tracking_ != nullptr; }
-    /// Shared with whoever reads paths of it: leaving the context drops them.
+    /// Shared with the readers of its paths: leaving the context drops it.
     const std::shared_ptr<Tracking>& tracking() const { return tracking_; }
     const std::shared_ptr<Names>& names() const { return names_; }
 
@@ -27,7 +27,7 @@ class Tracker : public std::enable_shared_from_this<Tracker> {
     void enter();
     void exit();
 
-    /// What the hooks tell. They throw what a callback raises.
+    /// Called by the hooks. They throw what a callback raises.
     void begin(Borrowed<> module);
     void end(Borrowed<> module);
     /// A node is about to run; only for trackers with callbacks.
@@ -35,7 +35,7 @@ class Tracker : public std::enable_shared_from_this<Tracker> {
     bool calls_back() const { return on_enter || on_leave; }
 
   private:
-    /// The modules whose backward a pass is in, besides those around the whole pass.
+    /// The modules whose backward a pass is in, without those around the whole pass.
     struct OpenBackward {
         std::uint64_t thread;
         const Path* around;
