@@ -89,7 +89,6 @@ def test_every_page_is_reachable() -> None:
 
 
 @each_page
-@pytest.mark.skipif(not (PROJECT / "src" / "capture").is_dir(), reason="describes the tree with the room capture")
 def test_files_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:h|cpp|c|def|py|toml|txt))`", page.read_text()))
     missing = [name for name in named if not any((root / name).exists() for root in (PROJECT, PROJECT / "src"))]

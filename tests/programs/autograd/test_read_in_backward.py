@@ -6,11 +6,11 @@ import functools
 
 import pytest
 import torch
-from engine import captured_graphs
-from scenarios import same_scenario
 from torch.utils.checkpoint import checkpoint
 
 import stator
+from tests.support.engine import captured_graphs
+from tests.support.scenarios import same_scenario
 
 FACTOR = 2.0
 CONFIG = {"factor": 2.0}

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from engine import CAPTURES, compile, reset
+
+from tests.support.engine import CAPTURES, compile, reset
 
 LITERAL = 10**30
 KEPT = {}
