@@ -17,17 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import stand_in
 
 
-def real_engine() -> ModuleType | None:
-    try:
-        from stator import _C
-    except ImportError:
-        return None
-    return _C if hasattr(_C, "Compiled") else None
-
-
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    found = real_engine()
+    found = stand_in.real_engine()
     if found is None:
         import stator
 

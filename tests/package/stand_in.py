@@ -14,6 +14,14 @@ _callback = None
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def real_engine() -> ModuleType | None:
+    try:
+        from stator import _C
+    except ImportError:
+        return None
+    return _C if hasattr(_C, "Compiled") else None
+
+
 def set_module_slots(cls: type) -> None:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._stator_call(*args, **kwargs)

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from conftest import real_engine
+from stand_in import real_engine
 
 import stator
 from stator import notes
