@@ -20,4 +20,8 @@ bool decomposed_lstm_is_wrong() {
     return is_before(2, 13);
 }
 
+bool fused_attention_takes_three_dimensions() {
+    return !is_before(2, 14);
+}
+
 }  // namespace stator::torch_room
