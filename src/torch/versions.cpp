@@ -4,8 +4,24 @@
 
 namespace stator::torch_room {
 
-bool fake_quantile_reads_its_number() {
-    return TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 12;
+namespace {
+
+constexpr bool is_before(int major, int minor) {
+    return TORCH_VERSION_MAJOR < major || (TORCH_VERSION_MAJOR == major && TORCH_VERSION_MINOR < minor);
+}
+
+}  // namespace
+
+bool quantile_reads_its_numbers() {
+    return is_before(2, 12);
+}
+
+bool decomposed_lstm_is_wrong() {
+    return is_before(2, 13);
+}
+
+bool fused_attention_takes_three_dimensions() {
+    return !is_before(2, 14);
 }
 
 }  // namespace stator::torch_room

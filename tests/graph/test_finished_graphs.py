@@ -119,6 +119,9 @@ word = st.text(alphabet=st.sampled_from("abAB_01. -é"), max_size=5) | st.sample
 )
 
 
+@pytest.mark.skipif(
+    torch.torch_version.TorchVersion(torch.__version__) < (2, 12), reason="fx numbers `x_1` and `x_1` in another way"
+)
 @settings(max_examples=300, deadline=None)
 @given(st.lists(word, max_size=8))
 def test_names_are_those_of_fx(targets: list[str]) -> None:

@@ -227,7 +227,9 @@ class Recorded(TorchFunctionMode):
         self.calls: list[tuple[Any, tuple, dict]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if getattr(func, "__name__", "") not in ("__get__", "__set__", "_set_grad_enabled"):
+        # With CUDA, seeding the generators makes a device.
+        named = getattr(func, "__name__", "") in ("__get__", "__set__", "_set_grad_enabled")
+        if not named and func is not torch.device:
             self.calls.append((func, args, kwargs or {}))
         return func(*args, **(kwargs or {}))
 

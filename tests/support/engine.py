@@ -157,6 +157,11 @@ def captured_graphs(program: Callable, *args: Any, **kwargs: Any) -> list[torch.
     return recorder.graphs
 
 
+# Stator writes graphs as torch._dynamo does since 2.13. Before, that writes some comparisons as methods (`__eq__`), orders
+# some placeholders otherwise and leaves out what nobody uses.
+DYNAMO_WRITES_THE_SAME_GRAPHS = torch.torch_version.TorchVersion(torch.__version__) >= (2, 13)
+
+
 def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[torch.fx.GraphModule] | None:
     """The graphs that torch._dynamo captures for this call, or None where it refuses the program."""
     torch._dynamo.reset()

@@ -3,6 +3,7 @@
 `python tests/programs/failing_parts.py BACKEND` runs all combinations of them.
 """
 
+import functools
 import itertools
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._dynamo
 
 from tests.support.harness import Source, T, compare_worlds
 from tests.support.worlds import World
@@ -218,6 +220,22 @@ def check(
 def opaque(graph_module: torch.fx.GraphModule, example_inputs: list) -> Callable:
     """A backend of which nothing is known: it runs the graph, but is not the graph."""
     return lambda *inputs: graph_module.forward(*inputs)
+
+
+@functools.cache
+def is_kept_by_aot(failure: str) -> bool:
+    """Whether this PyTorch's aot_autograd lets it fail: before 2.13 it drops the checks of `linalg` and `one_hot`."""
+    names: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    exec(PREPARED + (REFUSE if failure == "raised" else ""), names)
+    checked = eval(f"lambda d: {FAILURES[failure][0]}", names)
+    torch._dynamo.reset()
+    try:
+        torch.compile(checked, backend="aot_eager")(FAILURES[failure][2]())
+    except Exception:
+        return True
+    finally:
+        torch._dynamo.reset()
+    return False
 
 
 def combinations() -> Iterator[tuple[str, str, str, str]]:

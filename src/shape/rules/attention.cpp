@@ -5,6 +5,7 @@
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
 #include "torch/dtypes.h"
+#include "torch/versions.h"
 
 namespace stator::shape {
 
@@ -64,7 +65,9 @@ bool attention(Call& call) {
         if (!expanded || *expanded != full) return false;
     }
 
-    bool fused = call.state().flash_attention && dimensions == 4 && *probability == 0 &&
+    bool has_three = dimensions == 3 && torch_room::fused_attention_takes_three_dimensions();
+    if (has_three && mask != nullptr && mask->dimensions() != 2) return false;
+    bool fused = call.state().flash_attention && (dimensions == 4 || has_three) && *probability == 0 &&
                  value->sizes.back() == query->sizes.back() && strides_end_in_one(*query) && strides_end_in_one(*key) &&
                  strides_end_in_one(*value) && (mask == nullptr || is_mask_for_kernel(*mask, full));
     Dims sizes(query->sizes.begin(), query->sizes.end() - 1);

@@ -225,7 +225,7 @@ bool most_common(Call& call) {
 bool quantile(Call& call) {
     const TensorMeta *self = call[0].tensor(), *several = call[1].tensor();
     auto keep = call[3].boolean_or(false);
-    if (several == nullptr && torch_room::fake_quantile_reads_its_number()) return false;
+    if (torch_room::quantile_reads_its_numbers()) return false;
     if (self == nullptr || (self->dtype != kFloat && self->dtype != kDouble) || element_count(self->sizes) == 0 ||
         !keep || (!call[2].is_absent() && !call[2].integer()))
         return false;

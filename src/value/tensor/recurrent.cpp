@@ -1,9 +1,11 @@
 /// What `torch.nn.LSTM` and its kind call. With dropout between layers they are not captured: PyTorch's own
-/// decomposition, which backends compile, leaves that dropout out.
+/// decomposition, which backends compile, leaves that dropout out. Nor is `lstm`, where the decomposition is wrong.
 #include <array>
+#include <string_view>
 
 #include "base/imported.h"
 #include "base/names.h"
+#include "torch/versions.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/rebuilding.h"
 #include "value/tracer.h"
@@ -39,6 +41,9 @@ bool may_drop_between_layers(Tracer& tracer, const Arguments& arguments) {
 template <std::size_t index>
 Outcome recurrent(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported("torch._VF", kNames[index]);
+    if (kNames[index] == std::string_view("lstm") && torch_room::decomposed_lstm_is_wrong())
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "torch.lstm is compiled wrongly by this PyTorch: 2.13 and later can capture it");
     if (may_drop_between_layers(tracer, arguments))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            std::string("torch.") + kNames[index] + " trains with dropout between its layers");

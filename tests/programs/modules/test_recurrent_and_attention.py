@@ -7,6 +7,8 @@ import torch.nn as nn
 import stator
 from tests.support.harness import Built, T, same
 
+# Before 2.13, what PyTorch gives backends for an LSTM is wrong: it is not captured.
+LSTM_IS_CAPTURED = torch.torch_version.TorchVersion(torch.__version__) >= (2, 13)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 RECURRENT = {
@@ -43,9 +45,18 @@ def test_recurrent(name, training):
 
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_is_captured_whole(name):
+    if name.startswith("lstm") and not LSTM_IS_CAPTURED:
+        pytest.skip("not captured with this PyTorch")
     make, arguments = RECURRENT[name]
     # What backends make of a layer leaves out the dropout between two: it is not captured.
     same(Built(lambda: make().train(name != "lstm with dropout")), *arguments, compare_dynamo=False)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_with_a_backend(name):
+    make, arguments = RECURRENT[name]
+    same(Built(make), *arguments, fullgraph=False, compare_dynamo=False, backend="aot_eager", tolerance=1e-5,
+         mutate=["PROGRAM.eval()"])  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
@@ -198,7 +209,8 @@ def test_gradients_through_aot_autograd(kind):
     module(x)[0].sum().backward()
     expected = [parameter.grad.clone() for parameter in module.parameters()]
     module.zero_grad()
-    stator.compile(module, backend="aot_eager", fullgraph=True)(x)[0].sum().backward()
+    fullgraph = LSTM_IS_CAPTURED or kind is not nn.LSTM
+    stator.compile(module, backend="aot_eager", fullgraph=fullgraph)(x)[0].sum().backward()
     assert torch.backends.mkldnn.enabled
     for gradient, parameter in zip(expected, module.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, gradient)

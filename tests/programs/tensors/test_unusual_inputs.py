@@ -1,7 +1,10 @@
 """Tensors that are not strided, not dense or not quite there as inputs: each gives what it gives uncompiled."""
 
+import functools
+
 import pytest
 import torch
+import torch._dynamo
 from torch import nn
 
 from tests.support.scenarios import same_scenario
@@ -39,10 +42,26 @@ OPERATIONS = {
 }
 
 
+@functools.cache
+def aot_eager_knows(operation: str) -> bool:
+    """Whether this PyTorch's `aot_eager` compiles it: 2.11's fails at `to_dense`, with `torch.compile` as well."""
+    torch._dynamo.reset()
+    try:
+        torch.compile(OPERATIONS[operation], backend="aot_eager")(torch.ones(2, 2))
+    except torch._dynamo.exc.BackendCompilerFailed:
+        return False
+    finally:
+        torch._dynamo.reset()
+    return True
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds(kind: str, operation: str, backend: str) -> None:
+    if backend == "aot_eager" and operation == "dense" and not aot_eager_knows(operation):
+        pytest.skip("aot_eager does not compile it")
+
     def scenario(compile, note):
         f = compile(OPERATIONS[operation])
         for make in (KINDS[kind], KINDS[kind], lambda: torch.arange(4.0).view(2, 2), KINDS[kind]):
