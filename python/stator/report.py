@@ -4,14 +4,15 @@ The engine passes a plain dict for each attempt to capture a frame:
 
     {"code": "forward (model.py:12)",
      "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
-                  "times": {step: seconds}}, ...],
+                  "times": {step: seconds}, "knowledge": [text, ...]}, ...],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
      "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],
      "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]},
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
-The steps of "times" are decode, trace, shapes, guards, fx and backend. If a graph break left the frame uncompiled,
+The steps of "times" are decode, trace, shapes, guards, fx and backend; where a capture started again, the attempts are
+added up. "knowledge" is what earlier attempts and calls have taught, and the capture relied on. If a graph break left the frame uncompiled,
 "entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that failed for
 each.
 """
@@ -146,6 +147,8 @@ class Capture:
         nodes: the number of nodes, with placeholders and output; 0 if the captured region has no tensor operation.
         guards: the guards as text.
         times: seconds for each step of the capture.
+        knowledge: what earlier attempts and calls have taught about the function: numbers that change, numbers that the
+            backend compiles in as constants, functions that are called as a whole.
     """
 
     code: str
@@ -153,6 +156,7 @@ class Capture:
     nodes: int
     guards: list[str]
     times: dict[str, float]
+    knowledge: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         parts = [
@@ -161,6 +165,8 @@ class Capture:
         ]
         if self.guards:
             parts.append("  guards\n" + _indented("\n".join(self.guards), 4))
+        if self.knowledge:
+            parts.append("  known from before\n" + _indented("\n".join(self.knowledge), 4))
         return "\n".join(parts)
 
 
@@ -193,7 +199,14 @@ class Report:
         code = str(report.get("code", "?"))
         for entry in report.get("entries", ()):
             self.captures.append(
-                Capture(code, entry["graph"], entry["nodes"], list(entry["guards"]), dict(entry["times"]))
+                Capture(
+                    code,
+                    entry["graph"],
+                    entry["nodes"],
+                    list(entry["guards"]),
+                    dict(entry["times"]),
+                    list(entry.get("knowledge", ())),
+                )
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
         self.mismatched_calls += [MismatchedCall(**call) for call in report.get("mismatched_calls", ())]
