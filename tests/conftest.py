@@ -23,3 +23,8 @@ def small_heap() -> None:
     """Collections of garbage look at what the tests of a file make, and not each time at all of PyTorch."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First what needs a process in which torch._dynamo has not been yet: see tests/programs/lifetimes."""
+    items.sort(key=lambda item: "undisturbed" not in getattr(item, "fixturenames", ()))

@@ -1,5 +1,6 @@
 """Who gets the frame: nested calls, failing calls, threads, tracing, other tools."""
 
+import gc
 import sys
 import threading
 import time
@@ -227,9 +228,13 @@ class TestAnotherTool:
         extension._frames_other_tool_off()
 
     def frames(self, action) -> int:
-        before = extension._frames_other_tool_count()
-        action()
-        return extension._frames_other_tool_count() - before
+        gc.disable()  # what a collection finalizes may run frames of its own
+        try:
+            before = extension._frames_other_tool_count()
+            action()
+            return extension._frames_other_tool_count() - before
+        finally:
+            gc.enable()
 
     def test_gets_untouched_frames(self) -> None:
         assert self.frames(lambda: take(f, (4,))) == 2  # the lambda and f

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import against_fake
 import pytest
 import torch
 import torch.nn.functional as F
+
+from tests.shape import against_fake
 
 OPTIONS = {
     "plain": {},

@@ -22,18 +22,23 @@ def printed_alone() -> str:
 
 
 @pytest.fixture
-def undisturbed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Objects die when their last reference goes, and at no other time. Where others have disturbed this process, the
-    test has run in another one."""
-    if not is_undisturbed():
-        assert "STATOR_TEST_ALONE" not in os.environ, "even a process of its own is disturbed"
-        text = printed_alone()
-        if f"PASSED {request.node.nodeid}\n" not in f"{text}\n":
-            pytest.fail(f"in a process of its own: {text[-3000:]}")
-        pytest.skip("passed in a process of its own")
+def undisturbed() -> Iterator[None]:
+    """Objects die when their last reference goes, and at no other time."""
     reset()
     gc.collect()
     gc.disable()  # what the collector frees is not what the program let go
     yield
     gc.enable()
     reset()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Where others have disturbed this process, the outcome is that of the test in another one."""
+    if "undisturbed" not in pyfuncitem.fixturenames or is_undisturbed():
+        return None
+    assert "STATOR_TEST_ALONE" not in os.environ, "even a process of its own is disturbed"
+    text = printed_alone()
+    if f"PASSED {pyfuncitem.nodeid}\n" not in f"{text}\n":
+        pytest.fail(f"in a process of its own: {text[-3000:]}")
+    return True

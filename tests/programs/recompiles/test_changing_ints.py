@@ -11,6 +11,7 @@ import torch
 from tests.support.changing import same_both, same_values
 from tests.support.engine import CAPTURES, Recorder, compile, reset
 from tests.support.harness import T, same
+from tests.support.long import every
 
 COUNT = range(2, 22)
 
@@ -247,20 +248,22 @@ def test_harness_agrees():
     )
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("grads", [False, True], ids=["", "grads"])
+COMPILED = [
+    "def f(x, i): return x * i + (i + 1)",
+    "def f(x, i): return x[i % 5] * 2",
+    "def f(x, i): return x[i % 5, :] + x[i % 5 + 1] if i % 3 else x[0] * i",
+    "def f(x, i):\n    y = x * 2\n    y[i % 6] = i\n    return y, i + 1",
+]
+
+
 @pytest.mark.parametrize(
-    "source",
+    "backend, grads, source",
     [
-        "def f(x, i): return x * i + (i + 1)",
-        "def f(x, i): return x[i % 5] * 2",
-        "def f(x, i): return x[i % 5, :] + x[i % 5 + 1] if i % 3 else x[0] * i",
-        "def f(x, i):\n    y = x * 2\n    y[i % 6] = i\n    return y, i + 1",
+        *itertools.product(["aot_eager"], [False, True], COMPILED),
+        *itertools.product(["inductor"], [True], every(2, COMPILED, 0)),
     ],
 )
-def test_compiling_backends(source, grads, backend):
-    if backend == "inductor" and not grads:
-        pytest.skip("with gradients is enough")
+def test_compiling_backends(backend, grads, source):
     same_both(source, [0, 1, 5, 2, 3, 4, -7, 9], captures=None, backend=backend, grads=grads)
 
 

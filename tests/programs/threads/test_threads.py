@@ -217,10 +217,11 @@ def test_what_a_failed_compilation_leaves():
 @pytest.mark.parametrize("imported", [False, True], ids=["without torch._dynamo", "with torch._dynamo"])
 def test_a_fork_while_another_thread_compiles(imported):
     text = f"""
-        import os, sys, threading, time
+        import os, sys, threading, time, warnings
         import torch, stator
         {"import torch._dynamo" if imported else ""}
         torch.set_num_threads(1)
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 advises against it
         is_compiling, may_end = threading.Event(), threading.Event()
         def backend(module, inputs):
             is_compiling.set()
