@@ -57,7 +57,7 @@ void Interpreter::record(Effect effect) {
     if (!std::ranges::all_of(keys_of(effect), is_quiet_key))
         break_graph(BreakKind::OutsideMutation,
                     print(*effect.from[0]->source) +
-                        ", which came from outside, gets a key with a __hash__ or __eq__ of its own");
+                        ", which existed before the call, gets a key with a user-defined __hash__ or __eq__");
     if (effect.object != nullptr) keep(Ref<>::share(effect.object));
     note_replaced(effect);
     effects_.push_back(std::move(effect));
@@ -66,7 +66,8 @@ void Interpreter::record(Effect effect) {
 
 void Interpreter::will_mutate(Value* value) {
     if (value->source == nullptr) return;
-    break_graph(BreakKind::OutsideMutation, print(*value->source) + ", which came from outside, is changed");
+    break_graph(BreakKind::OutsideMutation,
+                print(*value->source) + ", which existed before the call, is mutated in a way that can't be replayed");
 }
 
 void Interpreter::replay_effects(PlanBuilder& plan) {

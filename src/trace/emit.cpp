@@ -188,13 +188,14 @@ void Interpreter::note_rows(TensorValue* base, const std::vector<Value*>& rows) 
 void Interpreter::expect_no_row(const TensorValue* tensor) {
     for (; tensor != nullptr; tensor = tensor->view_of)
         if (tensor->is_row)
-            throw Break{BreakKind::OperationFails, "an operation writes to a row that iterating gave", false};
+            throw Break{BreakKind::OperationFails,
+                        "an in-place operation on a tensor obtained by iterating over another tensor", false};
 }
 
 /// The graph has a view of a tensor of another class: what is written is seen through it, but not what it becomes.
 void Interpreter::expect_no_object(const TensorValue* tensor) {
     if (base_of(tensor)->is_of_object)
-        break_graph(BreakKind::UnsupportedTensor, "an operation writes to a tensor of a class of the program's own");
+        break_graph(BreakKind::UnsupportedTensor, "an in-place operation on a tensor subclass");
 }
 
 /// Whether PyTorch refuses to write to a tensor, because of gradients. It would do so in the middle of the graph.
@@ -317,7 +318,8 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     std::size_t mark = graph_->size();
     STATOR_CHECK(mark != failing_node, "an error that was asked for");
-    if (is_to_stop(target)) break_graph(BreakKind::OperationFails, "an operation fails for the values that it gets");
+    if (is_to_stop(target))
+        break_graph(BreakKind::OperationFails, "an operation that failed in an earlier run of the captured graph");
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
     try {
@@ -340,7 +342,8 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
             if (answer->status == shape::Status::Ok && target.get() != setitem_function() &&
                 overlaps_in_part(tensors.at(static_cast<std::size_t>(written)), other)) {
                 graph_->truncate(mark);
-                break_graph(BreakKind::OperationFails, "an operation writes to memory that it reads in another place");
+                break_graph(BreakKind::OperationFails,
+                            "an operation writes to memory that partly overlaps another of its arguments");
             }
     bool is_recorded =
         modes_.grad && std::ranges::any_of(tensors, [](TensorValue* one) { return one->meta->requires_grad; });
@@ -353,13 +356,14 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         expect_not_recomputed(tensor);
         if (has_shared_elements(*tensor->meta)) {
             graph_->truncate(mark);
-            break_graph(BreakKind::OperationFails, "an operation writes to a tensor whose elements share memory");
+            break_graph(
+                BreakKind::OperationFails,
+                "an in-place operation on a tensor whose elements alias each other (e.g. from expand); clone it first");
         }
         if (is_protected(tensor, is_recorded)) {
             graph_->truncate(mark);
-            break_graph(
-                BreakKind::OperationFails,
-                "an operation writes to a leaf that requires a gradient, or to a view that autograd can't follow");
+            break_graph(BreakKind::OperationFails,
+                        "an in-place operation on a leaf that requires grad, or on a view that autograd can't track");
         }
     }
     for (const shape::MetadataChange& change : answer->changed_metadata) {
@@ -369,7 +373,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (arguments.keyword("out") == nullptr || before.sizes == change.meta->sizes || count_of(before) == 0)
             continue;
         graph_->truncate(mark);
-        break_graph(BreakKind::OperationFails, "an operation gives its `out` another size");
+        break_graph(BreakKind::OperationFails, "an operation resizes its out= tensor");
     }
     if (answer->status != shape::Status::Ok) {
         graph_->truncate(mark);
@@ -382,7 +386,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     }
     if (!answer->is_view() && makes_leaf(answer->result)) {
         graph_->truncate(mark);
-        break_graph(BreakKind::UnsupportedTensor, "a tensor that requires a gradient is made by itself");
+        break_graph(BreakKind::UnsupportedTensor, "an operation creates a leaf tensor with requires_grad=True");
     }
     node->result = answer->result;
     node->has_effect = answer->has_effect();

@@ -57,7 +57,7 @@ void Interpreter::check_given_up_generators(const PlanBuilder& plan) {
         auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
         if (leaves_quietly(*frame.function, *frame.code, frame.at)) continue;
         throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
-                                                  " is given up inside a try or with statement"};
+                                                  " is dropped while suspended inside a try or with statement"};
     }
 }
 
@@ -69,7 +69,10 @@ graph::Node* Interpreter::as_output(graph::Node* node, bool is_return) {
     bool is_other_mode = row->second.with_grad != entry_modes_.grad;
     if (!row->second.needs_gradient && (is_return || is_other_mode)) return node;
     if (is_other_mode)
-        throw Break{BreakKind::Rebuild, "a row of a tensor leaves the code that recorded no gradients", false};
+        throw Break{BreakKind::Rebuild,
+                    "a tensor obtained by iterating over another tensor in a different grad mode is still used after "
+                    "the captured region",
+                    false};
     graph::Node*& unbound = unbound_[row->second.first];
     if (unbound == nullptr) {
         unbound = graph_->add(graph::NodeKind::Method, interned("unbind"), {graph::Argument::of(row->second.base)});

@@ -172,7 +172,7 @@ void expect_new_keyword(Tracer& tracer, DictValue* dict, Value* key, Value* call
     if (dict->find(tracer, key) == nullptr) return;
     PyObject* name = key->object();
     if (name == nullptr || !PyUnicode_CheckExact(name))
-        tracer.break_graph(BreakKind::UnknownObject, "a keyword argument is named by no string");
+        tracer.break_graph(BreakKind::UnknownObject, "the name of a keyword argument is not a str");
     tracer.raise(PyExc_TypeError, callable_title(callable) + " got multiple values for keyword argument '" +
                                       std::string(utf8(name)) + "'");
 }

@@ -171,7 +171,7 @@ Task call_spread(Tracer& tracer, Value* callable, Value* self, Value* positional
         tracer.realize(named);
         auto* dict = cast<DictValue>(named);
         if (dict == nullptr)
-            tracer.break_graph(BreakKind::UnknownObject, "a call takes its keywords from something that is no dict");
+            tracer.break_graph(BreakKind::UnknownObject, "a call f(**mapping) with a mapping that is not a dict");
         dict->complete_now(tracer);
         for (Table::Entry* entry : dict->table.entries()) {
             Ref<> name = entry->key->as_constant(tracer);
@@ -253,7 +253,7 @@ namespace {
 void guard_imported(Interpreter& t, Borrowed<> name) {
     PyObject* modules = PyImport_GetModuleDict();
     PyObject* module = PyDict_GetItemWithError(modules, name);
-    if (module == nullptr) cannot(t, "a module is imported that sys.modules does not name");
+    if (module == nullptr) cannot(t, "an import of a module that is not in sys.modules yet");
     PyObject* key = name.get();
     Py_INCREF(key);
     PyUnicode_InternInPlace(&key);
@@ -267,7 +267,7 @@ void expect_plain_import(Interpreter& t, BytecodeFrame& frame) {
     static PyObject* const plain = imported("builtins", "__import__");
     PyObject* builtins = frame.function->builtins;
     PyObject* now = PyDict_GetItemWithError(builtins, interned("__import__"));
-    if (now != plain) cannot(t, "the program has an __import__ of its own");
+    if (now != plain) cannot(t, "builtins.__import__ is replaced");
     Source* place =
         t.provenance().child(t.provenance().pinned(builtins), Access::DictItem, interned("__import__"), 0, now);
     t.guard({GuardKind::Identity, place, now});
@@ -311,7 +311,7 @@ Task import_from(Tracer& tracer, Value* module, PyObject* name) {
     // A submodule may be an attribute only once it is imported; Python looks into sys.modules then.
     Ref<> full_name = checked(PyUnicode_FromFormat("%U.%U", module_name.get(), name));
     if (PyDict_GetItemWithError(PyImport_GetModuleDict(), full_name.get()) != nullptr)
-        tracer.break_graph(BreakKind::Instruction, "a submodule is imported that its package does not name");
+        tracer.break_graph(BreakKind::Instruction, "an import of a submodule that is not an attribute of its package");
     Ref<> path = Ref<>::steal(PyModule_GetFilenameObject(real));
     if (!path) PyErr_Clear();
     Ref<> message =
@@ -327,7 +327,8 @@ Task import_from(Tracer& tracer, Value* module, PyObject* name) {
 void ImportFrom(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     Borrowed<> name = frame.code->name(instruction.arg);
     PyObject* module = frame.top()->object();
-    if (module == nullptr || !PyModule_Check(module)) cannot(t, "a name is imported from something that is no module");
+    if (module == nullptr || !PyModule_Check(module))
+        cannot(t, "a name is imported from an object that is not a module");
     t.finish(frame, t.start(import_from(t, frame.top(), name)), 0);
 }
 
@@ -350,11 +351,11 @@ void CallIntrinsic1(Interpreter& t, BytecodeFrame& frame, const Instruction& ins
             return t.finish(frame, exception, 1);
         cannot(t, "a generator raises StopIteration");
     }
-    cannot(t, "a type alias or type parameter is made inside the function");
+    cannot(t, "a type alias or type parameter is created inside the function");
 }
 
 void CallIntrinsic2(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "a type parameter is made inside the function");
+    cannot(t, "a type parameter is created inside the function");
 }
 
 }  // namespace stator::handlers

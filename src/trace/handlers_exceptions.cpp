@@ -34,7 +34,8 @@ Value* bound_special(Interpreter& t, Value* manager, const char* name) {
                                      (is_exit ? " (missed __exit__ method)" : ""));
     }
     Outcome bound = bind_attribute(t, attribute, raw, manager, manager->type(), interned(name));
-    if (bound.is_pending()) t.break_graph(BreakKind::UnknownObject, "a context manager's method is a descriptor");
+    if (bound.is_pending())
+        t.break_graph(BreakKind::UnknownObject, "__enter__ or __exit__ of a context manager is a descriptor");
     return bound.value();
 }
 
@@ -126,7 +127,8 @@ Task raise_value(Interpreter& t, Value* value, Value* cause) {
     if (!PyType_IsSubtype(value->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
         t.raise(PyExc_TypeError, "exceptions must derive from BaseException");
     auto* exception = cast<ExceptionValue>(value);
-    if (exception == nullptr) t.break_graph(BreakKind::UnknownObject, "an exception from outside is raised");
+    if (exception == nullptr)
+        t.break_graph(BreakKind::UnknownObject, "an exception object that existed before the call is raised");
     if (cause != nullptr) {
         t.realize(cause);
         if (auto* type = cast<ClassValue>(cause); type != nullptr && PyExceptionClass_Check(type->object())) {
@@ -179,7 +181,7 @@ Task match_keys(Tracer& tracer, Value* subject, TupleValue* keys) {
     PyObject* get = nullptr;
     class_attribute(tracer, subject->type(), interned("get"), &get);
     if (get != cpython::lookup_in_mro(&PyDict_Type, interned("get")))
-        tracer.break_graph(BreakKind::UnknownObject, "a mapping pattern asks a mapping with a `get` of its own");
+        tracer.break_graph(BreakKind::UnknownObject, "a mapping pattern matches a mapping with a user-defined get()");
     std::vector<Value*> found;
     for (std::size_t i = 0; i < keys->items.size(); ++i) {
         Value* key = keys->item(tracer, i);
@@ -212,7 +214,8 @@ Task match_class(Tracer& tracer, Value* subject, Value* pattern, int positional,
         bool is_whole = order == nullptr && matches_itself(type->held);
         std::size_t allowed = is_whole ? 1 : tuple == nullptr ? 0 : tuple->items.size();
         if (allowed < static_cast<std::size_t>(positional))
-            tracer.break_graph(BreakKind::UnknownObject, "a class pattern has more parts than its class allows");
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "a class pattern has more positional patterns than __match_args__ allows");
         if (is_whole) found.push_back(subject);
         for (std::size_t i = 0; !is_whole && i < static_cast<std::size_t>(positional); ++i)
             attributes.push_back(tuple->item(tracer, i)->object());
@@ -222,8 +225,7 @@ Task match_class(Tracer& tracer, Value* subject, Value* pattern, int positional,
         bool is_new = std::find(attributes.begin(), attributes.begin() + static_cast<std::ptrdiff_t>(i),
                                 attributes[i]) == attributes.begin() + static_cast<std::ptrdiff_t>(i);
         if (attributes[i] == nullptr || !PyUnicode_CheckExact(attributes[i]) || !is_new)
-            tracer.break_graph(BreakKind::UnknownObject,
-                               "a class pattern names its attributes in a way Python rejects");
+            tracer.break_graph(BreakKind::UnknownObject, "a class pattern with a __match_args__ that Python rejects");
         Value* value = co_await operations::get_attribute_or(tracer, subject, attributes[i], nullptr);
         if (value == nullptr) co_return tracer.none();
         found.push_back(value);

@@ -39,7 +39,7 @@ void Send(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value *receiver = frame.top(1), *value = frame.top(0);
     auto* generator = cast<GeneratorValue>(receiver);
     if (generator != nullptr) return t.finish(frame, t.push_generator(generator, value), 1, take_sent);
-    if (value->object() != Py_None) cannot(t, "a value is sent to an iterator that is no generator");
+    if (value->object() != Py_None) cannot(t, "a value is sent to an iterator that is not a generator");
     t.finish(frame, operations::next(t, receiver), 1, take_sent);
 }
 
@@ -111,7 +111,7 @@ Outcome Interpreter::throw_into_generator(GeneratorValue* generator, Value* exce
     auto* inner = cast<GeneratorValue>(delegate);
     if (inner != nullptr) return start(throw_through_delegate(generator, inner, exception));
     if (delegate->kind == Kind::Iterator) return throw_here(generator, exception);
-    break_graph(BreakKind::UnknownObject, "an exception is thrown through a yield from");
+    break_graph(BreakKind::UnknownObject, "an exception is thrown into a generator that is suspended in yield from");
 }
 
 }  // namespace stator

@@ -248,7 +248,9 @@ void Interpreter::roll_back() {
     result_ = nullptr;
     // What was given up while an instruction of a lower frame went on can't be had back.
     if (frames_.size() < mark_.depth)
-        throw Break{report_.kind, report_.reason + " (after a call that the instruction made has ended)"};
+        throw Break{report_.kind, report_.reason +
+                                      " (in an instruction whose inner call had already returned, so the captured "
+                                      "region can't end before it)"};
     while (frames_.size() > mark_.depth) {
         broke_in_callback_ = broke_in_callback_ || !frames_.back()->is_task;
         pop_frame();
@@ -312,7 +314,8 @@ void Interpreter::count_loop() {
     if (++backward_jumps_ % kBetweenChecks != 0) return;
     checked(PyErr_CheckSignals());
     if (instructions_ > kMostInstructions)
-        break_graph(BreakKind::Instruction, "a loop runs for millions of instructions");
+        break_graph(BreakKind::Instruction,
+                    "the trace executes millions of instructions, in a loop that is too long to unroll");
 }
 
 // --- frames
@@ -380,7 +383,7 @@ Outcome Interpreter::start(Task task) {
     // Python itself would have given up long before, but it counts otherwise.
     constexpr std::size_t kForEachCall = 8;
     if (is_stack_low() || open_tasks_ > kForEachCall * static_cast<std::size_t>(Py_GetRecursionLimit()))
-        break_graph(BreakKind::Instruction, "calls are nested too deeply");
+        break_graph(BreakKind::Instruction, "calls are nested too deeply for the tracer");
     auto* frame = new TaskFrame(std::move(task));
     frames_.push_back(frame);
     ++open_tasks_;

@@ -78,13 +78,13 @@ void Interpreter::expect_own(const TensorValue* written) {
     for (; later_ && written != nullptr; written = written->view_of)
         if (predates_later(written->node))
             break_graph(BreakKind::UnsupportedTensor,
-                        "a backward pass or a checkpointed function writes to a tensor that it did not make");
+                        "a backward pass or a checkpointed function writes to a tensor that it did not create");
 }
 
 void Interpreter::expect_not_recomputed(const TensorValue* written) {
     for (; !recomputed_.empty() && written != nullptr; written = written->view_of)
         if (recomputed_.contains(written))
-            break_graph(BreakKind::UnsupportedTensor, "what a checkpointed function gave is written to");
+            break_graph(BreakKind::UnsupportedTensor, "an in-place operation on a result of a checkpointed function");
 }
 
 bool Interpreter::is_made_later(const TensorValue* tensor) const {
@@ -93,7 +93,8 @@ bool Interpreter::is_made_later(const TensorValue* tensor) const {
 
 void Interpreter::begin_later(LaterKind kind) {
     if (later_)
-        break_graph(BreakKind::UnsupportedTensor, "what is computed in a backward pass has a backward pass of its own");
+        break_graph(BreakKind::UnsupportedTensor,
+                    "a hook, torch.autograd.Function or checkpoint inside of another one's backward pass");
     on_undo([this] { later_.reset(); });
     later_ = LaterPart{graph_->size(), kind, {}, {}, {}};
 }
@@ -186,7 +187,9 @@ void Interpreter::emit_history(Borrowed<> function, const Arguments& arguments, 
 void Interpreter::emit_part(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
                             const Later& part) {
     if (is_to_stop(function, true))
-        break_graph(BreakKind::OperationFails, "a part of the graph fails for the values it gets");
+        break_graph(
+            BreakKind::OperationFails,
+            "a checkpointed function or a torch.autograd.Function that failed in an earlier run of the captured graph");
     Node* node = emit_effect(function, arguments);
     node->has_effect = part.has_effect;
     node->is_random = part.is_random;

@@ -245,7 +245,8 @@ void Interpreter::replace(LetGo::Place place, Value* holder, PyObject* key, PyOb
     if (value != nullptr)
         watch(value);
     else if (old != nullptr && !dies_quietly(old))
-        break_graph(BreakKind::Finalizer, print(*holder->source) + " lets go of " + describe_finalizer(old));
+        break_graph(BreakKind::Finalizer,
+                    print(*holder->source) + " drops its reference to " + describe_finalizer(old));
     if (std::ranges::any_of(replaced_, is_it)) return;
     if (key != nullptr) keep(Ref<>::share(key));
     replaced_.push_back({place, holder, key, value});
@@ -254,8 +255,10 @@ void Interpreter::replace(LetGo::Place place, Value* holder, PyObject* key, PyOb
 
 std::string Interpreter::describe_finalizer(PyObject* object) const {
     std::string name = type_name(Py_TYPE(object));
-    if (!cpython::has_finalizer(object)) return "an object of class " + name + ", inside of which freeing runs code";
-    return "an object of class " + name + ", whose __del__ or weak reference runs code when it is freed";
+    if (!cpython::has_finalizer(object))
+        return "an object of class " + name +
+               ", which owns an object whose __del__ or weak reference callback runs code when it is freed";
+    return "an object of class " + name + ", whose __del__ or weak reference callback runs code when it is freed";
 }
 
 void Interpreter::note_replaced(const Effect& effect) {
@@ -299,7 +302,8 @@ void Interpreter::note_contents(Value* holder, PyObject* real) {
     };
     Py_TYPE(real)->tp_traverse(real, watch_item, this);
     if (holder->kind != Kind::List && !dies_quietly(real))
-        break_graph(BreakKind::Finalizer, print(*holder->source) + " lets go of " + describe_finalizer(real));
+        break_graph(BreakKind::Finalizer,
+                    print(*holder->source) + " drops its reference to " + describe_finalizer(real));
     replace(LetGo::Place::Contents, holder, nullptr, nullptr);
 }
 
@@ -324,7 +328,7 @@ Value* Interpreter::find_lost(const Staying& staying) {
 }
 
 void Interpreter::refuse_to_lose(const Value* lost) {
-    break_graph(BreakKind::Finalizer, "the program lets go of " + describe_finalizer(lost->object()));
+    break_graph(BreakKind::Finalizer, "the program drops " + describe_finalizer(lost->object()));
 }
 
 void Interpreter::expect_nothing_lost_after(BytecodeFrame& frame) {
@@ -332,7 +336,7 @@ void Interpreter::expect_nothing_lost_after(BytecodeFrame& frame) {
     if (lost == nullptr) return;
     // The instruction is over, and is taken back as a whole.
     if (frames_.size() < mark_.depth)
-        throw Break{BreakKind::Finalizer, "the program lets go of " + describe_finalizer(lost->object()), false};
+        throw Break{BreakKind::Finalizer, "the program drops " + describe_finalizer(lost->object()), false};
     (void)frame;
     auto& started = static_cast<BytecodeFrame&>(*frames_[mark_.depth - 1]);
     started.stack = stack_before_;
@@ -373,7 +377,7 @@ void Interpreter::expect_held(Value* value) {
                !is_in_place(watched.value->source, &held);
     });
     if (is_only_referent && !has_lost && replaced_.empty()) return;
-    break_graph(BreakKind::Finalizer, "a weak reference is asked for an object that the program has let go of");
+    break_graph(BreakKind::Finalizer, "a weak reference is dereferenced after the program dropped the object");
 }
 
 void Interpreter::note_let_go() {

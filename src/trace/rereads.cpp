@@ -192,7 +192,7 @@ void Interpreter::note_reread_value(const BytecodeFrame& frame, const bytecode::
         }
         case Op::LoadFast:
         case Op::LoadFastCheck:
-            if (!is_recomputed && is_changeable(value)) later_->rereads = "an object that it was given" + place(frame);
+            if (!is_recomputed && is_changeable(value)) later_->rereads = "a mutable argument" + place(frame);
             return;
         default:
             return;

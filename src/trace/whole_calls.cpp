@@ -110,8 +110,8 @@ void Interpreter::expect_followed(FunctionValue* function) {
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");
     if (!knowledge_->called_whole.contains(function->code)) return;
-    break_graph(BreakKind::UnknownFunction, "function " + function->print() +
-                                                " computes without tensors, by C functions that Stator does not know");
+    break_graph(BreakKind::UnknownFunction,
+                "function " + function->print() + " uses no tensors and calls C functions that Stator has no model of");
 }
 
 }  // namespace stator
