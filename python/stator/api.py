@@ -75,7 +75,7 @@ def compile(
     if dynamic:
         notes.warn_once(
             "dynamic",
-            "stator.compile(dynamic=True): Stator specializes on sizes. Each new size is captured again, up to "
+            "stator.compile(dynamic=True): Stator specializes on sizes. Each new size is a recompile, up to "
             "stator.config.recompile_limit times. Leave dynamic out, or raise that limit. This warning is given once.",
             stacklevel=2,
         )

@@ -68,7 +68,7 @@ def run_compiler_collective(
     for place in changing:
         if (function, place) in _made_variables:
             values = ", ".join(f"{each[place]!r} on rank {rank}" for rank, each in enumerate(seen))
-            raise RanksDiverged(f"the graph of {function} holds for one value of {place} only, which is {values}")
+            raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {values}")
         _made_variables.add((function, place))
     if not changing:
         for part in ("inputs", "graph"):
@@ -96,8 +96,8 @@ def all_gather_object(mine: Captured) -> list[Captured]:
             store.wait([f"{_rounds}/{other}"], limit)
         except RuntimeError:
             raise RanksDiverged(
-                f"rank {other} did not come to compile {mine.function} with rank {rank} within "
-                f"{config.collective_seconds} s: it took another way through the program, or it has compiled this for "
+                f"rank {other} did not compile {mine.function} together with rank {rank} within "
+                f"{config.collective_seconds} s: it took another path through the program, or it has compiled this for "
                 "its own inputs before"
             ) from None
         answers[other] = pickle.loads(store.get(f"{_rounds}/{other}"))

@@ -139,6 +139,6 @@ def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoRetu
     """Called by the engine at the recompile limit with `fullgraph=True`."""
     raise _recompile_limit_hit()(
         f"Stator has captured {callee} {captures} times, which is the recompile limit, and fullgraph=True does not "
-        f"allow running it uncompiled: {reason}. Make that the same on every call, or raise "
+        f"allow running it uncompiled: {reason}. Make that value the same on every call, or raise "
         f"stator.config.recompile_limit. See {notes.section('recompile_limit')}"
     )

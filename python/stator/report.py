@@ -147,8 +147,8 @@ class Capture:
         nodes: the number of nodes, with placeholders and output; 0 if the captured region has no tensor operation.
         guards: the guards as text.
         times: seconds for each step of the capture.
-        knowledge: what earlier attempts and calls have taught about the function: numbers that change, numbers that the
-            backend compiles in as constants, functions that are called as a whole.
+        knowledge: what earlier attempts and calls showed: numbers that change, numbers that the backend specializes on,
+            functions that are called uncompiled instead of inlined.
     """
 
     code: str

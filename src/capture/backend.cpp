@@ -51,11 +51,10 @@ void tell_of_needed_data(const TakenError& error, const Callee& callee) {
     std::string reason = text ? std::string(utf8(text.get())) : "?";
     tell(NoteKind::Warning, NoteOnce::AtPlace, "backend_needs_data", callee,
          "A graph of " + callee.print() +
-             " runs as it was captured, without the backend, which can't compile it without knowing what its tensors "
-             "hold: " +
+             " runs as it was captured, without the backend, which can't compile it without the data of its tensors: " +
              reason.substr(0, reason.find('\n')) +
              ". fullgraph=True raises the backend's error; torch.compiler.disable on the function that needs the "
-             "contents of tensors leaves the rest to the backend.");
+             "data leaves the rest to the backend.");
 }
 
 /// The same where the program may go on without the backend: if that can't do without what the tensors hold, or fails
@@ -135,7 +134,7 @@ std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOpti
                             std::ranges::any_of(inputs, torch_room::requires_gradient);
         graph.is_repeatable = graph.is_recorded && module.is_pure && module.written.empty();
     }
-    Again again{"the backend compiled in numbers that are inputs", {}};
+    Again again{"the backend specialized on numbers that are inputs", {}};
     for (std::size_t number : burned_in(module.module.get()))
         if (number < module.paths.size()) again.learned.backend_constants.insert(module.paths[number]);
     if (!again.learned.backend_constants.empty()) return again;

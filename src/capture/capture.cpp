@@ -66,7 +66,7 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
             tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
                  callee.print() + " is called with " + path(*source) +
                      ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator specializes on "
-                     "sizes: each new size is captured again, up to stator.config.recompile_limit times. This is told "
+                     "sizes: each new size is a recompile, up to stator.config.recompile_limit. This warning is given "
                      "once.");
             return;
         }
@@ -104,8 +104,8 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     const bool is_reported = has_failed || is_failure(trace.report.kind);
     if (is_reported && request.options.fullgraph && trace.inlined_torch_compile)
         trace.report.reason +=
-            "; the program calls something that torch.compile made, which is traced through because of fullgraph=True, "
-            "and would run as it is without";
+            "; the program calls a function or module compiled by torch.compile, which is inlined because of "
+            "fullgraph=True, and would otherwise run as its own backend compiled it";
     if (is_reported) report.broken = trace.report;
     const bool is_error = has_failed && trace.report.kind == BreakKind::Internal;
     if (is_error && setting("raise_internal_errors", 0) != 0) raise_with(report);
@@ -130,7 +130,8 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
         PyErr_Clear();
         const Callee callee = callee_of(request.frame, request.at);
         tell(NoteKind::Information, NoteOnce::AtPlace, "no_metadata", callee,
-             callee.print() + " runs uncompiled: PyTorch does not tell the sizes of one of its tensors.");
+             callee.print() +
+                 " runs uncompiled: PyTorch raises an error when the sizes of one of its tensors are read.");
         return std::nullopt;
     }
 }
@@ -195,8 +196,8 @@ void tell_of_whole_calls(const Knowledge& learned, PyCodeObject* caller) {
         const Callee called = callee_of(code);
         tell(NoteKind::Information, NoteOnce::AtPlace, "called_whole", called,
              called.print() + " breaks the graph of " + callee_of(caller).print() +
-                 " and works on no tensors: from now on it is called as it is, uncompiled. stator.explain tells what "
-                 "broke.");
+                 " and uses no tensors: from now on it is called uncompiled instead of inlined. stator.explain shows "
+                 "the graph break.");
     }
 }
 

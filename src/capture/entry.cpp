@@ -15,7 +15,7 @@ std::string Entry::explain(cpython::Frame* frame) {
     std::string reason =
         guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
     if (reason.empty() && !lets_go_quietly(plan, guards.fetched().subspan(graph.input_count)))
-        return "freeing an object that the captured part lets go of now runs code: a __del__, or a callback of a weak "
+        return "freeing an object that the captured region drops now runs code: a __del__, or a callback of a weak "
                "reference";
     return reason.empty() ? torch_room::explain_mismatch(state) : reason;
 }

@@ -57,7 +57,7 @@ Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index 
         held.push_back(PyTuple_GET_SIZE(slot) == 0 ? nullptr : PyTuple_GET_ITEM(slot, 0));
     }
     STATOR_CHECK(held.size() == static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth,
-                 "a recording is of another version of the function");
+                 "the recording was made with another version of the function");
     auto traced = trace({.function = function,
                          .code = code,
                          .slots = held.data(),

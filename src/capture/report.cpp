@@ -144,8 +144,8 @@ void warn_of_internal_error(const BreakReport& report) {
     const Callee where = callee_of(report.stack.front().code.get(), report.stack.front().line);
     static bool has_warned = false;
     const bool is_first = !std::exchange(has_warned, true);
-    std::string text = "Stator itself failed at " + where.print() + ": " + report.reason +
-                       ". What it was about to compile runs uncompiled, and right.";
+    std::string text = "Internal error of Stator at " + where.print() + ": " + report.reason +
+                       ". The frame runs uncompiled, with correct results.";
     if (is_first)
         text +=
             " To report this, set stator.config.record_errors to a folder, run the program again, and send the "

@@ -154,8 +154,8 @@ std::string explain_function(const std::string& source, PyObject* object, PyObje
     if (!PyFunction_Check(object)) return source + " is " + a_kind_of(object) + ", was the function " + was;
     auto* now = cpython::code_of(reinterpret_cast<PyFunctionObject*>(object));
     std::string is(utf8(now->co_qualname));
-    if (reinterpret_cast<PyObject*>(now) == code) return source + " is " + is + " with other globals than before";
-    return is == was ? source + " is " + is + " with other code than before"
+    if (reinterpret_cast<PyObject*>(now) == code) return source + " is " + is + " with different globals than before";
+    return is == was ? source + " is " + is + " with different code than before"
                      : source + " is the function " + is + ", was " + was;
 }
 
@@ -200,14 +200,14 @@ std::string GuardProgram::State::print_step(std::size_t index) const {
 }
 
 std::string GuardProgram::State::explain_failure() const {
-    if (failed == kInterrupted) return "its guards were checked again in the middle of a check";
+    if (failed == kInterrupted) return "its guards were checked again by code that the check itself ran";
     const Step& step = steps[failed];
     PyObject* object = step.from < 0 ? nullptr : registers[step.from];
     if (is_fetch(step.op)) {
         std::string place = print_place(step.to);
         if (step.absent) return place + " exists, did not before";
         if (step.from < 0) return place + " is unbound, was not before";
-        return place + " is not there any more: " + print_place(step.from) + " is " +
+        return place + " does not exist any more: " + print_place(step.from) + " is " +
                a_kind_of(object == nullptr && step.op == StepOp::StringItem ? registers[step.number] : object);
     }
     if (step.op == StepOp::AllDistinct) {
@@ -223,7 +223,7 @@ std::string GuardProgram::State::explain_failure() const {
             case StepOp::EnterClass:
                 return place + " is " + a_kind_of(object) + ", was a class";
             case StepOp::MakeInstanceDict:
-                return place + " is not there any more";
+                return place + " does not exist any more";
             default:
                 return place + " is " + a_kind_of(object) + ", was a dict";
         }
@@ -258,8 +258,8 @@ std::string GuardProgram::State::explain_failure() const {
             return place + " is " + print_autograd_state(pack(torch_room::read_autograd_state(object))) + ", was " +
                    print_autograd_state(fact.number);
         case GuardKind::Offset:
-            return place + " begins at element " + std::to_string(torch_room::storage_offset(object)) +
-                   " of its memory, was " + std::to_string(fact.number);
+            return place + " has storage offset " + std::to_string(torch_room::storage_offset(object)) + ", was " +
+                   std::to_string(fact.number);
         case GuardKind::Subclass:
             return place + (fact.number == 1 ? " is no" : " is a") + " subclass of " + short_repr(fact.expected) +
                    (fact.number == 1 ? " any more" : " now");
@@ -273,7 +273,7 @@ std::string GuardProgram::State::explain_failure() const {
         case GuardKind::Absent:
             break;
     }
-    return print_fact(fact) + ": not any more";
+    return print_fact(fact) + ": does not hold any more";
 }
 
 }  // namespace stator

@@ -83,7 +83,7 @@ void tell_of_sharing(const Entry& entry) {
     tell(NoteKind::Information, NoteOnce::AtPlace, "shared_memory", at,
          "A graph of " + at.print() +
              " runs as it was captured, without the backend, in calls where a tensor that it writes to shares memory "
-             "with another one. Backends take each input for memory of its own: pass a copy to have it compiled.");
+             "with another one. Backends assume that inputs don't alias: pass a copy to run the compiled graph.");
 }
 
 /// `inputs` may be other objects as soon as anything runs.

@@ -168,8 +168,8 @@ bool FrameRun::is_idle(const Entry& entry) {
     const Callee at = callee_of(first_idle_->code.get(), code_[first_idle_->at].line);
     tell(NoteKind::Information, NoteOnce::AtPlace, "no_graphs", at,
          at.print() + " runs uncompiled from here on: " + std::to_string(kPatience) +
-             " captures in a row had no tensor operation to put into a graph. stator.explain tells what broke them; "
-             "compile the functions inside that compute.");
+             " captures in a row had no tensor operation. stator.explain shows the graph breaks; compile the inner "
+             "functions that do the computation instead.");
     return true;
 }
 

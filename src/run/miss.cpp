@@ -33,10 +33,11 @@ PyObject* instance_of(cpython::Frame* frame) {
     std::string reasons;
     for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
     if (reasons.empty()) reasons = " nothing was captured yet";
-    PyErr_Format(PyExc_RuntimeError,
-                 "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
-                 "captured, because:%s\nMake that the same on every call, or call it once under the default stance.",
-                 callee_of(frame, at).print().c_str(), reasons.c_str());
+    PyErr_Format(
+        PyExc_RuntimeError,
+        "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
+        "captured, because:%s\nMake that value the same on every call, or call it once under the default stance.",
+        callee_of(frame, at).print().c_str(), reasons.c_str());
     throw PythonError();
 }
 
@@ -99,9 +100,9 @@ Shared<Entry> captured_for_another(const EntryCache& cache, cpython::Frame* fram
 }
 
 std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame) {
-    if (point.is_empty()) return "nothing may be captured";
+    if (point.is_empty()) return "the recompile limit is 0";
     Shared<Entry> last = point.entries().front();
-    return "the last capture does not fit because " + last->explain(frame);
+    return "the guards of the last entry fail because " + last->explain(frame);
 }
 
 /// With `fullgraph` nothing runs uncompiled.
@@ -124,8 +125,8 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
     std::string reason = why_last_does_not_fit(point, frame);
     tell(NoteKind::Warning, NoteOnce::AtPlace, "recompile_limit", at_limit,
          "Stator has captured " + at_limit.print() + " " + std::to_string(captures) +
-             " times, which is the recompile limit: these are kept, and further variants run uncompiled: " + reason +
-             ". Make that the same on every call, or raise stator.config.recompile_limit.");
+             " times, which is the recompile limit. Calls that match none of these entries run uncompiled: " + reason +
+             ". Make that value the same on every call, or raise stator.config.recompile_limit.");
 }
 
 }  // namespace

@@ -318,7 +318,7 @@ bool refuses_more(const Question& question) {
     PyObject* exception = error.exception();
     for (PyObject* type : data_dependent)
         if (is_exception(exception, type))
-            throw GaveUp{Status::DataDependent, "the result depends on the contents of a tensor"};
+            throw GaveUp{Status::DataDependent, "the result depends on the data of a tensor"};
     for (PyObject* type : unsupported)
         if (is_exception(exception, type)) throw GaveUp{Status::Unsupported, message_of(exception)};
     if (depends_on_more(question) || refuses_more(question)) throw GaveUp{Status::Unsupported, message_of(exception)};

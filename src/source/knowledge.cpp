@@ -19,15 +19,14 @@ std::vector<std::string> Knowledge::print() const {
     for (const std::string& place : changing_numbers)
         lines.push_back(place + " changes between calls: " +
                         (backend_constants.contains(place)
-                             ? "a constant all the same, because the backend compiles it in"
+                             ? "specialized all the same, because the backend specializes on it"
                              : "an input of the graph"));
     for (const std::string& place : backend_constants)
         if (!changing_numbers.contains(place))
-            lines.push_back(place + " is a constant, because the backend compiles it in");
+            lines.push_back(place + " is a constant, because the backend specializes on it");
     for (const auto& [code, held] : called_whole)
         lines.push_back(std::string(utf8(code->co_qualname)) +
-                        " is called as a whole, because it breaks the graph and "
-                        "works on no tensors");
+                        " is called uncompiled instead of inlined, because it breaks the graph and uses no tensors");
     std::ranges::sort(lines);
     return lines;
 }

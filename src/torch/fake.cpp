@@ -125,7 +125,7 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
     if (meta.python_class != nullptr && meta.python_class != tensor_class() && meta.python_class != parameter_class())
         refuse("a subclass of torch.Tensor");
     constexpr std::uint64_t understood = trait::kConjugate | trait::kNegative | trait::kInference;
-    if (meta.dispatch_keys & ~understood) refuse("a tensor with dispatch keys of its own");
+    if (meta.dispatch_keys & ~understood) refuse("a tensor with unusual dispatch keys");
     return translating_errors([&] {
         // A tensor made in inference mode is an inference tensor, and one made outside is none.
         WithInferenceMode inference((meta.dispatch_keys & trait::kInference) != 0);

@@ -41,7 +41,7 @@ void refuse_if_from_c(Tracer& tracer, const Value* value, const char* method) {
     PyObject* found = cpython::lookup_in_mro(value->type(), interned(method), nullptr);
     if (found != nullptr && (Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyMethodDescr_Type))
         tracer.break_graph(BreakKind::UnknownObject,
-                           std::string(method) + " of the C class " + type_name(value->type()) + " is needed");
+                           std::string(method) + " of the C class " + type_name(value->type()) + " is called");
 }
 
 }  // namespace
@@ -143,8 +143,7 @@ Outcome Value::compare(Tracer&, Comparison, Value*) {
 
 Py_hash_t Value::hash(Tracer& tracer) {
     if (type()->tp_hash != nullptr && type()->tp_hash != PyObject_HashNotImplemented)
-        tracer.break_graph(BreakKind::UnknownObject,
-                           "the hash of an object of type " + type_name(type()) + " is asked");
+        tracer.break_graph(BreakKind::UnknownObject, "hash() of an object of type " + type_name(type()) + "");
     tracer.raise(PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
 }
 
@@ -154,7 +153,8 @@ graph::Argument Value::as_argument(Tracer& tracer) {
 }
 
 int Value::rebuild(PlanBuilder&) {
-    throw Break{BreakKind::Rebuild, "an object of type " + type_name(type()) + " leaves the compiled code"};
+    throw Break{BreakKind::Rebuild, "an object of type " + type_name(type()) +
+                                        " is still used after the captured region and can't be rebuilt"};
 }
 
 // --- names of operators

@@ -255,7 +255,7 @@ Value* Tracer::fresh(Ref<> owned) {
     // What changes in use can't be made once for all calls.
     if (PyIter_Check(object) || takes_items(Py_TYPE(object)))
         break_graph(BreakKind::UnknownFunction,
-                    std::string("a C function gives an object of type ") + Py_TYPE(object)->tp_name);
+                    std::string("a C function returns an object of type ") + Py_TYPE(object)->tp_name);
     Value* value = outside(provenance_.pinned(object), object);
     realize(value);
     return value;
@@ -334,7 +334,7 @@ void Tracer::pop_context(Value* manager) {
         set_modes(now);
         return;
     }
-    break_graph(BreakKind::UnknownObject, "a context is left that was not entered here");
+    break_graph(BreakKind::UnknownObject, "a context manager is exited that was entered before the captured region");
 }
 
 void Tracer::raise(PyObject* exception_class, const std::string& message) {

@@ -21,7 +21,7 @@ def clean():
 
 
 def counted(items):
-    """Works on no tensors, by C functions that break the graph: after the first attempt it is called as a whole."""
+    """Uses no tensors and calls C functions that break the graph: after the first attempt it is no longer inlined."""
     return int(numpy.array(items).sum())
 
 
@@ -83,7 +83,7 @@ def test_functions_that_are_called_as_a_whole_show_in_reports():
     with stator.watch() as report:
         stator.compile(with_a_whole_call, backend="eager")(torch.randn(3), [1, 2])
     facts = {fact for capture in report.captures for fact in capture.knowledge}
-    assert facts == {"counted is called as a whole, because it breaks the graph and works on no tensors"}
+    assert facts == {"counted is called uncompiled instead of inlined, because it breaks the graph and uses no tensors"}
 
 
 def test_constants_of_the_backend_show_in_reports():
@@ -94,7 +94,7 @@ def test_constants_of_the_backend_show_in_reports():
 
     def backend(module, inputs):
         compiles.append(len(inputs))
-        # As backends say that they compiled in numbers that are inputs.
+        # As backends report that they specialized on numbers that are inputs.
         module.__dict__["_stator_burned_in"] = [
             i for i, value in enumerate(inputs) if not isinstance(value, torch.Tensor)
         ]
@@ -108,7 +108,7 @@ def test_constants_of_the_backend_show_in_reports():
     assert compiles == [1, 2, 1]  # the number as an input, then as a constant again
     (capture,) = report.captures
     assert capture.knowledge == [
-        "L['n'] changes between calls: a constant all the same, because the backend compiles it in"
+        "L['n'] changes between calls: specialized all the same, because the backend specializes on it"
     ]
 
 

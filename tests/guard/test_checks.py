@@ -157,11 +157,11 @@ def test_function_is_known_by_code_and_globals() -> None:
     assert program.check(first)
     assert program.check(second), "another closure of the same code"
     elsewhere = types.FunctionType(first.__code__, {}, "add", None, first.__closure__)
-    assert program.explain(elsewhere) == f"L['x'] is {make.__qualname__}.<locals>.add with other globals than before"
+    assert program.explain(elsewhere) == f"L['x'] is {make.__qualname__}.<locals>.add with different globals than before"
     assert program.explain(test_identity).startswith("L['x'] is the function test_identity, was ")
     assert program.explain(3).startswith("L['x'] is of type int, was the function ")
     second.__code__ = make(3).__code__.replace(co_consts=(None, "changed"))
-    assert "with other code than before" in program.explain(second)
+    assert "with different code than before" in program.explain(second)
 
 
 @pytest.mark.parametrize("kind", [tuple, list, collections.deque, set, frozenset, torch.Size])
@@ -287,7 +287,7 @@ def test_present() -> None:
     assert program.check(seen)
     assert program.check({"a": None})
     del seen["a"]
-    assert program.explain(seen) == "L['x']['a'] is not there any more: L['x'] is of type dict"
+    assert program.explain(seen) == "L['x']['a'] does not exist any more: L['x'] is of type dict"
     assert program.explain(4) == "L['x'] is of type int, was a dict"
 
     cell = types.CellType(5)

@@ -108,7 +108,7 @@ def test_bounds() -> None:
     for kind in (tuple, list):
         program = of_slot(kind([1, 2, 3]), lambda x: x.item(2).guard("Present"))
         assert program.check(kind("abc"))
-        assert program.explain(kind("ab")) == f"L['x'][2] is not there any more: L['x'] is of type {kind.__name__}"
+        assert program.explain(kind("ab")) == f"L['x'][2] does not exist any more: L['x'] is of type {kind.__name__}"
         assert not program.check(kind())
     program = of_slot(closing_over(1), lambda x: x.default(1).guard("Present"))
     changed = closing_over(1)
@@ -182,7 +182,7 @@ def test_attribute_of_an_instance_without_a_dict() -> None:
     kept.__dict__ = {"training": True}
     assert program.check(kept)
     del kept.training
-    assert program.explain(kept).startswith("L['self'].training is not there any more")
+    assert program.explain(kept).startswith("L['self'].training does not exist any more")
 
 
 def test_keys_of_an_instance_need_its_dict() -> None:

@@ -121,7 +121,7 @@ else:
 """,
         tmp_path,
     )
-    assert "RanksDiverged rank 1 did not come to compile" in printed[0], printed
+    assert "RanksDiverged rank 1 did not compile" in printed[0], printed
 
 
 def test_alone_nothing_is_asked():

@@ -48,21 +48,21 @@ FAILING = """
     report = stator.explain(g)(x)
     assert report.breaks[0].kind == "internal-error", report
     assert [note.topic for note in report.notes] == ["internal_error"]
-    assert "Stator itself failed at g" in str(report)
+    assert "Internal error of Stator at g" in str(report)
 """
 
 
 def test_the_first_internal_error_warns_and_later_ones_are_logged():
     first, second = fresh(FAILING.replace("SETTING", "")).splitlines()
-    assert first.startswith("RuntimeWarning 9 Stator itself failed at f (<string>:9): an error that was asked for")
-    for words in ("runs uncompiled, and right", "stator.config.record_errors", "python -m stator"):
+    assert first.startswith("RuntimeWarning 9 Internal error of Stator at f (<string>:9): an error that was asked for")
+    for words in ("runs uncompiled, with correct results", "stator.config.record_errors", "python -m stator"):
         assert words in first
-    assert second.startswith("stator INFO Stator itself failed at g (<string>:11)")
+    assert second.startswith("stator INFO Internal error of Stator at g (<string>:11)")
 
 
 def test_a_warning_that_is_an_error_does_not_come_out_of_the_call():
     first, _ = fresh(FAILING.replace("SETTING", "warnings.simplefilter('error')")).splitlines()
-    assert first.startswith("stator WARNING Stator itself failed at f (<string>:9)")
+    assert first.startswith("stator WARNING Internal error of Stator at f (<string>:9)")
 
 
 def test_the_bound_is_told_without_raising(logged):

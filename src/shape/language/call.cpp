@@ -275,7 +275,7 @@ bool Call::turns_into_reshaping() {
 bool Call::depends_on_contents() {
     answer_ = Answer();
     answer_.status = Status::DataDependent;
-    answer_.reason = "the result depends on the contents of a tensor";
+    answer_.reason = "the result depends on the data of a tensor";
     return true;
 }
 

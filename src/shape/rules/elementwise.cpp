@@ -114,7 +114,7 @@ bool subtract(Call& call) {
         if (call[i].tensor() != nullptr && call[i].tensor()->dtype == kBool) return false;
         if (call[i].number_type() != kBool) continue;
         call.answer().status = Status::Unsupported;
-        call.answer().reason = "a bool is subtracted, or subtracted from";
+        call.answer().reason = "subtraction with a bool, which PyTorch rejects";
         return true;
     }
     return binary_with_alpha(call);

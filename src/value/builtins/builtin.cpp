@@ -172,7 +172,8 @@ void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& na
         if (!Ref<>::steal(PyObject_Vectorcall(function, given.data(), arguments.positional.size(), names.get())))
             tracer.raise_from_python();
     }
-    tracer.break_graph(BreakKind::UnknownFunction, name + "() is called with arguments that it does not take");
+    tracer.break_graph(BreakKind::UnknownFunction,
+                       name + "() is called with arguments that Stator's model of it does not accept");
 }
 
 // --- the value

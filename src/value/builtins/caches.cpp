@@ -122,18 +122,20 @@ Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const E
 /// Asked for the first time. Going through the function shows whether it does anything beside giving an answer; if it
 /// does not, it may as well be asked now.
 Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question question, Arguments given) {
-    if (tracer.has_recorded()) refuse(tracer, "is called for the first time after something was changed");
+    if (tracer.has_recorded()) refuse(tracer, "is called for the first time after a recorded side effect");
     Ref<> wrapped = checked(PyObject_GetAttr(cached, interned("__wrapped__")));
     PyObject* function = tracer.keep(std::move(wrapped));
     Value* shown =
         co_await operations::call(tracer, tracer.outside(tracer.provenance().pinned(function), function), given);
     tracer.realize(shown);
-    if (tracer.has_recorded()) refuse(tracer, "changes something");
-    if (shown->kind != Kind::Constant && shown->kind != Kind::Class) refuse(tracer, "gives more than a constant");
+    if (tracer.has_recorded()) refuse(tracer, "has side effects");
+    if (shown->kind != Kind::Constant && shown->kind != Kind::Class)
+        refuse(tracer, "returns something other than a constant");
     Ref<> answer = question.ask(cached);
     if (!answer) tracer.raise_from_python();
     Entry entry = entry_for(answers, question);
-    if (entry.held == nullptr && question.keywords != nullptr) refuse(tracer, "is called with such keywords");
+    if (entry.held == nullptr && question.keywords != nullptr)
+        refuse(tracer, "is called with keyword arguments whose cache entry is not found");
     if (entry.held == nullptr) co_return shown;
     co_return known_answer(tracer, cached, answers, entry, question);
 }
@@ -142,12 +144,12 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
     PyObject* cached = self == nullptr ? nullptr : self->object();
     PyObject* answers = cached == nullptr ? nullptr : answers_of(cached);
-    if (answers == nullptr) refuse(tracer, "keeps no answers");
+    if (answers == nullptr) refuse(tracer, "has no cache that Stator can read");
     Ref<> settings = Ref<>::steal(PyObject_CallMethod(cached, "cache_parameters", nullptr));
     if (!settings) PyErr_Clear();
     PyObject* typed =
         settings && PyDict_Check(settings.get()) ? PyDict_GetItemString(settings.get(), "typed") : nullptr;
-    if (typed != Py_False) refuse(tracer, "tells arguments by their types");
+    if (typed != Py_False) refuse(tracer, "uses typed=True");
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, cached});
     Arguments given = arguments;
     given.positional.erase(given.positional.begin());
@@ -155,7 +157,7 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
         Ref<> argument = askable(tracer, value);
         if (!argument || PyObject_Hash(argument.get()) == -1) {
             PyErr_Clear();
-            refuse(tracer, "is called with more than constants");
+            refuse(tracer, "is called with arguments that are not constants");
         }
         return argument;
     };

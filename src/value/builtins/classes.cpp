@@ -81,7 +81,7 @@ bool ask_abstract(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
         // Why may depend on who asks: protocols look at the frame.
         PyErr_Clear();
         tracer.break_graph(BreakKind::UnknownObject,
-                           type_name(of) + " does not answer whether " + type_name(type) + " is a subclass of it");
+                           "issubclass() of " + type_name(type) + " and " + type_name(of) + " raises an exception");
     }
     tracer.guard({.kind = GuardKind::Subclass,
                   .source = tracer.provenance().pinned(as_object(type)),
@@ -103,7 +103,8 @@ Task check_abstract(Tracer& tracer, Value* subject, PyTypeObject* of, const Ques
     PyObject* of_classes = nullptr;
     class_attribute(tracer, Py_TYPE(of), interned(kIsSubclass.check_name), &of_classes);
     if (of_classes != of_abc_meta(kIsSubclass.check_name) && !is_of_typing(of_classes))
-        tracer.break_graph(BreakKind::UnknownObject, "the metaclass of " + type_name(of) + " has a check of its own");
+        tracer.break_graph(BreakKind::UnknownObject, "isinstance() or issubclass() with class " + type_name(of) +
+                                                         ", whose metaclass defines __subclasscheck__");
     if (!question.of_instance) co_return tracer.boolean(ask_abstract(tracer, cast<ClassValue>(subject)->held, of));
     if (ask_abstract(tracer, subject->type(), of)) co_return tracer.boolean(true);
     auto* said = static_cast<ClassValue*>(co_await tracer.start(other_class(tracer, subject)));
@@ -119,8 +120,8 @@ bool is_legacy_tensor_type(PyTypeObject* type) {
 /// Not classes of anything: names for a dtype on a device.
 Value* check_legacy(Tracer& tracer, Value* subject, PyTypeObject* of) {
     if (subject->kind == Kind::TensorObject)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(subject->type()) +
-                                                             " is asked whether it is a " + of->tp_name);
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "isinstance() of a tensor of class " + type_name(subject->type()) + " with " + of->tp_name);
     auto* tensor = cast<TensorValue>(subject);
     if (tensor == nullptr) return tracer.boolean(false);
     return tracer.boolean(legacy_type_name(tracer, tensor) == of->tp_name);
@@ -153,7 +154,7 @@ Task check_other(Tracer& tracer, Value* subject, Value* classes, const Question&
     // Python's own refusal, in its own words.
     if (real != nullptr && PyObject_IsInstance(Py_None, real) < 0) tracer.raise_from_python();
     tracer.break_graph(BreakKind::UnknownObject,
-                       std::string(question.function) + " is asked about a " + type_name(classes->type()));
+                       std::string(question.function) + "() is called with a " + type_name(classes->type()));
 }
 
 Task check_class(Tracer& tracer, Value* subject, Value* classes, const Question& question) {
@@ -164,7 +165,8 @@ Task check_class(Tracer& tracer, Value* subject, Value* classes, const Question&
     if (auto* tuple = cast<TupleValue>(classes))
         co_return co_await tracer.start(check_each(tracer, subject, tuple, question));
     if (!question.of_instance && cast<ClassValue>(subject) == nullptr && subject->kind == Kind::Object)
-        tracer.break_graph(BreakKind::UnknownObject, "issubclass is asked about an object, which may have __bases__");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "issubclass() of an object that is not a class but may define __bases__");
     if (!question.of_instance && cast<ClassValue>(subject) == nullptr)
         tracer.raise(PyExc_TypeError, "issubclass() arg 1 must be a class");
     if (of == nullptr) co_return co_await tracer.start(check_other(tracer, subject, classes, question));
@@ -194,7 +196,8 @@ Outcome method_of_metaclass(Tracer& tracer, const Arguments& arguments) {
     symbolic::realize_class(tracer, bound[1]);
     auto* of = cast<ClassValue>(bound[0]);
     if (of == nullptr || (!question.of_instance && cast<ClassValue>(bound[1]) == nullptr))
-        tracer.break_graph(BreakKind::UnknownObject, std::string(question.check_name) + " is called on something else");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           std::string(question.check_name) + " is called on an object that is not a class");
     return tracer.start(answer(tracer, bound[1], of->held, question));
 }
 

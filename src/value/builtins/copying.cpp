@@ -106,7 +106,7 @@ Task shallow_copy(Tracer& tracer, Value* value) {
     PyObject* of_metaclass = nullptr;
     class_attribute(tracer, Py_TYPE(value->type()), interned("__copy__"), &of_metaclass);
     if (of_metaclass != nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "copy.copy of an object whose metaclass has a way to copy");
+        tracer.break_graph(BreakKind::UnknownObject, "copy.copy of an object whose metaclass defines __copy__");
     Value* state = co_await tracer.start(state_to_copy(tracer, value, "__copy__"));
     Value* copy = nullptr;
     if (state != nullptr)
@@ -213,8 +213,7 @@ Task deep_copy_from(Tracer& tracer, Value* value) {
 
 Outcome copy_deepcopy(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "deepcopy", arguments, {"x", "memo", "_nil"}, 1);
-    if (bound[1] != nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "copy.deepcopy is given what is copied already");
+    if (bound[1] != nullptr) tracer.break_graph(BreakKind::UnknownObject, "copy.deepcopy is called with a memo");
     return tracer.start(deep_copy_from(tracer, bound[0]));
 }
 

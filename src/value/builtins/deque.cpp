@@ -48,7 +48,8 @@ Outcome make_deque_of(Tracer& tracer, const Arguments& arguments) {
 Outcome new_deque(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr || !PyType_IsSubtype(type->held, deque_class()))
-        tracer.break_graph(BreakKind::UnknownFunction, "deque.__new__ is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "deque.__new__ is called with arguments that Stator has no model of");
     return tracer.make<DequeValue>(type->held);
 }
 
@@ -97,7 +98,7 @@ Outcome deque_clear(Tracer& tracer, const Arguments& arguments) {
 
 Outcome deque_copy(Tracer& tracer, const Arguments& arguments) {
     auto* self = deque_receiver(tracer, arguments, "copy", 0, 0);
-    if (self->class_ != deque_class()) tracer.break_graph(BreakKind::UnknownObject, "a subclass of deque is copied");
+    if (self->class_ != deque_class()) tracer.break_graph(BreakKind::UnknownObject, "copy of a subclass of deque");
     return make_deque(tracer, self->items, self->longest);
 }
 

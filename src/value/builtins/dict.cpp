@@ -125,7 +125,7 @@ Outcome dict_setdefault(Tracer& tracer, const Arguments& arguments) {
     if (Value* found = self->find(tracer, arguments.positional[1])) return found;
     Value* value = arguments.positional.size() == 3 ? arguments.positional[2] : tracer.none();
     if (sets_by_method(tracer, self))
-        tracer.break_graph(BreakKind::UnknownObject, "setdefault of an OrderedDict with its own __setitem__");
+        tracer.break_graph(BreakKind::UnknownObject, "setdefault of an OrderedDict whose class defines __setitem__");
     self->insert(tracer, arguments.positional[1], value);
     return value;
 }
@@ -238,7 +238,7 @@ Outcome reverse_dict(Tracer& tracer, const Arguments& arguments) {
     }
     if (self != nullptr && cast<DictValue>(self) == nullptr)
         tracer.break_graph(BreakKind::UnknownFunction,
-                           "__reversed__ of a view is called in a form that is not modelled");
+                           "__reversed__ of a dict view is called with arguments that Stator has no model of");
     return tracer.make<DictIterator>(tracer, dict_receiver(tracer, arguments, "__reversed__", 0, 0), What::Keys, true);
 }
 
@@ -248,7 +248,7 @@ Outcome make_proxy(Tracer& tracer, const Arguments& arguments) {
     if (auto* dict = cast<DictValue>(bound[0])) return tracer.make<DictViewValue>(dict, What::Proxy);
     if (as_sequence(bound[0]) != nullptr || bound[0]->kind == Kind::Constant)
         raise_type_error(tracer, "mappingproxy() argument must be a mapping, not ", bound[0], "");
-    tracer.break_graph(BreakKind::UnknownObject, "a mapping proxy of something that is not a dict");
+    tracer.break_graph(BreakKind::UnknownObject, "a mappingproxy of a mapping that is not a dict");
 }
 
 /// A method of a mapping proxy is that of the dict below.
@@ -256,7 +256,7 @@ template <Handler of_dict>
 Outcome through_proxy(Tracer& tracer, const Arguments& arguments) {
     auto* view = cast<DictViewValue>(arguments.positional.empty() ? nullptr : arguments.positional[0]);
     if (view == nullptr || view->what != What::Proxy)
-        tracer.break_graph(BreakKind::UnknownObject, "a method of a mapping proxy is called on something else");
+        tracer.break_graph(BreakKind::UnknownObject, "a method of mappingproxy is called on an object that is not one");
     Arguments forwarded = arguments;
     forwarded.positional[0] = view->dict;
     return of_dict(tracer, forwarded);
@@ -275,7 +275,8 @@ Task disjoint(Tracer& tracer, Value* view, Value* other) {
 Outcome view_isdisjoint(Tracer& tracer, const Arguments& arguments) {
     auto* view = cast<DictViewValue>(arguments.positional.empty() ? nullptr : arguments.positional[0]);
     if (view == nullptr || arguments.positional.size() != 2)
-        tracer.break_graph(BreakKind::UnknownFunction, "isdisjoint of a view is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "isdisjoint of a dict view is called with arguments that Stator has no model of");
     return tracer.start(disjoint(tracer, view, arguments.positional[1]));
 }
 

@@ -112,7 +112,8 @@ Arguments arguments_of(Tracer& tracer, ObjectValue* getter) {
     Ref<> reduced = checked(PyObject_CallMethod(getter->outside, "__reduce__", nullptr));
     PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
     if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(Py_TYPE(getter->outside)))
-        tracer.break_graph(BreakKind::UnknownObject, "an operator.methodcaller with keywords from outside is called");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an operator.methodcaller with keyword arguments, created before the call, is called");
     Arguments arguments;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i)
         arguments.positional.push_back(tracer.constant(PyTuple_GET_ITEM(parts, i)));
@@ -122,7 +123,8 @@ Arguments arguments_of(Tracer& tracer, ObjectValue* getter) {
 Outcome call_getter(Tracer& tracer, const Arguments& arguments) {
     auto* getter = arguments.positional.empty() ? nullptr : cast<ObjectValue>(arguments.positional[0]);
     if (getter == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a getter is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an operator.itemgetter, attrgetter or methodcaller is called in an unusual way");
     Arguments given = arguments;
     given.positional.erase(given.positional.begin());
     if (getter->outside == nullptr) return getter->call(tracer, given);

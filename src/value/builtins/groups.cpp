@@ -31,7 +31,8 @@ PyTypeObject* itertools_class(const char* name) {
 
 void check_count(Tracer& tracer, std::size_t count) {
     if (count > kMostResults)
-        tracer.break_graph(BreakKind::UnknownObject, "more than a hundred thousand combinations are asked for");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an itertools iterator with more than a hundred thousand combinations");
 }
 
 // --- product

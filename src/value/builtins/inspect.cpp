@@ -50,7 +50,8 @@ Outcome signature(Tracer& tracer, const Arguments& arguments) {
     auto* method = cast<MethodValue>(callable);
     FunctionValue* function = callable == nullptr ? nullptr : unwrapped(tracer, method ? method->function : callable);
     if (function == nullptr)
-        tracer.break_graph(BreakKind::UnknownFunction, "inspect.signature is asked about something special");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "inspect.signature of a callable that is not a Python function or method, or with options");
     tracer.guard({GuardKind::Identity, function->source, function->outside});
     guard_defaults(tracer, function);
     Ref<> asked = Ref<>::share(function->outside);

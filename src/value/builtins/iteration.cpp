@@ -37,8 +37,7 @@ Task range_of_indices(Tracer& tracer, Arguments arguments) {
         arguments.positional[i] = co_await call_method_with(tracer, part, "__index__");
     }
     Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyRange_Type), arguments);
-    if (folded == nullptr)
-        tracer.break_graph(BreakKind::DataDependent, "a range has a bound that is not a known number");
+    if (folded == nullptr) tracer.break_graph(BreakKind::DataDependent, "a bound of range() is not a constant");
     co_return folded;
 }
 
@@ -169,7 +168,8 @@ Task reverse_by_protocol(Tracer& tracer, Value* sequence) {
 Outcome reverse_sequence(Tracer& tracer, const Arguments& arguments) {
     auto* self = arguments.positional.empty() ? nullptr : as_sequence(arguments.positional[0]);
     if (self == nullptr || arguments.count() != 1)
-        tracer.break_graph(BreakKind::UnknownFunction, "__reversed__ is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "__reversed__ is called with arguments that Stator has no model of");
     std::size_t length = static_cast<std::size_t>(self->length(tracer));
     PyTypeObject* type = self->kind == Kind::List ? &PyListRevIter_Type : &PyReversed_Type;
     return tracer.make<ReverseIterator>(type, self, length);

@@ -33,7 +33,7 @@ Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, con
         return operations::call_method(tracer, operand, method, rest);
     }
     tracer.break_graph(BreakKind::UnknownObject,
-                       std::string(method) + " is asked of an object of class " + operand->type()->tp_name);
+                       std::string(method) + " is called on an object of class " + operand->type()->tp_name);
 }
 
 Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
@@ -100,7 +100,7 @@ Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(bound[0]);
     if (Value* method = operations::user_method(tracer, bound[0], "__pow__"))
         return call_with(tracer, method, bound[0], bound[1], bound[2]);
-    tracer.break_graph(BreakKind::UnknownObject, "pow with a modulus of values that are not known");
+    tracer.break_graph(BreakKind::UnknownObject, "three-argument pow() of values that are not constants");
 }
 
 /// The special methods have to answer with a number of their kind: a string that could be read as one is none.
@@ -111,7 +111,7 @@ void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* n
     tracer.realize(number);
     if (number->type() == expected) return;
     if (PyType_IsSubtype(number->type(), expected) || method == "__trunc__")
-        tracer.break_graph(BreakKind::UnknownObject, std::string(method) + " gives a " + number->type()->tp_name);
+        tracer.break_graph(BreakKind::UnknownObject, std::string(method) + " returns a " + number->type()->tp_name);
     std::string owner = method == "__float__" ? std::string(value->type()->tp_name) + "." : "";
     std::string kind = method == "__float__" ? "float" : method == "__complex__" ? "complex" : "int";
     tracer.raise(PyExc_TypeError,
@@ -125,7 +125,7 @@ Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char*
     arguments.positional.push_back(number);
     Value* folded = fold(tracer, reinterpret_cast<PyObject*>(type), arguments);
     if (folded == nullptr)
-        tracer.break_graph(BreakKind::DataDependent, std::string(type->tp_name) + " of a value that is not known");
+        tracer.break_graph(BreakKind::DataDependent, std::string(type->tp_name) + " of a value that is not a constant");
     co_return folded;
 }
 
@@ -136,7 +136,7 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
     if (Value* folded = fold(tracer, callable, arguments)) return folded;
     Value* value = arguments.positional.empty() ? nullptr : arguments.positional[0];
     if (value == nullptr || arguments.count() != 1)
-        tracer.break_graph(BreakKind::UnknownObject, "a number is made of a value that is not known");
+        tracer.break_graph(BreakKind::UnknownObject, "a number is created from a value that is not a constant");
     for (const char* method : methods)
         if (has_special_method(tracer, value->type(), method))
             return tracer.start(convert_index(tracer, type, value, method));
@@ -207,7 +207,7 @@ Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
         return tracer.integer(hash);
     }
     tracer.break_graph(BreakKind::UnknownObject,
-                       std::string("the hash of an object of class ") + value->type()->tp_name + " is asked for");
+                       std::string("hash() of an object of class ") + value->type()->tp_name + "");
 }
 
 Task sum_of_products(Tracer& tracer, Value* left, Value* right) {
@@ -236,7 +236,8 @@ Task product_of(Tracer& tracer, Value* iterable, Value* total) {
 
 Outcome math_prod(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() > 1)
-        tracer.break_graph(BreakKind::UnknownFunction, "math.prod is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "math.prod is called with arguments that Stator has no model of");
     auto bound = bind_builtin(tracer, "prod", arguments, {"iterable", "start"}, 1, 1);
     return tracer.start(product_of(tracer, bound[0], bound[1] != nullptr ? bound[1] : tracer.integer(1)));
 }

@@ -83,11 +83,11 @@ Value* fold_in_numpy(Tracer& tracer, Borrowed<> callable, const Arguments& argum
     }
     if (!result && PyErr_ExceptionMatches(PyExc_FloatingPointError)) {
         PyErr_Clear();
-        tracer.break_graph(BreakKind::InputOutput, "numpy warns of the result of a computation");
+        tracer.break_graph(BreakKind::InputOutput, "a NumPy computation issues a floating-point warning");
     }
     if (!result) tracer.raise_from_python();
     if (!is_known(result.get()))
-        tracer.break_graph(BreakKind::UnknownFunction, "an array of numpy is made by " + short_repr(callable));
+        tracer.break_graph(BreakKind::UnknownFunction, "a NumPy array is created by " + short_repr(callable));
     return tracer.fresh(std::move(result));
 }
 
@@ -107,7 +107,7 @@ Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Valu
                                          : Arguments::of(static_cast<Value*>(self), other));
     if (answer == nullptr)
         tracer.break_graph(BreakKind::UnknownObject,
-                           "a number of numpy is computed with " + std::string(other->type()->tp_name));
+                           "arithmetic of a NumPy scalar and a " + std::string(other->type()->tp_name));
     return answer;
 }
 
@@ -119,7 +119,7 @@ Value* numpy_compare(Tracer& tracer, Comparison op, ConstantValue* self, Value* 
         answer = fold_in_numpy(tracer, operator_function(op), Arguments::of(static_cast<Value*>(self), other));
     if (answer == nullptr)
         tracer.break_graph(BreakKind::UnknownObject,
-                           "a number of numpy is compared with " + std::string(other->type()->tp_name));
+                           "comparison of a NumPy scalar and a " + std::string(other->type()->tp_name));
     return answer;
 }
 
@@ -130,7 +130,7 @@ Value* numpy_attribute(Tracer& tracer, ConstantValue* number, Borrowed<> name) {
     bool is_dtype = name.get() == interned("dtype");
     if (!is_dtype && !is_known(answer.get()))
         tracer.break_graph(BreakKind::UnknownObject,
-                           "attribute '" + std::string(utf8(name)) + "' of a number of numpy is read");
+                           "attribute '" + std::string(utf8(name)) + "' of a NumPy scalar is read");
     return tracer.fresh(std::move(answer));
 }
 

@@ -36,14 +36,15 @@ Arguments without_first(const Arguments& arguments) {
 // -----------------------------------------------------------------------------------------------------------
 
 Outcome class_type(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is made by calling type()");
+    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is created by type()");
     symbolic::realize_class(tracer, arguments.positional[0]);
     return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
 }
 
 Outcome type_call(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "type.__call__ is called on something else");
+    if (type == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "type.__call__ is called on an object that is not a class");
     return construct_instance(tracer, type, without_first(arguments));
 }
 
@@ -54,7 +55,7 @@ Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     if (start == nullptr) refuse_arguments(tracer, nullptr, "super", arguments);
     Value* self = arguments.positional.size() < 2 ? nullptr : arguments.positional[1];
     if (arguments.positional.empty()) self = tracer.first_argument_of_caller();
-    if (self == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an unbound super object is made");
+    if (self == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an unbound super() object is created");
     tracer.realize(self);
     auto* self_class = cast<ClassValue>(self);
     if (!PyType_IsSubtype(self->type(), start->held) &&
@@ -115,7 +116,9 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
 Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
     if (guard_weakly(tracer, bound[0]) == nullptr)
-        tracer.break_graph(BreakKind::UnknownFunction, "the id of a " + type_name(bound[0]->type()) + " is asked");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "id() of a " + type_name(bound[0]->type()) +
+                               " that is a tensor, a constant or was created in the captured region");
     return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
 }
 
@@ -155,7 +158,7 @@ Outcome object_new(Tracer& tracer, const Arguments& arguments) {
     if (type == nullptr) refuse_arguments(tracer, nullptr, "object.__new__", arguments);
     PyTypeObject* base = type->held;
     if (base->tp_new != PyBaseObject_Type.tp_new && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-        tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a C class");
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__new__ is called for a class written in C");
     if (arguments.count() > 1) {
         if (base->tp_new != PyBaseObject_Type.tp_new)
             tracer.raise(PyExc_TypeError, "object.__new__() takes exactly one argument (the type to instantiate)");
@@ -168,7 +171,8 @@ Outcome object_new(Tracer& tracer, const Arguments& arguments) {
 ExceptionValue* exception_of(Tracer& tracer, const Arguments& arguments) {
     auto* exception = arguments.positional.empty() ? nullptr : cast<ExceptionValue>(arguments.positional[0]);
     if (exception == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a method of an exception from outside is called");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a method is called on an exception object that existed before the call");
     return exception;
 }
 
@@ -181,7 +185,8 @@ Outcome exception_init(Tracer& tracer, const Arguments& arguments) {
 Outcome exception_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "an exception is made of something that is no class");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "BaseException.__new__ is called with something that is not a class");
     return make_exception(tracer, type->held, {arguments.positional.begin() + 1, arguments.positional.end()});
 }
 
@@ -253,10 +258,12 @@ void register_exceptions(Handlers& handlers) {
 Outcome scalar_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr || type->held == &PyBool_Type)
-        tracer.break_graph(BreakKind::UnknownObject, "__new__ of a number or string is called on another class");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "__new__ of a number or string class is called with an unsupported class");
     if (scalar_base(type->held) == nullptr) return operations::call(tracer, type, without_first(arguments));
     if (Value* made = make_scalar(tracer, type->held, without_first(arguments)); made != nullptr) return made;
-    tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type->held) + " is called on unknown values");
+    tracer.break_graph(BreakKind::UnknownFunction,
+                       "class " + type_name(type->held) + " is called with arguments that are not constants");
 }
 
 Outcome object_setattr(Tracer& tracer, const Arguments& arguments) {
@@ -296,7 +303,8 @@ Outcome object_getattribute(Tracer& tracer, const Arguments& arguments) {
 
 Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
-        tracer.break_graph(BreakKind::UnknownFunction, "object.__eq__ is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "object.__eq__ is called with arguments that Stator has no model of");
     if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1)))
         return tracer.boolean(true);
     return tracer.constant(Py_NotImplemented);
@@ -316,7 +324,9 @@ Outcome partial_class_call(Tracer& tracer, const Arguments& arguments) {
 
 Outcome partial_new(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (type == nullptr) tracer.break_graph(BreakKind::UnknownObject, "partial.__new__ is called on something else");
+    if (type == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "functools.partial.__new__ is called with something that is not a class");
     return make_partial(tracer, type->held, without_first(arguments));
 }
 
@@ -364,7 +374,7 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
         tracer.raise(PyExc_TypeError, "first argument must be callable");
     if (self->object() == Py_None) tracer.raise(PyExc_TypeError, "instance must not be None");
     if (function->kind == Kind::Builtin)
-        tracer.break_graph(BreakKind::UnknownFunction, "a method is made of a C function");
+        tracer.break_graph(BreakKind::UnknownFunction, "types.MethodType is called with a C function");
     return tracer.make<MethodValue>(function, self);
 }
 
@@ -373,7 +383,8 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
 
 GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
     auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
-    if (generator == nullptr) tracer.break_graph(BreakKind::UnknownObject, "a generator from outside is advanced");
+    if (generator == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a generator that was created before the call is advanced");
     return generator;
 }
 
@@ -390,7 +401,7 @@ Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
 void expect_only_self(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() > 1)
         tracer.break_graph(BreakKind::UnknownFunction,
-                           "a method of a generator is called in a form that is not modelled");
+                           "a method of a generator is called with arguments that Stator has no model of");
 }
 
 Outcome generator_send(Tracer& tracer, const Arguments& arguments) {

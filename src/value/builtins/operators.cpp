@@ -92,7 +92,7 @@ Task index_of(Tracer& tracer, Value* value) {
     tracer.realize(number);
     if (number->type() == &PyLong_Type) co_return number;
     if (PyType_IsSubtype(number->type(), &PyLong_Type))
-        tracer.break_graph(BreakKind::UnknownObject, "__index__ gives a number of a class of its own");
+        tracer.break_graph(BreakKind::UnknownObject, "__index__ returns an instance of a subclass of int");
     tracer.raise(PyExc_TypeError, std::string("__index__ returned non-int (type ") + number->type()->tp_name + ")");
 }
 
@@ -116,7 +116,7 @@ void expect_sequence(Tracer& tracer, Value* left) {
     tracer.realize(left);
     PySequenceMethods* methods = left->type()->tp_as_sequence;
     if (methods == nullptr || methods->sq_concat == nullptr)
-        tracer.break_graph(BreakKind::UnknownFunction, "concat of something that is no sequence");
+        tracer.break_graph(BreakKind::UnknownFunction, "operator.concat of an object that is not a sequence");
 }
 
 Outcome operator_concat(Tracer& tracer, const Arguments& arguments) {

@@ -124,7 +124,7 @@ Task sort_keyed(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
     try {
         while (auto pair = sort.next()) {
             if (sort.answered() == kMostComparisons)
-                tracer.break_graph(BreakKind::UnknownFunction, "a long list is sorted by comparisons of the program");
+                tracer.break_graph(BreakKind::UnknownFunction, "a long list is sorted with a user-defined comparison");
             Value* less =
                 co_await tracer.start(is_less(tracer, classes, keyed[pair->left].key, keyed[pair->right].key));
             sort.answer(is_true(less));
@@ -187,7 +187,7 @@ struct SortOptions {
 Value* expect_reverse(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (!cpython::kReverseIsAnything && !PyType_IsSubtype(value->type(), &PyLong_Type))
-        tracer.break_graph(BreakKind::UnknownFunction, "sort() is called with a `reverse` that is no int");
+        tracer.break_graph(BreakKind::UnknownFunction, "sort() is called with a `reverse` that is not an int");
     return value;
 }
 

@@ -53,7 +53,7 @@ Outcome slot_iter(Tracer& tracer, const Arguments& arguments) {
 Outcome slot_hash(Tracer& tracer, const Arguments& arguments) {
     Value* self = slot_receiver(tracer, arguments, 0);
     Ref<> known = self->as_constant(tracer);
-    if (!known) tracer.break_graph(BreakKind::UnknownObject, "the hash of a container of unknown items is asked for");
+    if (!known) tracer.break_graph(BreakKind::UnknownObject, "hash() of a container whose items are not constants");
     Py_hash_t hash = PyObject_Hash(known.get());
     if (hash == -1) tracer.raise_from_python();
     return tracer.integer(hash);
@@ -69,7 +69,7 @@ Task repr_of_plain(Tracer& tracer, Value* self) {
     else if (auto* dict = cast<DictValue>(self))
         plain = copy_dict(tracer, dict);
     if (plain == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, std::string("the repr of a ") + self->type()->tp_name);
+        tracer.break_graph(BreakKind::UnknownObject, std::string("repr() of a ") + self->type()->tp_name);
     co_return co_await repr_of(tracer, plain);
 }
 

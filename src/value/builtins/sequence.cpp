@@ -67,7 +67,8 @@ Outcome new_tuple(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr || !PyType_IsSubtype(type->held, &PyTuple_Type) || arguments.positional.size() > 2 ||
         !arguments.keywords.empty())
-        tracer.break_graph(BreakKind::UnknownFunction, "tuple.__new__ is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "tuple.__new__ is called with arguments that Stator has no model of");
     return tuple_from(tracer, type->held, arguments.positional.size() == 2 ? arguments.positional[1] : nullptr);
 }
 
@@ -130,7 +131,8 @@ Outcome slice_indices(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(self);
     Ref<> known = self->as_constant(tracer);
     Ref<> length = arguments.positional[1]->as_constant(tracer);
-    if (!known || !length) tracer.break_graph(BreakKind::UnknownObject, "slice.indices of a slice that is not known");
+    if (!known || !length)
+        tracer.break_graph(BreakKind::UnknownObject, "slice.indices() of a slice that is not a constant");
     Ref<> answer = Ref<>::steal(PyObject_CallMethodOneArg(known.get(), interned("indices"), length.get()));
     if (!answer) tracer.raise_from_python();
     return tracer.fresh(std::move(answer));

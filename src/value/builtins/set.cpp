@@ -64,7 +64,8 @@ Outcome make_frozenset_of(Tracer& tracer, const Arguments& arguments) {
 Outcome new_frozenset(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr || arguments.positional.size() > 2 || !arguments.keywords.empty())
-        tracer.break_graph(BreakKind::UnknownFunction, "frozenset.__new__ is called in a form that is not modelled");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "frozenset.__new__ is called with arguments that Stator has no model of");
     auto* set = tracer.make<SetValue>(type->held);
     if (arguments.positional.size() == 1) return set;
     return tracer.start(fill(tracer, set, arguments.positional[1], set));
@@ -198,7 +199,7 @@ Task related(Tracer& tracer, Relation relation, SetValue* self, Value* iterable)
     // How much of it is taken differs between versions of Python.
     if (cast<SetValue>(iterable) == nullptr && as_sequence(iterable) == nullptr && iterable->kind != Kind::Dict &&
         is_iterable(iterable))
-        tracer.break_graph(BreakKind::UnknownFunction, "issubset is asked about an iterator");
+        tracer.break_graph(BreakKind::UnknownFunction, "issubset() with an iterator");
     Value* operand = co_await tracer.start(as_operand(tracer, iterable));
     SetValue* other = cast<SetValue>(operand);
     if (other == nullptr) other = make_set(tracer, as_sequence(operand)->all(tracer));

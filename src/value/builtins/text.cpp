@@ -19,7 +19,7 @@ Outcome make_str(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.empty() && arguments.keywords.size() == 1 && arguments.keyword("object") != nullptr)
         return str_of(tracer, arguments.keyword("object"));
     if (Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyUnicode_Type), arguments)) return folded;
-    tracer.break_graph(BreakKind::UnknownObject, "a str is decoded from a value that is not known");
+    tracer.break_graph(BreakKind::UnknownObject, "str() decodes a value that is not a constant");
 }
 
 Outcome builtin_repr(Tracer& tracer, const Arguments& arguments) {
@@ -47,7 +47,7 @@ Task join_items(Tracer& tracer, Value* separator, Value* iterable, PyObject* met
     arguments.positional.push_back(separator);
     arguments.positional.push_back(collected);
     Value* folded = fold(tracer, method, arguments);
-    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "strings are joined that are not all known");
+    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "str.join() of values that are not constants");
     co_return folded;
 }
 
@@ -67,7 +67,7 @@ Outcome str_format(Tracer& tracer, const Arguments& arguments) {
     Value* format = arguments.positional[0];
     tracer.realize(format);
     if (format->kind != Kind::Constant || !PyUnicode_Check(format->object()))
-        tracer.break_graph(BreakKind::UnknownObject, "a string is formatted that is not known");
+        tracer.break_graph(BreakKind::UnknownObject, "str.format() of a format string that is not a constant");
     Arguments values{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
     return format_fields(tracer, format->object(), std::move(values));
 }
@@ -77,7 +77,7 @@ Task collect_then_fold(Tracer& tracer, PyObject* callable, Value* iterable) {
     Arguments arguments;
     arguments.positional.push_back(collected);
     Value* folded = fold(tracer, callable, arguments);
-    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "bytes are made of values that are not known");
+    if (folded == nullptr) tracer.break_graph(BreakKind::UnknownObject, "bytes() of items that are not constants");
     co_return folded;
 }
 
@@ -87,11 +87,11 @@ Outcome make_bytes(Tracer& tracer, const Arguments& arguments) {
         Value* given = arguments.positional[0];
         tracer.realize(given);
         if (given->kind == Kind::Object || operations::user_method(tracer, given, "__bytes__") != nullptr)
-            tracer.break_graph(BreakKind::UnknownFunction, "bytes are made of an object of the program's own");
+            tracer.break_graph(BreakKind::UnknownFunction, "bytes() of an object with a user-defined class");
     }
     if (Value* folded = fold(tracer, callable, arguments)) return folded;
     if (arguments.count() != 1 || arguments.positional.empty())
-        tracer.break_graph(BreakKind::UnknownObject, "bytes are made of a value that is not known");
+        tracer.break_graph(BreakKind::UnknownObject, "bytes() of a value that is not a constant");
     return tracer.start(collect_then_fold(tracer, callable, arguments.positional[0]));
 }
 

@@ -15,7 +15,8 @@ Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
     if (arguments.count() != 1 || self == nullptr || self->source == nullptr || self->object() == nullptr ||
         !PyWeakref_CheckRef(self->object()))
-        tracer.break_graph(BreakKind::UnknownObject, "a weak reference that is new is called");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a weak reference that was created in the captured region is dereferenced");
     tracer.realize(self);
     Ref<> target = Ref<>::share(cpython::referent_or_none(self->object()).get());
     Value* referent = tracer.outside(
@@ -29,7 +30,9 @@ Outcome make_reference(Tracer& tracer, const Arguments& arguments) {
     bool is_plain = arguments.count() == 1 && arguments.keywords.empty();
     PyObject* reference = is_plain ? guard_weakly(tracer, arguments.positional[0]) : nullptr;
     if (reference == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a weak reference to something new, or with a callback, is made");
+        tracer.break_graph(
+            BreakKind::UnknownObject,
+            "a weak reference is created with a callback, or to an object that was created in the captured region");
     return tracer.outside(tracer.provenance().pinned(reference), reference);
 }
 

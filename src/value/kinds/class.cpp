@@ -51,7 +51,7 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     // An instance that nobody keeps would never be made, and its `__del__` never called.
     if (has_special_method(tracer, type, "__del__"))
         tracer.break_graph(BreakKind::UnknownObject,
-                           "an object of class " + type_name(type) + ", which has a __del__, is made");
+                           "an object of class " + type_name(type) + ", which defines __del__, is created");
     PyObject* raw_new = nullptr;
     Value* new_value = class_attribute(tracer, type, interned("__new__"), &raw_new);
     PyObject* raw_init = nullptr;
@@ -67,7 +67,8 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     } else if (scalar_base(type) != nullptr) {
         instance = make_scalar(tracer, type, arguments);
         if (instance == nullptr)
-            tracer.break_graph(BreakKind::UnknownFunction, "class " + type_name(type) + " is called on unknown values");
+            tracer.break_graph(BreakKind::UnknownFunction,
+                               "class " + type_name(type) + " is called with arguments that are not constants");
         if (raw_init == nullptr || !PyFunction_Check(raw_init)) co_return instance;
     } else if (Value* made = new_instance(tracer, type, type->tp_new); made != nullptr) {
         if (PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) {
@@ -82,7 +83,7 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     } else if (raw_new != nullptr && Handlers::instance().find(raw_new) != nullptr) {
         instance = co_await Handlers::instance().find(raw_new)(tracer, arguments.after(self));
     } else {
-        tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(type) + " is made");
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of the C class " + type_name(type) + " is created");
     }
     if (!PyType_IsSubtype(instance->type(), type) || raw_init == nullptr) co_return instance;
     if (raw_init != nullptr && !PyFunction_Check(raw_init) && Py_TYPE(raw_init) != &PyWrapperDescr_Type &&
@@ -100,7 +101,7 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && instance->kind == Kind::Exception) co_return instance;
     if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && Handlers::instance().find(raw_init) == nullptr) {
         if (instance->kind == Kind::Tuple || instance->kind == Kind::Constant) co_return instance;
-        tracer.break_graph(BreakKind::UnknownFunction, "an object of " + type_name(type) + " is initialised by C code");
+        tracer.break_graph(BreakKind::UnknownFunction, "an object of " + type_name(type) + " is initialized by C code");
     }
     Value* answer = co_await Continued{operations::call(tracer, init, arguments.after(instance)),
                                        {Continuation::Kind::Initialise, instance}};
@@ -136,7 +137,7 @@ Value* said_of_itself(Tracer& tracer, ClassValue* self, Borrowed<> name) {
     Ref<> again = checked(PyObject_GetAttr(self->object(), name));
     if (answer.get() != again.get() && !is_safe_to_compare(answer.get()))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of class " +
-                                                         type_name(self->held) + " is made anew at each read");
+                                                         type_name(self->held) + " is a new object at each read");
     PyObject* kept = tracer.keep(std::move(answer));
     Source* holder = tracer.provenance().pinned(self->object());
     return tracer.outside(tracer.provenance().child(holder, Access::Member, name, 0, kept), kept);
@@ -149,8 +150,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     PyTypeObject* meta = Py_TYPE(held);
     if (meta->tp_getattro != PyType_Type.tp_getattro && has_special_method(tracer, meta, "__getattribute__") &&
         PyFunction_Check(cpython::lookup_in_mro(meta, interned("__getattribute__"), nullptr)))
-        tracer.break_graph(BreakKind::CustomAttribute,
-                           "metaclass " + type_name(meta) + " has its own __getattribute__");
+        tracer.break_graph(BreakKind::CustomAttribute, "metaclass " + type_name(meta) + " defines __getattribute__");
     PyObject* of_meta = nullptr;
     Value* meta_attribute = class_attribute(tracer, meta, name, &of_meta);
     if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr && Py_TYPE(of_meta)->tp_descr_get != nullptr) {
@@ -230,7 +230,8 @@ Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
     Ref<> fields = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "n_sequence_fields"));
     std::vector<Value*> all = list->all(tracer);
     if (PyLong_AsSize_t(fields.get()) != all.size())
-        tracer.break_graph(BreakKind::UnknownFunction, "a " + type_name(type) + " is made of another number of items");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "a " + type_name(type) + " is created with a different number of items");
     co_return stator::make_tuple(tracer, std::move(all), type);
 }
 
@@ -264,7 +265,7 @@ Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
     Ref<> constant = key->as_constant(tracer);
     if (!constant)
         tracer.break_graph(BreakKind::UnknownObject,
-                           "class " + type_name(held) + " is subscripted by an unknown value");
+                           "class " + type_name(held) + " is subscripted with a value that is not a constant");
     Ref<> answer = Ref<>::steal(PyObject_GetItem(object(), constant.get()));
     if (!answer) tracer.raise_from_python();
     return tracer.constant(answer.get());

@@ -48,7 +48,7 @@ Value* result_of(Tracer& tracer, PyObject* new_reference, const std::vector<Valu
 void refuse_program_code(Tracer& tracer, Value* operand) {
     if (runs_program_code(operand->object()))
         tracer.break_graph(BreakKind::UnknownObject, "a member of " + type_name(operand->type()) +
-                                                         ", an enum with special methods of its own, is an operand");
+                                                         ", an enum with user-defined special methods, is an operand");
 }
 
 }  // namespace
@@ -126,11 +126,11 @@ Outcome ConstantValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 }
 
 Outcome ConstantValue::get_item(Tracer& tracer, Value* key) {
-    if (is_numpy_number(held)) tracer.break_graph(BreakKind::UnknownObject, "a number of numpy is indexed");
+    if (is_numpy_number(held)) tracer.break_graph(BreakKind::UnknownObject, "a NumPy scalar is indexed");
     Ref<> index = key->as_constant(tracer);
     if (!index) {
         if (PyMapping_Check(held) == 0) return Value::get_item(tracer, key);
-        tracer.break_graph(BreakKind::DataDependent, "a constant is indexed by a value that is not known");
+        tracer.break_graph(BreakKind::DataDependent, "a constant is indexed with a value that is not a constant");
     }
     return result_of(tracer, PyObject_GetItem(held, index.get()), {this});
 }
@@ -176,7 +176,7 @@ Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     Ref<> operand = other->as_constant(tracer);
     if (!operand) {
         if (formats)
-            tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a value that is not known");
+            tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a value that is not a constant");
         return nullptr;
     }
     PyObject* left = reflected ? operand.get() : held;
@@ -212,7 +212,7 @@ Outcome ConstantValue::compare(Tracer& tracer, Comparison op, Value* other) {
         Ref<> known = other->as_constant(tracer);
         if (!known)
             tracer.break_graph(BreakKind::UnknownObject,
-                               "a member of an enum is compared with a value that is not known");
+                               "an enum member is compared with a value that is not a constant");
         return result_of(tracer, PyObject_RichCompare(held, known.get(), static_cast<int>(op)));
     }
     if (other->kind != Kind::Constant) return nullptr;
@@ -227,7 +227,7 @@ Py_hash_t ConstantValue::hash(Tracer& tracer) {
     tracer.realize(this);
     if (is_enum_member(held) && operations::user_method(tracer, this, "__hash__") != nullptr)
         tracer.break_graph(BreakKind::UnknownObject, "a member of " + type_name(type()) +
-                                                         ", an enum with a __hash__ of its own, is used as a key");
+                                                         ", an enum with a user-defined __hash__, is used as a key");
     if (is_unequal_to_itself(held)) {
         // Hashed by its identity. One that was computed is another one in each call.
         if (source == nullptr && equal_member_of == nullptr)

@@ -67,7 +67,7 @@ void DequeValue::realize(Tracer& tracer) {
     PyTypeObject* owner = nullptr;
     cpython::lookup_in_mro(class_, interned("maxlen"), &owner);
     if (owner != deque_class())
-        tracer.break_graph(BreakKind::UnknownObject, "class " + type_name(class_) + " has a maxlen of its own");
+        tracer.break_graph(BreakKind::UnknownObject, "class " + type_name(class_) + " overrides maxlen");
     Ref<> limit = checked(PyObject_GetAttr(outside, interned("maxlen")));
     Source* place = tracer.provenance().child(source, Access::Member, interned("maxlen"), 0, limit.get());
     tracer.realize(tracer.outside(place, limit.get()));

@@ -49,7 +49,7 @@ void refuse_hashed_order(Tracer& tracer, PyObject* dict) {
         if (method != nullptr && PyFunction_Check(method) && PyType_HasFeature(Py_TYPE(key), Py_TPFLAGS_HEAPTYPE) &&
             !is_constant(key))
             tracer.break_graph(BreakKind::UnknownObject,
-                               "the order of an OrderedDict is asked whose keys have a __hash__ of their own");
+                               "the order of an OrderedDict whose keys have a user-defined __hash__ is read");
     }
 }
 
@@ -74,7 +74,7 @@ Ref<> lookup_object(Tracer& tracer, Value* key) {
     if (Ref<> constant = key->as_constant(tracer)) return constant;
     if (key->kind != Kind::Tensor && !compares_by_identity(key->type())) {
         key->hash(tracer);
-        tracer.break_graph(BreakKind::UnknownObject, "a dict is asked for a key of class " + type_name(key->type()));
+        tracer.break_graph(BreakKind::UnknownObject, "a dict lookup with a key of class " + type_name(key->type()));
     }
     if (key->object() == nullptr) return nullptr;
     if (key->source != nullptr) tracer.guard({GuardKind::Identity, key->source, key->object()});
@@ -226,7 +226,8 @@ Value* DictValue::value_of(Tracer& tracer, Table::Entry* entry) {
     Ref<> constant = entry->key->as_constant(tracer);
     PyObject* key = constant && constant.get() != entry->key->object() ? tracer.keep(constant) : entry->key->object();
     if (key == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a dict from outside has the key " + entry->key->print());
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a dict that existed before the call has the key " + entry->key->print());
     PyObject* found = has_own_hash(entry->key) ? item_by_identity(outside, key) : PyDict_GetItemWithError(outside, key);
     STATOR_CHECK(found != nullptr, "a dict lost a key while it was traced");
     key = held_key(outside, key);
@@ -380,8 +381,8 @@ DictValue* gives_its_class(DictValue* asked, DictValue* left, DictValue* right) 
 void expect_no_methods_of_its_own(Tracer& tracer, DictValue* dict) {
     for (const char* name : {"__new__", "__init__", "__setitem__", "update", "keys", "__iter__", "__getitem__"})
         if (operations::user_method(tracer, dict, name) != nullptr)
-            tracer.break_graph(BreakKind::UnknownObject, std::string("'|' of ") + dict->class_->tp_name +
-                                                             ", which has its own " + name + ", is not modelled");
+            tracer.break_graph(BreakKind::UnknownObject,
+                               std::string("'|' of ") + dict->class_->tp_name + ", whose class defines " + name + "");
 }
 
 }  // namespace
@@ -434,7 +435,8 @@ graph::Argument DictValue::as_argument(Tracer& tracer) {
     for (Table::Entry* entry : entries(tracer)) {
         Ref<> key = entry->key->as_constant(tracer);
         if (!key)
-            tracer.break_graph(BreakKind::UnknownObject, "a dict with keys that are not constants is an argument");
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "a dict with keys that are not constants is an argument of a tensor operation");
         items->keys.push_back(tracer.keep(std::move(key)));
         tracer.realize(entry->value);
         items->values.push_back(entry->value->as_argument(tracer));
@@ -457,7 +459,8 @@ int DictValue::rebuild(PlanBuilder& plan) {
     }
     bool are_hashed = has_own_hashes(table);
     if (are_hashed && is_ordered(this))
-        throw Break{BreakKind::Rebuild, "an OrderedDict with keys that have a __hash__ of their own is rebuilt"};
+        throw Break{BreakKind::Rebuild,
+                    "an OrderedDict whose keys have a user-defined __hash__ is still used after the captured region"};
     if (class_ == &PyDict_Type && !are_hashed && all_leaves(parts)) {
         std::vector<std::int32_t> from;
         from.reserve(parts.size());
@@ -512,7 +515,7 @@ namespace {
 void refuse_own_iteration(Tracer& tracer, DictValue* dict) {
     if (dict->class_ != &PyDict_Type && operations::user_method(tracer, dict, "__iter__") != nullptr)
         tracer.break_graph(BreakKind::UnknownObject,
-                           "a copy is made of a " + type_name(dict->class_) + ", which has its own __iter__");
+                           "copy of a " + type_name(dict->class_) + ", whose class defines __iter__");
 }
 
 }  // namespace

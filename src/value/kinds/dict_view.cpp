@@ -200,7 +200,7 @@ Value* DictViewValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     auto items = items_now(tracer, other);
     if (!items) {
         if (!is_iterable(other)) return nullptr;
-        tracer.break_graph(BreakKind::UnknownObject, "a view of a dict meets an iterator of the program's own");
+        tracer.break_graph(BreakKind::UnknownObject, "a set operation of a dict view and a user-defined iterator");
     }
     SetValue* mine = as_set(tracer, this);
     SetValue* theirs = make_set(tracer, *items);

@@ -80,10 +80,10 @@ bool real_arguments(Tracer& tracer, const Arguments& arguments, Ref<>& positiona
 ExceptionValue* new_exception(Tracer& tracer, PyTypeObject* type, const Arguments& arguments, bool has_own_init) {
     PyTypeObject* c_class = c_class_of(type);
     if (is_a(c_class, PyExc_BaseExceptionGroup))
-        tracer.break_graph(BreakKind::UnknownObject, "an exception group is made");
+        tracer.break_graph(BreakKind::UnknownObject, "an exception group is created");
     if (has_own_init && c_class->tp_new != exception_class(PyExc_BaseException)->tp_new)
         tracer.break_graph(BreakKind::UnknownObject,
-                           "an exception of class " + type_name(type) + " with an __init__ of its own is made");
+                           "an exception of class " + type_name(type) + " with a user-defined __init__ is created");
     ExceptionValue* exception = make_exception(tracer, type, arguments.positional);
     if (!has_own_init) initialise_exception(tracer, exception, arguments);
     return exception;
@@ -102,8 +102,8 @@ void initialise_exception(Tracer& tracer, ExceptionValue* exception, const Argum
     if (!real_arguments(tracer, arguments, positional, named)) {
         // StopIteration's `value` is its first argument; the others would keep what is not known.
         if (!is_a(c_class, PyExc_StopIteration) || !arguments.keywords.empty())
-            tracer.break_graph(BreakKind::UnknownObject,
-                               "an exception of class " + type_name(c_class) + " is made of unknown values");
+            tracer.break_graph(BreakKind::UnknownObject, "an exception of class " + type_name(c_class) +
+                                                             " is created with arguments that are not constants");
         exception->arguments = arguments.positional;
         return;
     }
@@ -163,7 +163,7 @@ Outcome TracebackValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("tb_next")) return next_entry == nullptr ? tracer.none() : next_entry;
     if (name.get() == interned("tb_lineno")) return tracer.integer(cpython::line_at(frame->code, at));
     if (name.get() == interned("tb_lasti")) return tracer.integer(at.value);
-    tracer.break_graph(BreakKind::UnknownObject, "the frames of a traceback are looked at");
+    tracer.break_graph(BreakKind::UnknownObject, "the frames of a traceback are read");
 }
 
 int TracebackValue::rebuild(PlanBuilder& plan) {
@@ -183,7 +183,8 @@ int TracebackValue::rebuild(PlanBuilder& plan) {
 Value* traceback_of(Tracer& tracer, Value* value) {
     auto* exception = cast<ExceptionValue>(value);
     if (exception == nullptr || exception->source != nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "the traceback of an exception from outside is read");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "the traceback of an exception that existed before the call is read");
     return exception->traceback == nullptr ? tracer.none() : exception->traceback;
 }
 

@@ -324,7 +324,7 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
             guard_identity();
             return tracer.emit_method(reinterpret_cast<PyFunctionObject*>(outside)->func_name, arguments);
         case torch_room::Role::Disallowed:
-            tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " asks for a break");
+            tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " requests a graph break");
         case torch_room::Role::IsCompiling:
             return answer_compiling(tracer);
         case torch_room::Role::Bookkeeping:

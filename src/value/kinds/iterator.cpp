@@ -54,7 +54,8 @@ Task next_by_index(Tracer& tracer, IndexIterator* iterator) {
 
 int IteratorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    throw Break{BreakKind::Rebuild, "an iterator of class " + type_name(class_) + " would have to be rebuilt"};
+    throw Break{BreakKind::Rebuild, "an iterator of class " + type_name(class_) +
+                                        " is still used after the captured region and can't be rebuilt"};
 }
 
 std::string IteratorValue::print() const {
@@ -323,8 +324,10 @@ void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps) {
 
 void expect_complete(const PlanBuilder& plan, const Value* container, const IteratorValue* iterator) {
     if (plan.is_filling(container))
-        throw Break{BreakKind::Rebuild, "an iterator of class " + type_name(iterator->class_) +
-                                            " would have to be rebuilt inside of what it iterates over"};
+        throw Break{
+            BreakKind::Rebuild,
+            "an iterator of class " + type_name(iterator->class_) +
+                ", which is reachable from the object that it iterates over, is still used after the captured region"};
 }
 
 void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position) {

@@ -122,7 +122,8 @@ bool can_hold(PyTypeObject* type, Borrowed<> name) {
 void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* value) {
     if (!is_open_slot(object->class_, name))
         tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of " +
-                                                           type_name(object->class_) + " is set, which C code keeps");
+                                                           type_name(object->class_) +
+                                                           ", which is stored by C code, is set");
     set_undoably(tracer, object->attributes, object->attributes);
     std::erase_if(object->attributes, [&](auto& attribute) { return attribute.first == name.get(); });
     object->attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
@@ -203,7 +204,8 @@ bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
     tracer.will_mutate(this);
     tracer.realize(value);
     auto* dict = cast<DictValue>(value);
-    if (dict == nullptr) tracer.break_graph(BreakKind::UnknownObject, "__dict__ is set to something that is no dict");
+    if (dict == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "__dict__ is set to an object that is not a dict");
     if (dict->owner != nullptr && dict->owner != this)
         tracer.break_graph(BreakKind::UnknownObject, "two objects share one __dict__");
     if (own_dict == dict) return true;
@@ -271,7 +273,8 @@ bool ObjectValue::truth(Tracer& tracer) {
                   (class_->tp_as_mapping != nullptr && class_->tp_as_mapping->mp_length != nullptr) ||
                   (class_->tp_as_sequence != nullptr && class_->tp_as_sequence->sq_length != nullptr);
     if (from_c)
-        tracer.break_graph(BreakKind::UnknownObject, "the truth of an object of " + type_name(class_) + " is asked");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "the truth value of an object of class " + type_name(class_) + " is computed by C code");
     return true;
 }
 
@@ -298,7 +301,7 @@ Py_hash_t ObjectValue::hash(Tracer& tracer) {
     if (known_hash) return *known_hash;
     if (!is_from_object(class_, "__hash__"))
         tracer.break_graph(BreakKind::UnknownObject,
-                           "objects of " + type_name(class_) + " have a __hash__ of their own");
+                           "objects of " + type_name(class_) + " have a user-defined __hash__");
     tracer.tell_apart(this);
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
 }

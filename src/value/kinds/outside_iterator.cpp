@@ -55,7 +55,7 @@ Outcome OutsideIterator::next(Tracer& tracer) {
                                ? cpython::Ahead::Unknown
                                : cpython::look_ahead(outside, taken, &item);
     if (ahead == cpython::Ahead::Unknown)
-        tracer.break_graph(BreakKind::UnknownObject, "__next__ of the C class " + type_name(class_) + " is needed");
+        tracer.break_graph(BreakKind::UnknownObject, "__next__ of the C class " + type_name(class_) + " is called");
     PyObject* held = item ? tracer.keep(std::move(item)) : nullptr;
     Source* place = tracer.provenance().child(source, Access::Upcoming, nullptr, taken, held);
     tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});

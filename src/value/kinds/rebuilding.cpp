@@ -101,12 +101,12 @@ bool has_own_hashes(const Table& table) {
         if (!entry.live) continue;
         found = found || has_own_hash(entry.key);
         if (holds_own_hash(entry.key))
-            throw Break{BreakKind::Rebuild, "a key is put into a dict that holds objects with their own __hash__"};
+            throw Break{BreakKind::Rebuild, "a dict has keys that contain objects with a user-defined __hash__"};
         clash = clash || !hashes.insert(entry.hash).second;
     }
     // The real table would compare them.
     if (found && clash)
-        throw Break{BreakKind::Rebuild, "keys with the same hash, from a __hash__ of their own, are put into a dict"};
+        throw Break{BreakKind::Rebuild, "a dict has keys with a user-defined __hash__ and equal hashes"};
     return found;
 }
 

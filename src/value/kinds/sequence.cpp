@@ -153,7 +153,7 @@ std::vector<Value*> repeated(Tracer& tracer, const std::vector<Value*>& items, P
     std::vector<Value*> result;
     if (times <= 0 || items.empty()) return result;
     if (static_cast<std::size_t>(times) > kLongest / items.size())
-        tracer.break_graph(BreakKind::UnknownObject, "a sequence of more than a million items is made");
+        tracer.break_graph(BreakKind::UnknownObject, "a sequence of more than a million items is created");
     result.reserve(items.size() * static_cast<std::size_t>(times));
     for (Py_ssize_t i = 0; i < times; ++i) result.insert(result.end(), items.begin(), items.end());
     return result;
@@ -430,8 +430,7 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     if (is_slice(key)) {
         check_assignable(tracer, key, value);
         auto values = items_now(tracer, value);
-        if (!values)
-            tracer.break_graph(BreakKind::UnknownObject, "a slice is assigned from an iterator of the program's own");
+        if (!values) tracer.break_graph(BreakKind::UnknownObject, "a slice is assigned from a user-defined iterator");
         put_slice(tracer, this, key, *values);
         return;
     }
@@ -498,8 +497,7 @@ Value* ListValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     tracer.realize(other);
     if (op == BinaryOperator::Add) {
         auto values = items_now(tracer, other);
-        if (!values)
-            tracer.break_graph(BreakKind::UnknownObject, "a list is extended from an iterator of the program's own");
+        if (!values) tracer.break_graph(BreakKind::UnknownObject, "a list is extended from a user-defined iterator");
         for (Value* value : *values) append(tracer, value);
         return this;
     }
@@ -546,7 +544,7 @@ void ListValue::end_sort(Tracer& tracer, std::vector<Value*> sorted) {
 }
 
 void ListValue::refuse_in_sort(Tracer& tracer) const {
-    if (is_in_sort) tracer.break_graph(BreakKind::UnknownObject, "a list is changed while it is sorted");
+    if (is_in_sort) tracer.break_graph(BreakKind::UnknownObject, "a list is mutated while it is sorted");
 }
 
 void ListValue::assign(Tracer& tracer, std::vector<Value*> contents, Effect effect) {

@@ -109,7 +109,8 @@ void SetValue::realize(Tracer& tracer) {
         tracer.realize(element);
         mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
         if (!element_object(tracer, element))
-            tracer.break_graph(BreakKind::UnknownObject, "a set from outside has elements that are not constants");
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "a set that existed before the call has elements that are not constants");
         elements.push_back(element);
     }
     tracer.guard({GuardKind::Elements, source, tracer.keep(checked(PyFrozenSet_New(outside))), how});
@@ -121,7 +122,7 @@ PyObject* SetValue::real(Tracer& tracer) {
     tracer.realize(this);
     if (order_is_lost_)
         tracer.break_graph(BreakKind::UnknownObject,
-                           print() + ", which came from outside, was changed, and its order is asked");
+                           print() + ", which existed before the call, is iterated over after it was mutated");
     if (real_ != nullptr && static_cast<std::size_t>(PySet_GET_SIZE(real_)) == table.size()) return real_;
     if (unknown_) return nullptr;
     // A frozenset that nobody else has seen may still be filled.
@@ -175,7 +176,7 @@ std::vector<Value*> SetValue::in_order(Tracer& tracer) {
     for (Table::Entry* entry : table.entries()) {
         if (has_own_hash(entry->key))
             tracer.break_graph(BreakKind::UnknownObject,
-                               "the order of a set whose elements have a __hash__ of their own is asked");
+                               "iteration over a set whose elements have a user-defined __hash__");
         elements.push_back(entry->key);
     }
     return elements;
@@ -462,7 +463,8 @@ Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
 int SetValue::rebuild_hashed(PlanBuilder& plan) {
     if (class_ != &PySet_Type && class_ != &PyFrozenSet_Type)
         throw Break{BreakKind::Rebuild,
-                    "a " + type_name(class_) + " is rebuilt whose elements have their own __hash__"};
+                    "a " + type_name(class_) +
+                        " whose elements have a user-defined __hash__ is still used after the captured region"};
     int dict = plan.add(PlanOp::Dict);
     for (Table::Entry* entry : table.entries()) rebuild_entry(plan, dict, *entry);
     if (int known = plan.known(this); known >= 0) return known;

@@ -80,7 +80,8 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         }
     if (is_evaluated_late(raw))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a " +
-                                                         type_name(self->type()) + " is evaluated when it is read");
+                                                         type_name(self->type()) +
+                                                         " is evaluated lazily when it is read");
     Ref<> first = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (!first) {
         bool is_missing = PyErr_ExceptionMatches(PyExc_AttributeError) != 0;
@@ -94,7 +95,7 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
     if (first.get() != second.get() && !is_safe_to_compare(first.get()))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
-                                                         type_name(self->type()) + " is made anew at each read");
+                                                         type_name(self->type()) + " is a new object at each read");
     Source* source = tracer.provenance().child(self->source, Access::Member, name, 0, first.get());
     return tracer.outside(source, first.get());
 }
@@ -252,7 +253,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (function->kind != Kind::Function && function->kind != Kind::Builtin &&
             is_descriptor(tracer, reinterpret_cast<PyObject*>(function->object())))
             tracer.break_graph(BreakKind::UnknownObject,
-                               "classmethod '" + std::string(utf8(name)) + "' is made of another descriptor");
+                               "classmethod '" + std::string(utf8(name)) + "' wraps another descriptor");
         return tracer.make<MethodValue>(function, class_value(tracer, type));
     }
     if (kind == &PyClassMethodDescr_Type) return tracer.make<MethodValue>(attribute, class_value(tracer, type));
@@ -263,7 +264,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         Value* getter = wrapped_by(tracer, raw, "fget");
         if (getter->object() == Py_None)
             // The words depend on whether the property knows its name, which only it can tell.
-            tracer.break_graph(BreakKind::UnknownObject, "property '" + std::string(utf8(name)) + "' can't be set");
+            tracer.break_graph(BreakKind::UnknownObject, "property '" + std::string(utf8(name)) + "' has no getter");
         return operations::call(tracer, getter, Arguments::of(self));
     }
     if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)
@@ -407,8 +408,7 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     // A module's attributes are read by what PyTorch does with them too: those reads are not followed one by one.
     bool is_module = PyType_IsSubtype(type, torch_room::known().module_class) != 0;
     if (is_module || self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))
-        tracer.break_graph(BreakKind::CustomAttribute,
-                           "class " + type_name(type) + " has a __getattribute__ of its own");
+        tracer.break_graph(BreakKind::CustomAttribute, "class " + type_name(type) + " defines __getattribute__");
     Value* fallback = fallback_of(tracer, type, &raw);
     if (fallback == nullptr) return operations::call(tracer, getter, Arguments::of(self, tracer.constant(name)));
     return tracer.start(attribute_or_fallback(tracer, getter, fallback, self, name));

@@ -71,7 +71,8 @@ void guard_members(Tracer& tracer, const Value* key) {
     if (key->equal_member_of == nullptr) return;
     // A frozenset is made anew of its elements, as are tuples in tuples.
     if (key->object() == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "the identity of a key or an element is compared");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "the identity of a key of a dict or an element of a set is compared");
     auto* container = static_cast<ObjectValue*>(key->equal_member_of);
     if (container->kind == Kind::Set) {
         Ref<> elements = checked(PyFrozenSet_New(container->outside));

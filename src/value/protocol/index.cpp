@@ -26,7 +26,7 @@ Py_ssize_t expect_index(Tracer& tracer, Value* value) {
     if (auto index = as_index(tracer, value)) return *index;
     if (has_index_method(value))
         tracer.break_graph(BreakKind::UnknownObject,
-                           std::string("an object of class ") + value->type()->tp_name + " is used as a position");
+                           std::string("an object of class ") + value->type()->tp_name + " is used as an index");
     tracer.raise(PyExc_TypeError,
                  std::string("'") + value->type()->tp_name + "' object cannot be interpreted as an integer");
 }
@@ -43,8 +43,7 @@ bool is_slice(const Value* value) {
 SliceBounds resolve_slice(Tracer& tracer, Value* slice, Py_ssize_t length) {
     tracer.realize(slice);
     Ref<> known = slice->as_constant(tracer);
-    if (!known)
-        tracer.break_graph(BreakKind::UnknownObject, "a slice of a container has a part that is not a known number");
+    if (!known) tracer.break_graph(BreakKind::UnknownObject, "a bound of a slice is not a constant");
     SliceBounds bounds;
     if (PySlice_Unpack(known.get(), &bounds.start, &bounds.stop, &bounds.step) < 0) tracer.raise_from_python();
     bounds.count = PySlice_AdjustIndices(length, &bounds.start, &bounds.stop, bounds.step);

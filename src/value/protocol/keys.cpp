@@ -127,7 +127,7 @@ bool needs_preparation(Tracer& tracer, Value* key) {
 void refuse_own_hash(Tracer& tracer, Value* key) {
     if (needs_preparation(tracer, key))
         tracer.break_graph(BreakKind::UnknownObject,
-                           "objects of " + type_name(key->type()) + " have a __hash__ of their own");
+                           "objects of " + type_name(key->type()) + " have a user-defined __hash__");
 }
 
 Outcome prepare_key(Tracer& tracer, Value* container, Value* key) {

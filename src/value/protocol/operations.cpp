@@ -363,7 +363,7 @@ Task length_hint_by_method(Tracer& tracer, Value* method, Value* iterable) {
     Py_ssize_t hint = PyLong_AsSsize_t(answer->object());
     PyErr_Clear();
     if (hint < 0 || hint > kLargestHint)
-        tracer.break_graph(BreakKind::UnknownObject, "a __length_hint__ is not one that can be");
+        tracer.break_graph(BreakKind::UnknownObject, "__length_hint__() returns a negative or very large number");
     co_return tracer.none();
 }
 
@@ -373,7 +373,7 @@ Task ask_length(Tracer& tracer, Value* value) {
         Py_ssize_t count = PyLong_AsSsize_t(answer->object());
         PyErr_Clear();
         if (count < 0 || count > kLargestHint)
-            tracer.break_graph(BreakKind::UnknownObject, "a __len__ is not one that can be");
+            tracer.break_graph(BreakKind::UnknownObject, "__len__() returns a negative or very large number");
     } catch (const Raised& raised) {
         if (!raised.is(PyExc_TypeError)) throw;
         co_return tracer.boolean(false);

@@ -65,7 +65,7 @@ Task format_with(Tracer& tracer, Value* format, Value* values) {
         letter = 's';
     }
     Ref<> all = make_tuple(tracer, arguments)->as_constant(tracer);
-    if (!all) tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a value that is not known");
+    if (!all) tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a value that is not a constant");
     Ref<> pattern = checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
     Ref<> answer = Ref<>::steal(PyUnicode_Format(pattern.get(), all.get()));
     if (!answer) tracer.raise_from_python();
@@ -82,7 +82,8 @@ bool is_percent_format(Tracer& tracer, Value* left, Value* right) {
 
 Outcome percent_format(Tracer& tracer, Value* format, Value* values) {
     if (values->kind == Kind::Dict)
-        tracer.break_graph(BreakKind::UnknownObject, "a string is formatted with a dict of values that are not known");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a string is formatted with a dict whose values are not constants");
     return tracer.start(format_with(tracer, format, values));
 }
 

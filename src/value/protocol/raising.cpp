@@ -19,7 +19,8 @@ namespace {
         PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
     Ref<> result = Ref<>::steal(PyObject_Vectorcall(callable, nones.data(), count, names.get()));
     if (!result) tracer.raise_from_python();
-    tracer.break_graph(BreakKind::UnknownFunction, "a builtin function was called in a form that is not modelled");
+    tracer.break_graph(BreakKind::UnknownFunction,
+                       "a builtin function is called with arguments that Stator has no model of");
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method
     tracer.realize(self);
     if (PyType_IsSubtype(self->type(), type))
         tracer.break_graph(BreakKind::UnknownObject, std::string("a ") + type->tp_name + " of class " +
-                                                         self->type()->tp_name + " that Stator does not model");
+                                                         self->type()->tp_name + ", which Stator has no model of");
     tracer.raise(PyExc_TypeError, std::string("descriptor '") + method + "' for '" + type->tp_name +
                                       "' objects doesn't apply to a '" + self->type()->tp_name + "' object");
 }

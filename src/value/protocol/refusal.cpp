@@ -39,7 +39,7 @@ Ref<> empty_view(const DictViewValue* view) {
 
 [[noreturn]] void break_at(Tracer& tracer, const std::string& operation, Value* left, Value* right) {
     tracer.break_graph(BreakKind::UnknownObject, operation + " of " + left->type()->tp_name + " and " +
-                                                     right->type()->tp_name + " is not modelled");
+                                                     right->type()->tp_name + ", which Stator has no model of");
 }
 
 }  // namespace

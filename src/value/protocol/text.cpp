@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void break_on(Tracer& tracer, const char* what, Value* value) {
     tracer.break_graph(value->kind == Kind::Tensor ? BreakKind::DataDependent : BreakKind::UnknownObject,
-                       std::string(what) + " of an object of class " + type_name(value->type()) + " is asked for");
+                       std::string(what) + " of an object of class " + type_name(value->type()) + "");
 }
 
 Value* text_from(Tracer& tracer, PyObject* new_reference) {
@@ -82,7 +82,8 @@ Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject*
 void rely_on_name(Tracer& tracer, Value* shown) {
     for (const char* part : {"__module__", "__qualname__"}) {
         Outcome name = shown->get_attribute(tracer, interned(part));
-        if (name.is_pending()) tracer.break_graph(BreakKind::UnknownObject, "a class computes its name");
+        if (name.is_pending())
+            tracer.break_graph(BreakKind::UnknownObject, "a metaclass computes __module__ or __qualname__");
         tracer.realize(name.value());
     }
 }
@@ -99,7 +100,7 @@ Outcome repr_of(Tracer& tracer, Value* value) {
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
     if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__repr__");
     if (is_plain_container(value)) return tracer.start(text_of_items(tracer, value));
-    break_on(tracer, "the repr", value);
+    break_on(tracer, "repr()", value);
 }
 
 Outcome str_of(Tracer& tracer, Value* value) {
@@ -114,7 +115,7 @@ Outcome str_of(Tracer& tracer, Value* value) {
     PyTypeObject* owner = nullptr;
     cpython::lookup_in_mro(value->type(), interned("__str__"), &owner);
     if (owner == &PyBaseObject_Type) return repr_of(tracer, value);
-    break_on(tracer, "the text", value);
+    break_on(tracer, "str()", value);
 }
 
 namespace {
@@ -156,7 +157,7 @@ Outcome format_of(Tracer& tracer, Value* value, Value* specification) {
     if (owner == &PyBaseObject_Type)
         tracer.raise(PyExc_TypeError,
                      std::string("unsupported format string passed to ") + value->type()->tp_name + ".__format__");
-    break_on(tracer, "the format", value);
+    break_on(tracer, "format()", value);
 }
 
 }  // namespace stator

@@ -65,12 +65,12 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
     if (tensor->set_gradient != nullptr) return tensor->set_gradient;
     if (tensor->outside == nullptr || tensor->source == nullptr) {
         if (tensor->meta->is_leaf) return tracer.none();
-        tracer.break_graph(BreakKind::UnsupportedTensor, "the gradient of an intermediate result is read");
+        tracer.break_graph(BreakKind::UnsupportedTensor, ".grad of an intermediate tensor is read");
     }
     // Each later call would ask the class for it.
     if (tensor->is_of_object)
         tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "the gradient of a tensor of class " + type_name(Py_TYPE(tensor->outside)) + " is read");
+                           ".grad of a tensor of class " + type_name(Py_TYPE(tensor->outside)) + " is read");
     Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
     return tracer.outside(tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()),
                           held.get());
@@ -106,11 +106,12 @@ Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
     if (tensor->meta->is_leaf) return tracer.none();
     // Such hooks get and replace the gradients of the operation itself, which a backend's graph does not have.
     if (is_wanted_for_backward_hooks(tracer))
-        throw Break{BreakKind::UnsupportedTensor, "a module with a backward hook that is not a full one is called",
-                    false};
+        throw Break{BreakKind::UnsupportedTensor,
+                    "a module with a non-full backward hook is called; use register_full_backward_hook", false};
     // What the program would find on its own Function's node is not on the one that stands for it.
     if (has_custom_history(tensor))
-        throw Break{BreakKind::UnsupportedTensor, "the grad_fn of what a torch.autograd.Function gave is read", false};
+        throw Break{BreakKind::UnsupportedTensor, "the grad_fn of a result of a torch.autograd.Function is read",
+                    false};
     tracer.break_graph(BreakKind::UnsupportedTensor, "the grad_fn of a tensor is read");
 }
 
@@ -162,7 +163,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
 TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
     auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
     if (tensor == nullptr)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a method of tensors is called on something else");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a method of torch.Tensor is called on an object that is not a tensor");
     tracer.realize(tensor);
     return tensor;
 }
@@ -170,16 +172,18 @@ TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
 /// Before a question about how the elements lie in memory.
 void needs_layout(Tracer& tracer, const TensorValue* tensor) {
     if (tensor->meta->layout != torch_room::Layout{})
-        tracer.break_graph(BreakKind::UnsupportedTensor, "the strides of a tensor that is not strided are read");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "the strides of a sparse or otherwise non-strided tensor are read");
     if (tensor->is_gradient)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a hook asks how the memory of a gradient is laid out");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "the strides or memory format of a gradient are read in a hook");
 }
 
 /// The dimension that an argument names, checked as PyTorch does.
 std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
     Ref<> constant = argument->as_constant(tracer);
     if (!constant || !PyLong_Check(constant.get()))
-        tracer.break_graph(BreakKind::UnknownObject, "a dimension is given that is not an int");
+        tracer.break_graph(BreakKind::UnknownObject, "a dimension is not a constant int");
     std::int64_t wanted = PyLong_AsLongLong(constant.get());
     auto count = static_cast<std::int64_t>(meta.sizes.size());
     std::int64_t range = count == 0 ? 1 : count;
@@ -303,16 +307,17 @@ Outcome method_new(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome runs_backward(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "backward is called inside the compiled function");
+    tracer.break_graph(BreakKind::UnsupportedTensor, "backward() is called inside the compiled function");
 }
 
 /// Backends that make all writes new tensors (aot_autograd) can't give another size to one that was there before.
 Outcome resizes(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is given another size in place");
+    tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is resized in place");
 }
 
 Outcome touches_autograd(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "a hook is registered or autograd's state is changed");
+    tracer.break_graph(BreakKind::UnsupportedTensor,
+                       "a hook is registered, or the autograd state of a tensor is changed");
 }
 
 /// `requires_grad_()`, which does nothing where the tensor is as wanted already.
@@ -341,7 +346,8 @@ std::string legacy_type_name(Tracer& tracer, TensorValue* tensor) {
     tracer.realize(tensor);
     std::string name = torch_room::legacy_type_name(*tensor->meta);
     if (name.empty())
-        tracer.break_graph(BreakKind::UnsupportedTensor, "the type name of a tensor is asked: " + tensor->print());
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "the legacy type name of a tensor is read: " + tensor->print());
     return name;
 }
 

@@ -64,7 +64,8 @@ struct FunctionContext final : ObjectValue {
         tracer.realize(value);
         if (name.get() == interned("materialize_grads")) {
             Ref<> wanted = value->as_constant(tracer);
-            if (!wanted || !PyBool_Check(wanted.get())) refuse(tracer, "sets materialize_grads to something unknown");
+            if (!wanted || !PyBool_Check(wanted.get()))
+                refuse(tracer, "calls set_materialize_grads with a value that is not a constant bool");
             set_undoably(tracer, materializes_gradients, wanted.get() == Py_True);
             return true;
         }
@@ -73,19 +74,20 @@ struct FunctionContext final : ObjectValue {
                                     : name.get() == interned("non_differentiable") ? &non_differentiable
                                                                                    : nullptr;
         if (kept == nullptr) return false;
-        if (value->kind != Kind::Tuple) refuse(tracer, "sets '" + std::string(utf8(name)) + "' to no tuple");
+        if (value->kind != Kind::Tuple)
+            refuse(tracer, "sets '" + std::string(utf8(name)) + "' to an object that is not a tuple");
         std::vector<Value*> items = static_cast<TupleValue*>(value)->all(tracer);
         for (Value* item : items) {
             tracer.realize(item);
             if (item->kind != Kind::Tensor && (item->object() != Py_None || kept != &saved))
-                refuse(tracer, "saves or marks what is no tensor");
+                refuse(tracer, "saves or marks an object that is not a tensor");
         }
         set_undoably(tracer, *kept, std::move(items));
         return true;
     }
 
     int rebuild(PlanBuilder&) override {
-        throw Break{BreakKind::Rebuild, "the context of a torch.autograd.Function is kept"};
+        throw Break{BreakKind::Rebuild, "the ctx of a torch.autograd.Function is still used after the captured region"};
     }
     std::string print() const override { return "context of " + type_name(class_); }
 };
@@ -122,7 +124,7 @@ struct Application {
 /// The arguments of `forward` that were left out: only where `setup_context` sees them do they count as arguments.
 void add_defaults(Tracer& tracer, Application& call, Value* forward) {
     auto* function = cast<FunctionValue>(forward);
-    if (function == nullptr) refuse(tracer, "has a forward that is no Python function");
+    if (function == nullptr) refuse(tracer, "has a forward that is not a Python function");
     PyCodeObject* code = function->code;
     if (code->co_kwonlyargcount > 0 || (code->co_flags & CO_VARKEYWORDS) != 0)
         refuse(tracer, "takes keyword arguments");
@@ -143,17 +145,17 @@ void settle_results(Tracer& tracer, Application& call) {
     else if (call.result->kind == Kind::Tensor || call.result->object() == Py_None)
         call.results = {call.result};
     else
-        refuse(tracer, "gives a " + call.result->print());
+        refuse(tracer, "returns a " + call.result->print());
     for (Value* written : context->written)
-        if (!contains(call.results, written)) refuse(tracer, "marks a tensor as written to that it does not give back");
+        if (!contains(call.results, written)) refuse(tracer, "marks a tensor with mark_dirty that it does not return");
     for (std::size_t i = 0; i < call.results.size(); ++i) {
         Value*& result = call.results[i];
-        if (result->kind == Kind::TensorObject) refuse(tracer, "gives a " + result->print());
+        if (result->kind == Kind::TensorObject) refuse(tracer, "returns a " + result->print());
         auto* tensor = cast<TensorValue>(result);
         if (tensor == nullptr) continue;
         tracer.realize(tensor);
-        if (std::ranges::count(call.results, result) > 1) refuse(tracer, "gives a tensor twice");
-        if (tensor->is_row) refuse(tracer, "gives a row that iterating gave");
+        if (std::ranges::count(call.results, result) > 1) refuse(tracer, "returns a tensor twice");
+        if (tensor->is_row) refuse(tracer, "returns a tensor obtained by iterating over another tensor");
         bool is_written = contains(context->written, tensor);
         bool is_argument = contains(call.arguments, tensor);
         bool is_marked = contains(context->non_differentiable, tensor);
@@ -166,11 +168,11 @@ void settle_results(Tracer& tracer, Application& call) {
         } else if (!is_argument && ((tensor->meta->requires_grad && tensor->view_of == nullptr) ||
                                     (has_gradient && tensor->source != nullptr))) {
             // (A view requires a gradient if its base does, recorded or not.)
-            refuse(tracer, "gives a tensor that is not its own");
+            refuse(tracer, "returns a tensor that it did not create");
         } else if (is_written && call.needs_gradient) {
             bool is_simple = tensor->source == nullptr && tensor->view_of == nullptr && !tensor->refuses_writes &&
                              !(tensor->meta->is_leaf && tensor->meta->requires_grad) && has_gradient;
-            if (!is_simple) refuse(tracer, "writes to an input, a view or a leaf");
+            if (!is_simple) refuse(tracer, "writes to an input of the graph, a view or a leaf");
         }
         if (has_gradient) call.differentiable.push_back(tensor);
     }
@@ -213,16 +215,17 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
     if (given->kind == Kind::Tuple)
         gradients = static_cast<TupleValue*>(given)->all(tracer);
     else if (given->kind != Kind::Tensor && given->object() != Py_None)
-        refuse(tracer, "gives a " + given->print() + " in backward");
+        refuse(tracer, "returns a " + given->print() + " in backward");
     for (Value* gradient : gradients) tracer.realize(gradient);
     while (gradients.size() > call.arguments.size() && gradients.back()->object() == Py_None) gradients.pop_back();
-    if (gradients.size() != call.arguments.size()) refuse(tracer, "gives another number of gradients than it takes");
+    if (gradients.size() != call.arguments.size())
+        refuse(tracer, "returns a number of gradients that differs from the number of its inputs");
     std::vector<Value*> wanted;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
         auto* argument = cast<TensorValue>(call.arguments[i]);
         bool is_tensor = gradients[i]->kind == Kind::Tensor;
-        if (!is_tensor && gradients[i]->object() != Py_None) refuse(tracer, "gives a gradient that is no tensor");
-        if (argument == nullptr && is_tensor) refuse(tracer, "gives a gradient for what is no tensor");
+        if (!is_tensor && gradients[i]->object() != Py_None) refuse(tracer, "returns a gradient that is not a tensor");
+        if (argument == nullptr && is_tensor) refuse(tracer, "returns a gradient for an input that is not a tensor");
         if (argument != nullptr && argument->meta->requires_grad) wanted.push_back(gradients[i]);
     }
     return wanted;
@@ -246,7 +249,7 @@ void attach(Tracer& tracer, const Application& call, const Tracer::Later& backwa
     for (TensorValue* read : backward.reads) {
         std::size_t place = static_cast<std::size_t>(std::ranges::find(tensors, read) - tensors.begin());
         if (place >= inputs && place < all && read->view_of != nullptr)
-            refuse(tracer, "reads a view that it gave in backward");
+            refuse(tracer, "reads, in backward, a view that it returned");
         if (place == all) {
             place += others.size();
             others.push_back(read);
@@ -270,7 +273,7 @@ std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Applicatio
     std::vector<const Value*> roots{call.context};
     for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
     std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
-    if (!found) refuse(tracer, "may change something in backward");
+    if (!found) refuse(tracer, "may have side effects in backward");
     return *std::move(found);
 }
 
@@ -278,18 +281,18 @@ std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Applicatio
 Task differentiate(Tracer& tracer, Application call) {
     static PyObject* const inherited_vjp = inherited("vjp");
     static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
-    if (!call.context->materializes_gradients) refuse(tracer, "wants gradients that may be None");
+    if (!call.context->materializes_gradients) refuse(tracer, "calls set_materialize_grads(False)");
     if (tracer.modes().autocast_anywhere()) refuse(tracer, "is called under autocast");
     Value* vjp = co_await call.function->get_attribute(tracer, interned("vjp"));
-    if (vjp->object() != inherited_vjp) refuse(tracer, "has a vjp");
+    if (vjp->object() != inherited_vjp) refuse(tracer, "defines vjp");
     Value* boxed = co_await operations::get_attribute_or(tracer, call.function, interned("boxed_grads_call"),
                                                          tracer.boolean(false));
-    if (boxed->object() != Py_False) refuse(tracer, "takes its gradients in a list");
+    if (boxed->object() != Py_False) refuse(tracer, "sets boxed_grads_call");
     Value* backward = co_await call.function->get_attribute(tracer, interned("backward"));
     tracer.realize(backward);
     auto* function = cast<FunctionValue>(backward);
     if (function == nullptr || function->outside == nullptr)
-        refuse(tracer, "has a backward that is no Python function");
+        refuse(tracer, "has a backward that is not a Python function");
     const bool once = checked(PyObject_CallOneArg(is_once, function->outside)).get() == Py_True;
     // What this decorator puts around it asks for the grad mode, in which the captured one will run as well.
     if (once) backward = co_await backward->get_attribute(tracer, interned("__wrapped__"));
@@ -312,15 +315,16 @@ Task differentiate(Tracer& tracer, Application call) {
     } catch (const Raised&) {
         raises = true;
     }
-    if (raises) refuse(tracer, "raises in backward");
+    if (raises) refuse(tracer, "raises an exception in backward");
     if (tracer.recorded() != effects || tracer.modes() != modes || reachable_by_backward(tracer, call) != before)
-        refuse(tracer, "changes something in backward");
+        refuse(tracer, "has side effects in backward");
     std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
     tracer.set_runs_in_any_grad_mode(false);
     Tracer::Later later = tracer.end_later(stand_ins, wanted);
     if (!later.rereads.empty())
-        tracer.break_graph(BreakKind::ReadInBackward, "a torch.autograd.Function reads " + later.rereads +
-                                                          " in backward, which may change until the backward pass");
+        tracer.break_graph(BreakKind::ReadInBackward,
+                           "a torch.autograd.Function reads " + later.rereads +
+                               " in backward, which may change before the backward pass runs");
     switch_gradients(tracer, true);
     attach(tracer, call, later, once);
     co_return call.result;
@@ -339,13 +343,14 @@ Task apply(Tracer& tracer, Application call) {
         if (argument->kind == Kind::Tensor) tracer.realize(argument);
         auto* tensor = cast<TensorValue>(argument);
         bool needs_gradient = tensor != nullptr && tensor->meta->requires_grad;
-        if (tensor != nullptr && tensor->is_row) refuse(tracer, "takes a row that iterating gave");
+        if (tensor != nullptr && tensor->is_row)
+            refuse(tracer, "takes a tensor obtained by iterating over another tensor");
         call.needs_gradient |= records && needs_gradient;
         needs.push_back(tracer.boolean(needs_gradient));
     }
     Value* context_class = co_await call.function->get_attribute(tracer, interned("_backward_cls"));
     auto* type = cast<ClassValue>(context_class);
-    if (type == nullptr) refuse(tracer, "has no class for its context");
+    if (type == nullptr) refuse(tracer, "has no context class");
     call.context = tracer.make<FunctionContext>(type->held, std::move(needs));
 
     switch_gradients(tracer, false);
@@ -378,10 +383,10 @@ Task apply(Tracer& tracer, Application call) {
 /// `Function.apply`, with the class in front.
 Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     auto* function = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
-    if (function == nullptr) refuse(tracer, "is applied in an unusual way");
+    if (function == nullptr) refuse(tracer, "is applied to a class that is not constant");
     if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
-    if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor of a class of the program's own");
+    if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
     // Its node in autograd is what hooks of modules on gradients are registered on: those count the node's inputs.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");

@@ -23,7 +23,7 @@ namespace stator {
 namespace {
 
 [[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "a function that is checkpointed " + why);
+    tracer.break_graph(BreakKind::UnsupportedTensor, "a checkpointed function " + why);
 }
 
 /// The call of `checkpoint`, taken apart.
@@ -39,14 +39,14 @@ bool as_bool(Tracer& tracer, const Keyword& keyword) {
     tracer.realize(keyword.value);
     PyObject* known = keyword.value->object();
     if (known != Py_True && known != Py_False)
-        refuse(tracer, "has an unusual '" + std::string(utf8(keyword.name)) + "'");
+        refuse(tracer, "has an argument that is not a constant bool: '" + std::string(utf8(keyword.name)) + "'");
     return known == Py_True;
 }
 
 Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
     static PyObject* const no_contexts = imported("torch.utils.checkpoint", "noop_context_fn");
     Checkpoint call;
-    if (given.positional.empty()) refuse(tracer, "is given by a keyword");
+    if (given.positional.empty()) refuse(tracer, "is passed as a keyword argument");
     call.function = given.positional[0];
     call.arguments.positional.assign(given.positional.begin() + 1, given.positional.end());
     bool is_reentrant = true;
@@ -59,22 +59,22 @@ Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
         } else if (name == "early_stop") {
             call.stops_early = as_bool(tracer, keyword);
         } else if (name == "debug") {
-            if (as_bool(tracer, keyword)) refuse(tracer, "is to be debugged");
+            if (as_bool(tracer, keyword)) refuse(tracer, "is called with debug=True");
         } else if (name == "context_fn") {
             tracer.realize(keyword.value);
-            if (keyword.value->object() != no_contexts) refuse(tracer, "has contexts of its own");
+            if (keyword.value->object() != no_contexts) refuse(tracer, "is called with a context_fn");
             tracer.guard({GuardKind::Identity, keyword.value->source, no_contexts});
         } else if (name == "determinism_check") {
             Ref<> check = keyword.value->as_constant(tracer);
             if (!check || !PyUnicode_Check(check.get()) ||
                 (utf8(check.get()) != "default" && utf8(check.get()) != "none"))
-                refuse(tracer, "has an unusual determinism check");
+                refuse(tracer, "is called with a custom determinism_check");
             call.determinism_check = utf8(check.get());
         } else {
             call.arguments.keywords.push_back(keyword);
         }
     }
-    if (is_reentrant) refuse(tracer, "is computed again by a backward pass inside of the backward pass");
+    if (is_reentrant) refuse(tracer, "uses reentrant checkpointing; pass use_reentrant=False");
     return call;
 }
 
@@ -85,19 +85,19 @@ std::vector<const Value*> within_reach(Tracer& tracer, const Checkpoint& call) {
     for (const Keyword& keyword : call.arguments.keywords) roots.push_back(keyword.value);
     for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
     std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
-    if (!found) refuse(tracer, "may change something");
+    if (!found) refuse(tracer, "may have side effects");
     return *std::move(found);
 }
 
 /// The tensors in what the function gave that it has made.
 std::vector<TensorValue*> results_of(Tracer& tracer, Value* given) {
     std::optional<std::vector<const Value*>> found = reachable({given});
-    if (!found) refuse(tracer, "gives a " + given->print());
+    if (!found) refuse(tracer, "returns a " + given->print());
     std::vector<TensorValue*> results;
     for (const Value* value : *found) {
         auto* tensor = cast<TensorValue>(const_cast<Value*>(value));
         if (tensor == nullptr || !tracer.is_made_later(tensor)) continue;
-        if (tensor->is_row) refuse(tracer, "gives a row that iterating gave");
+        if (tensor->is_row) refuse(tracer, "returns a tensor obtained by iterating over another tensor");
         if (std::ranges::find(results, tensor) == results.end()) results.push_back(tensor);
     }
     return results;
@@ -130,15 +130,15 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     }
     if (raises) refuse(tracer, "raises an exception");
     if (tracer.recorded() != effects || tracer.modes() != modes || within_reach(tracer, call) != before)
-        refuse(tracer, "changes something");
+        refuse(tracer, "has side effects");
     tracer.realize(given);
     std::vector<TensorValue*> results = results_of(tracer, given);
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
     Tracer::Later part = tracer.end_later({}, outputs);
     if (!part.rereads.empty())
-        tracer.break_graph(BreakKind::ReadInBackward, "a function that is checkpointed reads " + part.rereads +
-                                                          ", which may change until it is computed again");
+        tracer.break_graph(BreakKind::ReadInBackward, "a checkpointed function reads " + part.rereads +
+                                                          ", which may change before it is recomputed");
     if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
     // PyTorch holds the function's own arguments against what they were, and reads all else anew.
     Ref<> given_to_it = checked(PyList_New(0));

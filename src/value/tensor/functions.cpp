@@ -46,7 +46,7 @@ Ref<> constant_argument(Tracer& tracer, Value* value, const char* what) {
 
 void expect_known_grad_mode(Tracer& tracer) {
     if (tracer.runs_in_any_grad_mode())
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass asks for the grad mode or changes it");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass reads or changes the grad mode");
 }
 
 Outcome is_grad_enabled(Tracer& tracer, const Arguments&) {
@@ -139,7 +139,8 @@ torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& argumen
                                             : constant_argument(tracer, argument, "the device of autocast");
     torch_room::Modes modes = tracer.modes();
     torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
-    if (autocast == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is asked");
+    if (autocast == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the autocast state of an unsupported device is read");
     tracer.rely_on_autocast();
     return *autocast;
 }
@@ -167,7 +168,8 @@ Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
 
 Value* own(Tracer& tracer, Value* object, const char* name) {
     Value* value = object->own_attribute(tracer, interned(name));
-    if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an autocast object is not as expected");
+    if (value == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "an autocast object lacks an attribute that Stator expects");
     return value;
 }
 
@@ -184,7 +186,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     auto as_dtype = torch_room::as_dtype(fast_dtype.get());
     if (autocast == nullptr || !as_dtype)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unknown device is entered");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unsupported device or dtype is entered");
     autocast->enabled = PyObject_IsTrue(is_enabled.get()) == 1;
     autocast->dtype = *as_dtype;
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
@@ -245,8 +247,9 @@ Outcome has_torch_function_among(Tracer& tracer, std::span<Value* const> values)
         if (has_a_say(tracer, value)) return tracer.boolean(true);
     for (Value* value : values)
         if (may_have_torch_function(tracer, value))
-            tracer.break_graph(BreakKind::UnsupportedTensor,
-                               "an object with __torch_function__ takes part in an operation");
+            tracer.break_graph(
+                BreakKind::UnsupportedTensor,
+                "an object that is not a tensor and defines __torch_function__ is an argument of an operation");
     return tracer.boolean(false);
 }
 
@@ -281,7 +284,7 @@ Outcome size_class(Tracer& tracer, const Arguments& arguments) {
 /// A function that `torch.jit.script` made of a Python function: that one is traced, as torch._dynamo does.
 Task call_scripted(Tracer& tracer, Value* scripted, Arguments given) {
     Value* original = scripted->own_attribute(tracer, interned("_torchdynamo_inline"));
-    if (original == nullptr) tracer.break_graph(BreakKind::UnknownFunction, "a function of TorchScript is called");
+    if (original == nullptr) tracer.break_graph(BreakKind::UnknownFunction, "a TorchScript function is called");
     co_return co_await forwarded(operations::call(tracer, original, given));
 }
 
@@ -296,7 +299,8 @@ Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
     Value* tensor = arguments.count() == 1 && !arguments.positional.empty() ? arguments.positional[0] : nullptr;
     if (tensor != nullptr) tracer.realize(tensor);
     if (tensor == nullptr || tensor->kind != Kind::Tensor)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "torch.autograd.Variable is called with more than a tensor");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "torch.autograd.Variable is called with arguments other than one tensor");
     return tracer.emit_method(interned("detach"), arguments);
 }
 
@@ -316,7 +320,7 @@ Outcome runs_backward(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome changes_random_state(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::OutsideMutation, "the random state of PyTorch is set");
+    tracer.break_graph(BreakKind::OutsideMutation, "the random number generator state of PyTorch is set");
 }
 
 /// aot_autograd drops an assertion without a message. The program itself raises in the end, in the usual words.

@@ -44,7 +44,8 @@ struct HandleValue final : Value {
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     int rebuild(PlanBuilder& plan) override {
         if (method == nullptr)
-            throw Break{BreakKind::Rebuild, "the handle of a hook on a result inside the graph is kept"};
+            throw Break{BreakKind::Rebuild,
+                        "the handle of a hook on an intermediate tensor is still used after the captured region"};
         return rebuild_by_call(plan, this, method, std::vector<Value*>{tensor, hook});
     }
     std::string print() const override { return "handle of a hook on " + tensor->print(); }
@@ -58,7 +59,8 @@ struct RemoveValue final : Value {
     PyTypeObject* type() const override { return &PyMethod_Type; }
     Outcome call(Tracer& tracer, const Arguments& arguments) override {
         static PyObject* const remove = method_of_class(handle_class(), "remove");
-        if (arguments.count() != 0) tracer.break_graph(BreakKind::UnknownObject, "a hook is removed with arguments");
+        if (arguments.count() != 0)
+            tracer.break_graph(BreakKind::UnknownObject, "the remove() of a hook handle is called with arguments");
         tracer.record({PlanOp::Call, {handle}, remove});
         return tracer.none();
     }
@@ -68,7 +70,7 @@ struct RemoveValue final : Value {
 Outcome HandleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
     if (name.get() == interned("remove") && method != nullptr) return tracer.make<RemoveValue>(this);
-    tracer.break_graph(BreakKind::UnknownObject, "the handle of a hook is looked into");
+    tracer.break_graph(BreakKind::UnknownObject, "an attribute of a hook handle other than remove is read");
 }
 
 [[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
@@ -164,7 +166,7 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
     std::vector<const Value*> roots{hook};
     for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
     std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
-    if (!found) refuse(tracer, "a hook on a result inside the graph is bound to something unknown");
+    if (!found) refuse(tracer, "a hook on an intermediate tensor references objects that Stator has no model of");
     return *std::move(found);
 }
 
@@ -189,21 +191,21 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     } catch (const Raised&) {
         raises = true;
     }
-    if (raises) refuse(tracer, "a hook on a result inside the graph raises");
+    if (raises) refuse(tracer, "a hook on an intermediate tensor raises an exception");
     tracer.set_modes(modes);
     bool has_effect = tracer.recorded() != effects || reachable_by_hook(tracer, hook) != before;
     for (std::size_t i = nodes; i < tracer.graph().size(); ++i) has_effect |= tracer.graph().at(i)->has_effect;
-    if (has_effect) refuse(tracer, "Unsafe side effect: a hook on a result inside the graph changes something");
+    if (has_effect) refuse(tracer, "Unsafe side effect: a hook on an intermediate tensor has side effects");
     const std::vector<const Value*> own = reachable({hook}).value();
     for (const Value* value : own)
         if (const auto* cell = cast<CellValue>(value);
             cell != nullptr && cell->source == nullptr && !cell->is_settled())
             tracer.break_graph(
                 BreakKind::ReadInBackward,
-                "a hook on a result inside the graph encloses a variable that may change until it is called");
+                "a hook on an intermediate tensor captures a variable that may change before the backward pass");
     tracer.realize(result);
     if (result->kind != Kind::Tensor && result->object() != Py_None)
-        refuse(tracer, "a hook on a result inside the graph gives a " + result->print());
+        refuse(tracer, "a hook on an intermediate tensor returns a " + result->print());
     TensorValue* const inputs[] = {gradient};
     Value* const outputs[] = {result};
     Tracer::Later later = tracer.end_later(inputs, outputs);
@@ -211,8 +213,8 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     // tensors, which a backend that traces it would not know.
     Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
     if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
-        tracer.break_graph(BreakKind::ReadInBackward, "a hook on a result inside the graph reads " + later.rereads +
-                                                          ", which may change until the hook is called");
+        tracer.break_graph(BreakKind::ReadInBackward, "a hook on an intermediate tensor reads " + later.rereads +
+                                                          ", which may change before the backward pass");
     PyObject* maker = real ? registration : traced_registration;
     PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
     Arguments arguments = Arguments::of(tensor);
@@ -233,7 +235,7 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     if (tensor == nullptr || hook == nullptr || arguments.count() != 2) refuse(tracer, "a hook is registered");
     tracer.realize(tensor);
     tracer.realize(hook);
-    if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that needs no gradient");
+    if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that does not require grad");
     guard_autograd_state(tracer, tensor);
     // A leaf stays what it is, whatever the graph does; where another tensor got its value is not the same later on.
     if (tensor->source != nullptr && tensor->meta->is_leaf &&
@@ -243,8 +245,8 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
         return handle;
     }
     if (tensor->source != nullptr || kWhen == When::Accumulated)
-        refuse(tracer, "a hook is registered on an input that is no leaf");
-    if (tensor->is_row) refuse(tracer, "a hook is registered on a row that iterating gave");
+        refuse(tracer, "a hook is registered on an input that is not a leaf");
+    if (tensor->is_row) refuse(tracer, "a hook is registered on a tensor obtained by iterating over another tensor");
     return tracer.start(hook_inside(tracer, tensor, hook));
 }
 

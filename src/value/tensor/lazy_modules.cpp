@@ -19,7 +19,7 @@ namespace {
 
 [[noreturn]] void refuse(Tracer& tracer) {
     tracer.break_graph(BreakKind::UnsupportedTensor,
-                       "a lazy module is called with arguments that can't be stood in for");
+                       "a lazy module is initialized with arguments that have no FakeTensor equivalent");
 }
 
 /// An argument of the module's first call, with fake tensors.
@@ -62,7 +62,7 @@ Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
     // The parameters are drawn at random too, now, while what was captured runs later.
     if (std::ranges::any_of(tracer.graph().nodes(), &graph::Node::is_random))
         tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "a lazy module is initialised behind an operation that draws random numbers");
+                           "a lazy module is initialized after an operation that draws random numbers");
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
     Ref<> mode = checked(PyObject_CallMethodNoArgs(cell.get(), interned("get")));
     Ref<> args = stand_in(tracer, arguments.positional[2], mode.get());
@@ -72,11 +72,11 @@ Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
     Ref<> done = Ref<>::steal(PyObject_CallFunctionObjArgs(initialise, module, args.get(), kwargs.get(), nullptr));
     if (!done) {
         PyErr_Clear();
-        tracer.break_graph(BreakKind::UnsupportedTensor, "the initialisation of a lazy module fails");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the initialization of a lazy module raises an exception");
     }
     if (done.get() != Py_True)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a lazy module's parameters depend on the data of its inputs");
-    throw StartAgain{"a lazy module was initialised"};
+    throw StartAgain{"a lazy module was initialized"};
 }
 
 }  // namespace

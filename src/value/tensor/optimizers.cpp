@@ -107,13 +107,13 @@ Outcome foreach_addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
 /// A whole step of an optimizer in one operation: it takes lists to write to that may be empty, which aot_autograd
 /// fails on, and numbers that change with every step.
 Outcome steps_at_once(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "an optimizer makes its step by one fused operation");
+    tracer.break_graph(BreakKind::UnsupportedTensor, "an optimizer uses a fused step (fused=True)");
 }
 
 /// `torch._C._group_tensors_by_device_and_dtype`, which decides which tensors one operation on lists may take together.
 Outcome group_tensors(Tracer& tracer, const Arguments& arguments) {
     auto give_up = [&tracer]() {
-        tracer.break_graph(BreakKind::UnknownFunction, "tensors of several kinds are grouped");
+        tracer.break_graph(BreakKind::UnknownFunction, "an optimizer groups tensors of several devices or dtypes");
     };
     if (arguments.positional.size() != 2 || !arguments.keywords.empty()) give_up();
     Ref<> with_indices = arguments.positional[1]->as_constant(tracer);

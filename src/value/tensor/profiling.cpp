@@ -33,7 +33,7 @@ Outcome make_recording(Tracer& tracer, const Arguments& arguments) {
     Value* name = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("name");
     Value* rest = arguments.positional.size() > 2 ? arguments.positional[2] : arguments.keyword("args");
     if (name == nullptr || arguments.count() != (rest == nullptr ? 2 : 3))
-        tracer.break_graph(BreakKind::UnknownFunction, "a record_function is made in an unknown way");
+        tracer.break_graph(BreakKind::UnknownFunction, "record_function is called with unexpected arguments");
     PyObject *attribute, *value;
     for (Py_ssize_t position = 0; PyDict_Next(attributes, &position, &attribute, &value);) {
         Value* given = utf8(attribute) == "name" ? name : utf8(attribute) == "args" ? rest : nullptr;
@@ -45,7 +45,7 @@ Outcome make_recording(Tracer& tracer, const Arguments& arguments) {
 Value* text_of(Tracer& tracer, Value* record, const char* name) {
     Value* text = record->own_attribute(tracer, interned(name));
     if (text == nullptr || !text->as_constant(tracer))
-        tracer.break_graph(BreakKind::UnknownObject, "the name of what is recorded for a profiler is not a constant");
+        tracer.break_graph(BreakKind::UnknownObject, "the name or arguments of a record_function are not constants");
     return text;
 }
 
@@ -57,7 +57,7 @@ Outcome enter_recording(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.at(0);
     // An object that others hold keeps what entering it gave, and the graph alone has that.
     if (self->source != nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a record_function from outside is entered");
+        tracer.break_graph(BreakKind::UnknownObject, "a record_function that was created before the call is entered");
     tracer.realize(self);
     Value *name = text_of(tracer, self, "name"), *rest = text_of(tracer, self, "args");
     graph::Node* node = tracer.emit_effect(begin, Arguments::of(name, rest));

@@ -42,11 +42,12 @@ template <std::size_t index>
 Outcome recurrent(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported("torch._VF", kNames[index]);
     if (kNames[index] == std::string_view("lstm") && torch_room::decomposed_lstm_is_wrong())
-        tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "torch.lstm is compiled wrongly by this PyTorch: 2.13 and later can capture it");
+        tracer.break_graph(
+            BreakKind::UnsupportedTensor,
+            "this version of PyTorch decomposes torch.lstm incorrectly; PyTorch 2.13 and later can capture it");
     if (may_drop_between_layers(tracer, arguments))
-        tracer.break_graph(BreakKind::UnsupportedTensor,
-                           std::string("torch.") + kNames[index] + " trains with dropout between its layers");
+        tracer.break_graph(BreakKind::UnsupportedTensor, std::string("torch.") + kNames[index] +
+                                                             " is called in training with dropout between its layers");
     return tracer.emit_function(function, arguments);
 }
 

@@ -27,8 +27,8 @@ void TensorObjectValue::realize(Tracer& tracer) {
 TensorValue* TensorObjectValue::plain(Tracer& tracer) {
     if (has_a_say(tracer, this))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(class_) +
-                                                             " takes part in an operation that Stator does "
-                                                             "not follow into its __torch_function__");
+                                                             " is an argument of an operation in which Stator does "
+                                                             "not inline __torch_function__");
     tracer.realize(this);
     return payload;
 }

@@ -53,12 +53,12 @@ void TensorValue::realize(Tracer& tracer) {
         // A view whose base was changed behind its back: PyTorch says so wherever it is used.
         PyErr_Clear();
         tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "a tensor is used of which PyTorch does not tell the metadata");
+                           "PyTorch raises an error when the metadata of a tensor is read");
     }
     if ((meta->dispatch_keys & torch_room::trait::kNested) != 0 || torch_room::is_quantized(meta->dtype))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a nested or quantized tensor is used");
     if (torch_room::read_autograd_state(outside).is_given_up)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd has given up");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd no longer tracks");
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
     node = tracer.input(this);
 }
@@ -158,7 +158,7 @@ std::ptrdiff_t TensorValue::length(Tracer& tracer) {
 
 bool TensorValue::truth(Tracer& tracer) {
     if (auto known = known_truth(tracer, this)) return *known;
-    tracer.break_graph(BreakKind::DataDependent, "the truth of a tensor is asked");
+    tracer.break_graph(BreakKind::DataDependent, "a tensor is used as a condition (bool(tensor))");
 }
 
 Outcome TensorValue::iterate(Tracer& tracer) {
@@ -173,7 +173,7 @@ Outcome TensorValue::iterate(Tracer& tracer) {
 }
 
 Outcome TensorValue::contains(Tracer& tracer, Value*) {
-    tracer.break_graph(BreakKind::DataDependent, "a tensor is searched for a value");
+    tracer.break_graph(BreakKind::DataDependent, "the data of a tensor is searched (value in tensor)");
 }
 
 Value* TensorValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {

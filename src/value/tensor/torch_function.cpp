@@ -40,7 +40,7 @@ Value* torch_function_of(Tracer& tracer, PyTypeObject* type) {
     bool is_usual = PyObject_TypeCheck(raw, &PyClassMethod_Type) || PyObject_TypeCheck(raw, &PyStaticMethod_Type);
     if (!is_usual || bound.is_pending())
         tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "the __torch_function__ of class " + type_name(type) + " is no class method");
+                           "the __torch_function__ of class " + type_name(type) + " is not a classmethod");
     if (bound.value()->object() == disabled) return nullptr;
     return bound.value();
 }
@@ -85,7 +85,8 @@ PyTypeObject* class_to_ask(Tracer& tracer, const Arguments& arguments) {
         if (!has_a_say(tracer, value)) return;
         if (asked != nullptr && asked != value->type())
             tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(asked) + " and " +
-                                                                 type_name(value->type()) + " meet in an operation");
+                                                                 type_name(value->type()) +
+                                                                 " are arguments of one operation");
         asked = value->type();
     });
     return asked;
@@ -114,8 +115,8 @@ class StandIns {
                                               : make_list(tracer_, std::move(items));
         }
         if (!is_constant(object))
-            tracer_.break_graph(BreakKind::UnsupportedTensor, "PyTorch hands a " + type_name(Py_TYPE(object)) +
-                                                                  " of its own to a __torch_function__");
+            tracer_.break_graph(BreakKind::UnsupportedTensor, "PyTorch passes a " + type_name(Py_TYPE(object)) +
+                                                                  ", which it created, to __torch_function__");
         return tracer_.constant(object);
     }
 
@@ -135,7 +136,7 @@ class StandIns {
         }
         if (value->kind == Kind::Class || value->kind == Kind::Builtin) return Ref<>::share(value->object());
         tracer_.break_graph(BreakKind::UnsupportedTensor,
-                            "a " + type_name(value->type()) + " is handed to a __torch_function__");
+                            "a " + type_name(value->type()) + " is passed to __torch_function__");
     }
 
     Tracer& tracer_;
@@ -164,7 +165,8 @@ Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, 
 Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
     Value* result = co_await tracer.start(call_from_c(tracer, torch_function, std::move(arguments), /*asks=*/true));
     if (result->object() == Py_NotImplemented)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ does not know an operation");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "every __torch_function__ returns NotImplemented for an operation");
     co_return result;
 }
 
@@ -183,7 +185,7 @@ std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* f
     if (!call) {
         PyErr_Clear();
         tracer.break_graph(BreakKind::OperationFails,
-                           "PyTorch refuses the arguments of an operation on a tensor of class " + type_name(type));
+                           "PyTorch rejects the arguments of an operation on a tensor of class " + type_name(type));
     }
     if (call.get() == Py_None) return std::nullopt;
     Ref<> public_function = checked(PyObject_GetAttrString(call.get(), "function"));
@@ -353,7 +355,7 @@ Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
     // Elsewhere the program could go on for real inside of it.
     DisableValue* context = disabled_of(arguments);
     if (!tracer.is_in_torch_function() || context == nullptr || context->asked_before)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "__torch_function__ is turned off by the program");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the program disables __torch_function__");
     set_undoably(tracer, context->asked_before, std::optional(tracer.asks_torch_functions()));
     tracer.ask_torch_functions(false);
     return context;
@@ -362,7 +364,7 @@ Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
 Outcome exit_disabled(Tracer& tracer, const Arguments& arguments) {
     DisableValue* context = disabled_of(arguments);
     if (context == nullptr || !context->asked_before)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "__torch_function__ is turned on again by the program");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the program enables __torch_function__ again");
     tracer.ask_torch_functions(*context->asked_before);
     set_undoably(tracer, context->asked_before, std::optional<bool>());
     return tracer.none();
@@ -379,14 +381,16 @@ Task call_disabled(Tracer& tracer, Value* function, Value* given, Value* named) 
     arguments.positional = positional->all(tracer);
     auto* keywords = named->object() == Py_None ? nullptr : cast<DictValue>(named);
     if (named->object() != Py_None && (keywords == nullptr || keywords->length(tracer) != 0))
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is left to PyTorch with keywords");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "torch.Tensor.__torch_function__ is called with keyword arguments");
     co_return co_await tracer.start(call_from_c(tracer, function, std::move(arguments), /*asks=*/false));
 }
 
 Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {
     const std::vector<Value*>& given = arguments.positional;
     if (given.size() < 3 || given.size() > 4 || !arguments.keywords.empty())
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a __torch_function__ is called in an unusual way");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "torch.Tensor.__torch_function__ is called with unexpected arguments");
     for (Value* value : given) tracer.realize(value);
     return tracer.start(call_disabled(tracer, given[0], given[2], given.size() == 4 ? given[3] : tracer.none()));
 }
@@ -395,8 +399,8 @@ Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {
 Value* as_object_of(Tracer& tracer, TensorValue* tensor, ClassValue* type) {
     if (type->held == torch_room::known().tensor_class) return tensor;
     if (!is_followed_class(type->held))
-        tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "a tensor becomes one of class " + type_name(type->held) + ", which Stator does not follow");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is converted to class " + type_name(type->held) +
+                                                             ", which Stator does not support");
     auto* object = tracer.make<TensorObjectValue>(type->held);
     object->payload = tensor;
     return object;
@@ -416,7 +420,7 @@ Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
     if (self != nullptr) tracer.realize(self);
     auto* tensor = cast<TensorValue>(self);
     if (tensor == nullptr || type == nullptr || arguments.count() != 2)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "as_subclass is called with something else than a class");
+        tracer.break_graph(BreakKind::UnsupportedTensor, "as_subclass is called with an object that is not a class");
     if (type->held != torch_room::known().tensor_class) return as_object_of(tracer, tensor, type);
     static PyObject* const alias = [] {
         Ref<> part = checked(PyImport_ImportModule("torch"));
@@ -435,7 +439,8 @@ Outcome make_subclass(Tracer& tracer, const Arguments& arguments) {
     for (Value* value : given) tracer.realize(value);
     bool is_usual = given.size() == 2 || (given.size() == 3 && given[2]->object() == Py_False);
     if (type == nullptr || data == nullptr || data->kind != Kind::Tensor || !arguments.keywords.empty() || !is_usual)
-        tracer.break_graph(BreakKind::UnsupportedTensor, "_make_subclass is called for a tensor with a gradient");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "torch.Tensor._make_subclass is called with require_grad or unexpected arguments");
     Value* detached = tracer.emit_method(interned("detach"), Arguments::of(data));
     return as_object_of(tracer, static_cast<TensorValue*>(detached), type);
 }
@@ -447,7 +452,7 @@ Outcome new_tensor(Tracer& tracer, const Arguments& arguments) {
     if (given.size() == 2) tracer.realize(given[1]);
     if (type == nullptr || type->held == torch_room::known().tensor_class || given.size() != 2 ||
         given[1]->kind != Kind::Tensor || !arguments.keywords.empty())
-        tracer.break_graph(BreakKind::UnknownFunction, "a tensor is made by its class");
+        tracer.break_graph(BreakKind::UnknownFunction, "a tensor is created by calling its class");
     return as_object_of(tracer, static_cast<TensorValue*>(given[1]), type);
 }
 

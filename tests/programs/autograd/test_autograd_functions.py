@@ -429,7 +429,7 @@ def test_captured_whole(name, grad):
 def test_reads_in_backward(name, grad):
     same(Source(READS_IN_BACKWARD[name]), T(4, grad=grad), compare_dynamo=False, fullgraph=False)
     if CAPTURES and grad:
-        with pytest.raises(unsupported(), match="in backward, which may change until the backward pass"):
+        with pytest.raises(unsupported(), match="in backward, which may change before the backward pass runs"):
             compile(Source(READS_IN_BACKWARD[name]).namespace()["f"], fullgraph=True)(torch.ones(4, requires_grad=True))
 
 

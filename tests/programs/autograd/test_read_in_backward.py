@@ -113,7 +113,7 @@ def test_fullgraph_raises(f, read: str, text: str) -> None:
     message = str(caught.value)
     assert read in message and "[read-in-backward]" in message
     assert f"({__file__}:{line_of(f, text)})" in message, "where it is read"
-    assert f"at {__file__}" in message and "hand the value over" in message
+    assert f"at {__file__}" in message and "pass the value on" in message
     stator.reset()
 
 

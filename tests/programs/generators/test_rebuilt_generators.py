@@ -203,7 +203,7 @@ def test_given_up_inside_try_is_still_refused() -> None:
         return next(generator)[0]
 
     if engine.ENGINE == "stator":
-        with pytest.raises(engine.unsupported(), match="given up"):
+        with pytest.raises(engine.unsupported(), match="is dropped while suspended"):
             compiled(program)(torch.ones(2))
 
 
