@@ -28,7 +28,7 @@ const Expression* constant(Tracer& tracer, Number number) {
 const Expression* joined(Tracer& tracer, Op op, const Expression* left, const Expression* right = nullptr) {
     auto* expression = tracer.arena().make<Expression>();
     expression->op = op;
-    // Comparisons are asked of guards only, which do not mind.
+    // The class of the result of a comparison does not matter: only guards use comparisons.
     expression->is_float = op == Op::TrueDivide || left->is_float || (right != nullptr && right->is_float);
     expression->left = left;
     expression->right = right;
@@ -36,7 +36,7 @@ const Expression* joined(Tracer& tracer, Op op, const Expression* left, const Ex
     return expression;
 }
 
-/// `(i + 1) + 1` is `i + 2`: counters are increased again and again. Of ints alone; floats are rounded at each step.
+/// Folds `(i + 1) + 1` into `i + 2`, for counters. Only for ints, because floats are rounded at each step.
 const Expression* sum(Tracer& tracer, const Expression* left, const Expression* right) {
     if (left->op == Op::Constant) std::swap(left, right);
     if (left->op == Op::Add && left->right->op == Op::Constant && right->op == Op::Constant)
@@ -55,7 +55,7 @@ const Expression* combined(Tracer& tracer, Op op, const Expression* left, const 
     return joined(tracer, op, left, right);
 }
 
-/// A source in the expression; there is one, since what has none is folded.
+/// A source in the expression. There is always one: an expression without sources is folded.
 Source* some_source(const Expression& expression) {
     if (expression.op == Op::Source) return expression.source;
     Source* found = expression.left == nullptr ? nullptr : some_source(*expression.left);
@@ -66,7 +66,7 @@ void guard(Tracer& tracer, const Expression* condition) {
     tracer.guard({.kind = GuardKind::Expression, .source = some_source(*condition), .expression = condition});
 }
 
-/// Guards that a comparison comes out as it does in this trace.
+/// Guards that a comparison has the same result as in this trace.
 void guard_outcome(Tracer& tracer, bool holds, Op comparison, const Expression* left, const Expression* right) {
     bool has_opposite = comparison == Op::Equal || comparison == Op::NotEqual || !(left->is_float || right->is_float);
     if (!holds && has_opposite) comparison = inverted(comparison);
@@ -74,7 +74,7 @@ void guard_outcome(Tracer& tracer, bool holds, Op comparison, const Expression* 
     guard(tracer, holds || has_opposite ? condition : joined(tracer, Op::Not, condition));
 }
 
-/// The same of a value and an int that is known, and says how it comes out.
+/// Compares a symbolic number with a constant, guards the result and returns it.
 bool decide(Tracer& tracer, Op comparison, const ConstantValue* left, std::int64_t right) {
     Number number = Number::of_int(right);
     bool holds = *apply(comparison, seen(left), number) == Number::of_int(1);
@@ -82,7 +82,7 @@ bool decide(Tracer& tracer, Op comparison, const ConstantValue* left, std::int64
     return holds;
 }
 
-/// An operand: a symbolic number, or one that is known. Null if it is something else.
+/// An operand: a symbolic number or a constant. Null for any other value.
 struct Operand {
     ConstantValue* value = nullptr;
     const Expression* expression = nullptr;
@@ -134,7 +134,8 @@ std::optional<Op> expressed(BinaryOperator op) {
     return std::nullopt;
 }
 
-/// What such an operation must not meet in another call: where Python raises, or gives a number of another class.
+/// Whether the operation can neither raise nor return a number of another class, in this call or in later ones. Adds
+/// guards for the latter.
 bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
     bool is_of_ints = !left.expression->is_float && !right.expression->is_float;
     switch (op) {
@@ -152,7 +153,8 @@ bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
     }
 }
 
-/// Whether a float comes out for some operands only: an int may be too large to become one, a power may be anything.
+/// Whether the result is a float for some operands only: an int may be too large for a float, and a power may be of any
+/// class.
 bool may_not_fit(Op op, const Operand& left, const Operand& right) {
     auto is_variable_int = [](const Operand& operand) { return operand.varies && !operand.expression->is_float; };
     return op == Op::Power || is_variable_int(left) || is_variable_int(right);
@@ -268,27 +270,28 @@ void realize_all(Tracer& tracer, Value* value) {
 
 namespace {
 
-/// Whether a part of a key takes one dimension, whatever its value.
+/// Whether a part of a key takes exactly one dimension, whatever its value.
 bool takes_one_dimension(const Value* part) {
     if (part->kind == Kind::Slice) return true;
     return part->kind == Kind::Constant && PyLong_CheckExact(static_cast<const ConstantValue*>(part)->held);
 }
 
-/// Whether all parts of a key are ints, slices and the like; tensors among them would put what ints select elsewhere.
+/// Whether all parts of a key are ints, slices, None or Ellipsis. With tensors among them, the dimensions that ints
+/// select would move.
 bool is_basic(const std::vector<Value*>& parts) {
     for (const Value* part : parts)
         if (!takes_one_dimension(part) && part->object() != Py_None && part->object() != Py_Ellipsis) return false;
     return true;
 }
 
-/// Guards that an int is within the bounds of a dimension. False if it is not now.
+/// Guards that an int is within the bounds of a dimension. False if it is out of bounds now.
 bool guard_bounds(Tracer& tracer, const TensorValue* tensor, ConstantValue* index, std::size_t dimension) {
     std::int64_t number = seen(index).integer();
     const auto& sizes = tensor->meta->sizes;
     std::int64_t size = dimension < sizes.size() && sizes[dimension].is_known() ? sizes[dimension].value() : 0;
     if (number >= size || number < -size) return false;
     realize_class(tracer, index);
-    // Counted from the end is another way through PyTorch than from the start: each gets its own entry.
+    // PyTorch treats indices from the end differently from those from the start: each sign gets its own entry.
     decide(tracer, Op::GreaterEqual, index, number < 0 ? -size : 0);
     decide(tracer, Op::Less, index, number < 0 ? 0 : size);
     return true;
@@ -308,13 +311,14 @@ bool is_whole(Tracer& tracer, Value* part) {
 
 namespace {
 
-/// A slice of which both ends change from call to call, as where a cache is written at its position.
+/// A slice whose two ends both change from call to call, as in a write to a cache at its position.
 bool is_moving(const Value* part) {
     auto* slice = cast<SliceValue>(part);
     return slice != nullptr && is(slice->start) && is(slice->stop) && slice->step->object() == Py_None;
 }
 
-/// How long a moving slice is, guarded: that length, and that it lies within the dimension. -1 if it does not now.
+/// The length of a moving slice. Guards that length, and that the slice lies within the dimension. -1 if it does not
+/// now.
 std::int64_t guard_length(Tracer& tracer, const TensorValue* tensor, const SliceValue* slice, std::size_t dimension) {
     auto* start = static_cast<ConstantValue*>(slice->start);
     auto* stop = static_cast<ConstantValue*>(slice->stop);
@@ -347,7 +351,7 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
         realize_all(tracer, key);
         return {tensor, key};
     }
-    std::size_t known = 0;  // how many parts from the start take one dimension each
+    std::size_t known = 0;  // how many parts at the start take one dimension each
     while (known < parts.size() && takes_one_dimension(parts[known])) ++known;
     if (!is_basic(parts)) known = 0;
     std::vector<Value*> rest;
@@ -370,7 +374,7 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
         realize_all(tracer, parts[i]);
         rest.push_back(parts[i]);
     }
-    // From the last on, so that the dimensions before stay where they are.
+    // From last to first, so that the earlier dimensions keep their positions.
     for (auto dimension = selected.rbegin(); dimension != selected.rend(); ++dimension)
         tensor = tracer.emit_select(tensor, static_cast<std::int64_t>(*dimension), parts[*dimension]);
     bool is_done = (!selected.empty() || is_narrowed) &&

@@ -36,7 +36,7 @@ PyObject* enum_member(PyTypeObject* type, PyObject* name) {
     return members == nullptr || !PyDict_Check(members) ? nullptr : PyDict_GetItemWithError(members, name);
 }
 
-/// A new, empty instance as the class's `__new__` from C would give it; null if that is not understood.
+/// A new, empty instance as the C `__new__` of the class would create it; null if that `__new__` has no model.
 Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
     if (made_by == PyBaseObject_Type.tp_new) return tracer.make<ObjectValue>(type);
     if (made_by == PyDict_Type.tp_new) return tracer.make<DictValue>(type);
@@ -45,10 +45,10 @@ Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
     return nullptr;
 }
 
-/// `type.__call__`: `__new__`, then `__init__` if that gave an instance.
+/// `type.__call__`: `__new__`, then `__init__` if that returned an instance of the class.
 Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     PyTypeObject* type = self->held;
-    // An instance that nobody keeps would never be made, and its `__del__` never called.
+    // An instance that is not kept alive would never be created, so its `__del__` would never run.
     if (has_special_method(tracer, type, "__del__"))
         tracer.break_graph(BreakKind::UnknownObject,
                            "an object of class " + type_name(type) + ", which defines __del__, is created");
@@ -91,7 +91,7 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         tracer.break_graph(BreakKind::UnknownObject,
                            "the __init__ of class " + type_name(type) + " is a " + type_name(Py_TYPE(raw_init)));
     if (instance->type() != type) {
-        // What a `__new__` gives is initialised by its own class.
+        // The `__init__` of the class of the new object is called, which may be a subclass.
         type = instance->type();
         init = class_attribute(tracer, type, interned("__init__"), &raw_init);
         if (raw_init == nullptr) co_return instance;
@@ -129,7 +129,7 @@ Ref<> ClassValue::as_constant(Tracer& tracer) {
 
 namespace {
 
-/// `__name__`, `__mro__`, `__bases__`, ...: may be set, unless the class is one of C code.
+/// `__name__`, `__mro__`, `__bases__`, ...: these can be assigned, unless the class is written in C.
 Value* said_of_itself(Tracer& tracer, ClassValue* self, Borrowed<> name) {
     Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
     if (!answer) tracer.raise_from_python();
@@ -171,15 +171,15 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     Value* fallback = class_attribute(tracer, meta, interned("__getattr__"), &raw_fallback);
     if (raw_fallback != nullptr && PyFunction_Check(raw_fallback) && !is_enum_class(held))
         return operations::call(tracer, fallback, Arguments::of(this, tracer.constant(name)));
-    // On 3.11 that of enumerations has looked among the members, and says no more than the name.
+    // On 3.11, the `__getattr__` of EnumMeta has searched the members, and its error message is only the name.
     if (raw_fallback != nullptr) tracer.raise(PyExc_AttributeError, std::string(utf8(name)));
     raise_no_attribute(tracer, this, name);
 }
 
 namespace {
 
-/// The dict of a class, to be changed under this name. Breaks where more than a plain attribute would change: a method,
-/// a descriptor, or what the class keeps elsewhere too.
+/// The `__dict__` of a class, for an assignment to this name. Breaks the graph unless the assignment changes a plain
+/// attribute only: methods, descriptors and type slots are cached elsewhere too.
 DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> name, Value* value) {
     expect_setter(tracer, Py_TYPE(self->held), PyType_Type.tp_setattro);
     PyObject* before = nullptr;
@@ -219,7 +219,7 @@ bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
 
 namespace {
 
-/// What operations with several results give: a tuple with names for its items, made by C code.
+/// The result class of an operation with several results: a structseq, created by C code.
 bool is_return_type(PyTypeObject* type) {
     if (!PyType_IsSubtype(type, &PyTuple_Type)) return false;
     return std::string_view(type->tp_name).starts_with("torch.return_types.");

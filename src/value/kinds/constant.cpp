@@ -36,7 +36,7 @@ Value* result_of(Tracer& tracer, PyObject* new_reference) {
     return tracer.fresh(Ref<>::steal(new_reference));
 }
 
-/// The same of an operation that may give an operand itself, as `s + ""` does.
+/// The same for an operation that may return one of its operands, as `s + ""` does.
 Value* result_of(Tracer& tracer, PyObject* new_reference, const std::vector<Value*>& operands) {
     Ref<> owned = Ref<>::steal(new_reference);
     if (!owned) tracer.raise_from_python();
@@ -44,7 +44,7 @@ Value* result_of(Tracer& tracer, PyObject* new_reference, const std::vector<Valu
     return tracer.fresh(std::move(owned));
 }
 
-/// Operators of Python itself would run what the program's enums have of their own.
+/// The C operators of Python would call special methods that the program defines in its enums.
 void refuse_program_code(Tracer& tracer, Value* operand) {
     if (runs_program_code(operand->object()))
         tracer.break_graph(BreakKind::UnknownObject, "a member of " + type_name(operand->type()) +
@@ -167,7 +167,7 @@ Outcome ConstantValue::iterate(Tracer& tracer) {
 }
 
 Value* ConstantValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
-    // `"%s" % (a, b)` takes containers too; elsewhere they answer for themselves.
+    // `"%s" % (a, b)` accepts containers too; for other operators the container's own method is called.
     bool formats = op == BinaryOperator::Remainder && !reflected && (PyUnicode_Check(held) || PyBytes_Check(held));
     if (Value* answer = numpy_binary(tracer, op, this, other, reflected)) return answer;
     if (other->kind != Kind::Constant && !formats) return nullptr;
@@ -206,7 +206,7 @@ Value* ConstantValue::unary(Tracer& tracer, UnaryOperator op) {
 
 Outcome ConstantValue::compare(Tracer& tracer, Comparison op, Value* other) {
     if (Value* answer = numpy_compare(tracer, op, this, other)) return answer;
-    // A member of an enum may be a tuple too.
+    // An enum member may be a tuple too.
     if (other->kind != Kind::Constant && is_enum_member(held) && Py_TYPE(held)->tp_richcompare != nullptr &&
         PyTuple_Check(held)) {
         Ref<> known = other->as_constant(tracer);
@@ -217,7 +217,7 @@ Outcome ConstantValue::compare(Tracer& tracer, Comparison op, Value* other) {
     }
     if (other->kind != Kind::Constant) return nullptr;
     tracer.realize(other);
-    // Python would go on to ask the other side, whose methods may be the program's own.
+    // Python would try the other operand next, which may have user-defined methods.
     if (is_enum_member(held) || is_enum_member(other->object()))
         return result_of(tracer, type()->tp_richcompare(held, other->object(), static_cast<int>(op)));
     return result_of(tracer, PyObject_RichCompare(held, other->object(), static_cast<int>(op)));
@@ -229,7 +229,7 @@ Py_hash_t ConstantValue::hash(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnknownObject, "a member of " + type_name(type()) +
                                                          ", an enum with a user-defined __hash__, is used as a key");
     if (is_unequal_to_itself(held)) {
-        // Hashed by its identity. One that was computed is another one in each call.
+        // NaN is hashed by identity. A computed NaN is a new object in each call.
         if (source == nullptr && equal_member_of == nullptr)
             tracer.break_graph(BreakKind::UnknownObject, "NaN is used as a key");
         guard_members(tracer, this);

@@ -1,5 +1,5 @@
-/// Immutable values that are what they are: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are
-/// done for real while tracing.
+/// Immutable values: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are executed while
+/// tracing.
 #pragma once
 
 #include "source/expression.h"
@@ -12,12 +12,13 @@ struct ConstantValue final : Value {
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
     PyObject* const held;  // kept alive by the trace
-    /// Whether the program makes it, an object of its own in each call, rather than has it: a literal, a small integer.
+    /// Whether the program creates a new object in each call, as opposed to a literal or a small integer.
     bool is_made = false;
-    /// What it is in every call, of a number that changes between calls (see symbolic.h); null for others.
+    /// For a number that changes between calls, its value in every call (see changing_number.h); null for other
+    /// constants.
     const Expression* expression = nullptr;
 
-    /// Whether it may be another number in the next call: nothing has looked at it yet.
+    /// Whether the number may differ in the next call: no guard specializes on it yet.
     bool is_symbolic() const { return expression != nullptr && !realized; }
 
     void realize(Tracer& tracer) override;
@@ -40,15 +41,15 @@ struct ConstantValue final : Value {
     std::string print() const override;
 };
 
-/// Whether an object is not equal to itself (NaN): containers then find it by its identity alone.
+/// Whether an object is not equal to itself (NaN). Containers find it only by identity.
 bool is_unequal_to_itself(Borrowed<> object);
-/// Whether an object is a member of an enum whose class has special methods of the program's own: what C code does with
-/// it may run them.
+/// Whether an object is an enum member whose class has user-defined special methods, which C code may call.
 bool runs_program_code(Borrowed<> object);
-/// The argument of a call, or the item of one, that this object is: C code has given it back. Null if it is none.
+/// The argument of a call, or the item of one, that is this object: a C function returned its argument. Null if there
+/// is none.
 Value* argument_itself(const std::vector<Value*>& arguments, Borrowed<> object);
 
-/// Whether an object is of a class whose instances are constants.
+/// Whether instances of the object's class are constants.
 bool is_constant(Borrowed<> object);
 /// Whether a guard may compare it by value: its class is written in C and its comparison runs no user code.
 bool is_safe_to_compare(Borrowed<> object);

@@ -264,7 +264,7 @@ Outcome DequeIterator::next(Tracer& tracer) {
 
 int DequeIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    // One that will complain of a change can't be had otherwise than by changing the deque.
+    // An iterator that will raise because the deque was mutated can't be rebuilt without mutating the deque.
     if (deque->changes != changes_) return IteratorValue::rebuild(plan);
     expect_complete(plan, deque, this);
     int over = deque->rebuild(plan);

@@ -1,4 +1,4 @@
-/// `collections.deque`, made in the trace or from outside.
+/// `collections.deque`, created in the trace or outside.
 #pragma once
 
 #include <vector>
@@ -15,16 +15,15 @@ struct DequeValue final : ObjectValue {
 
     std::vector<Value*> items;
     Py_ssize_t longest = -1;  // maxlen; -1: none
-    std::size_t changes = 0;  // how often it grew or shrank, for iterators over it
+    std::size_t changes = 0;  // the number of changes of its length, checked by iterators over it
 
-    /// Replaces the contents, undoably. An outside deque is told `method(*arguments)` instead.
     /// `popleft` and `pop`; needs an item.
     Value* take_end(Tracer& tracer, bool left);
     void assign(Tracer& tracer, std::vector<Value*> contents, const char* method, std::vector<Value*> arguments = {});
-    /// What goes beyond `maxlen` falls off at the other end.
+    /// Drops the item at the other end if that exceeds `maxlen`.
     void append(Tracer& tracer, Value* value);
     void append_left(Tracer& tracer, Value* value);
-    /// A position within the items; raises IndexError.
+    /// The position of an item; raises IndexError.
     std::size_t position(Tracer& tracer, Value* index);
 
     void realize(Tracer& tracer) override;
@@ -45,7 +44,7 @@ struct DequeValue final : ObjectValue {
     std::string print() const override;
 };
 
-/// Over a deque, from either end, while it does not change.
+/// Iterates over a deque from either end. Raises if the deque is mutated.
 struct DequeIterator final : IteratorValue {
     DequeIterator(PyTypeObject* type, DequeValue* deque, bool reversed)
         : IteratorValue(type), deque(deque), reversed(reversed), changes_(deque->changes) {}
@@ -61,7 +60,7 @@ struct DequeIterator final : IteratorValue {
 
 using cpython::deque_class;
 DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest);
-/// `deque.extend`; pending where the iterable runs the program's code. Gives `result`.
+/// `deque.extend`; pending if the iterable runs user code. Returns `result`.
 Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result);
 
 }  // namespace stator

@@ -34,14 +34,14 @@ bool has_default_factory(const DictValue* dict) {
     return PyType_IsSubtype(dict->class_, default_dict_class()) != 0;
 }
 
-/// Keys of a real dict in the order in which it gives them.
+/// The keys of a real dict in iteration order.
 Ref<> keys_in_order(PyObject* real) {
-    // The linked list of an OrderedDict, not the table below it, says what the order is.
+    // The order is in the linked list of an OrderedDict, not in its hash table.
     Ref<> iterator = checked(PyODict_Check(real) ? PyODict_Type.tp_iter(real) : PyDict_Type.tp_iter(real));
     return checked(PySequence_Tuple(iterator.get()));
 }
 
-/// The order of an OrderedDict is told by an iterator that looks its keys up.
+/// Iterating over an OrderedDict looks up its keys, which would call a user-defined `__hash__`.
 void refuse_hashed_order(Tracer& tracer, PyObject* dict) {
     PyObject *key, *value;
     for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);) {
@@ -59,7 +59,7 @@ bool holds_containers(PyObject* keys) {
     return false;
 }
 
-/// Values of keys that only containers hold: a constant is itself, anything else is pinned by the guard on the keys.
+/// The value of a key that only a container references: a constant, or an object that the guard on the keys pins.
 Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
     Value* value =
         is_member_by_identity(key) ? tracer.outside(tracer.provenance().pinned(key), key) : tracer.constant(key);
@@ -68,7 +68,8 @@ Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
     return value;
 }
 
-/// The object to look a key up by in a real dict; empty if the key was made in the trace and so cannot be in it.
+/// The object with which a key is looked up in a real dict; empty if the key was created in the trace and so can't be
+/// in it.
 Ref<> lookup_object(Tracer& tracer, Value* key) {
     if (key->kind == Kind::Constant || key->kind == Kind::Tuple) key->hash(tracer);
     if (Ref<> constant = key->as_constant(tracer)) return constant;
@@ -81,12 +82,13 @@ Ref<> lookup_object(Tracer& tracer, Value* key) {
     return Ref<>::share(key->object());
 }
 
-/// Whether a guard can say that a dict has no such key.
+/// Whether a guard can check that a dict does not have this key.
 bool can_be_missed(PyObject* key) {
     return is_constant_key(key) || is_known_by_identity(key) || torch_room::is_plain_tensor(key);
 }
 
-/// What a dict holds in place of an equal key that was made to look it up: a guard finds that again by its identity.
+/// The key that a dict holds, given an equal key that was created for the lookup. A guard finds the held key by
+/// identity.
 PyObject* held_key(PyObject* dict, PyObject* wanted) {
     if (can_be_missed(wanted)) return wanted;
     PyObject *key, *value;
@@ -95,7 +97,7 @@ PyObject* held_key(PyObject* dict, PyObject* wanted) {
     return wanted;
 }
 
-/// Without a call of the key's `__hash__`.
+/// Looks an item up without calling the key's `__hash__`.
 PyObject* item_by_identity(PyObject* dict, PyObject* wanted) {
     PyObject *key, *value;
     for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &key, &value);)
@@ -109,7 +111,7 @@ Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
     co_return made;
 }
 
-/// Makes the table of a dict empty; gives what was in it.
+/// Empties the table of a dict; returns the old one.
 Table* start_anew(Tracer& tracer, DictValue* dict) {
     auto* before = tracer.make<Table>();
     std::swap(*before, dict->table);
@@ -164,7 +166,7 @@ void DictValue::complete_now(Tracer& tracer) {
         table.insert(tracer, key, put_there == nullptr ? nullptr : put_there->value);
     }
     if (!changed) return;
-    // What is new, or was taken out and put back, comes last.
+    // Keys that are new, or were removed and inserted again, come last.
     for (Table::Entry* entry : overlay->entries())
         if (table.find(tracer, entry->key) == nullptr) table.insert(tracer, entry->key, entry->value);
 }
@@ -172,7 +174,7 @@ void DictValue::complete_now(Tracer& tracer) {
 std::optional<Value*> DictValue::overlaid(Tracer& tracer, Value* key) {
     if (!changed) return std::nullopt;
     if (Table::Entry* entry = table.find(tracer, key)) {
-        // Taken over with all others, and not looked at yet.
+        // Copied with all other keys, and not read yet.
         if (entry->value == nullptr) return std::nullopt;
         return entry->value;
     }
@@ -293,7 +295,7 @@ void DictValue::clear(Tracer& tracer) {
     tracer.record(method_effect(is_ordered_dict ? &PyODict_Type : &PyDict_Type, "clear", {this}));
     set_undoably(tracer, changed, true);
     if (complete) return table.clear(tracer);
-    // Whatever its keys were, there are none now.
+    // Whatever its keys were, it is empty now.
     set_undoably(tracer, complete, true);
     start_anew(tracer, this);
 }
@@ -367,8 +369,8 @@ Outcome DictValue::iterate(Tracer& tracer) {
 
 namespace {
 
-/// The operand whose class the result of `left | right` has, where the operator of `asked` answers: null for a plain
-/// dict. The subclasses written in C have an operator of their own, which goes first on the right where theirs is a
+/// The operand whose class the result of `left | right` has, where the operator of `asked` computes it; null for a
+/// plain dict. Subclasses written in C have their own operator. The one on the right goes first if its class is a
 /// subclass of the class on the left.
 DictValue* gives_its_class(DictValue* asked, DictValue* left, DictValue* right) {
     auto has_own = [](DictValue* dict) { return is_ordered(dict) || has_default_factory(dict); };
@@ -377,7 +379,7 @@ DictValue* gives_its_class(DictValue* asked, DictValue* left, DictValue* right) 
     return goes_first && has_own(right) ? right : nullptr;
 }
 
-/// A new instance is made by calling the class, and filled by its own methods.
+/// `|` creates the new instance by calling the class and fills it through its methods.
 void expect_no_methods_of_its_own(Tracer& tracer, DictValue* dict) {
     for (const char* name : {"__new__", "__init__", "__setitem__", "update", "keys", "__iter__", "__getitem__"})
         if (operations::user_method(tracer, dict, name) != nullptr)
@@ -511,7 +513,7 @@ DictValue* changed_dict(Tracer& tracer, Borrowed<> real) {
 
 namespace {
 
-/// C code copies a dict by its table, unless its class says how it is iterated over.
+/// C code copies a dict through its hash table, unless its class defines `__iter__`.
 void refuse_own_iteration(Tracer& tracer, DictValue* dict) {
     if (dict->class_ != &PyDict_Type && operations::user_method(tracer, dict, "__iter__") != nullptr)
         tracer.break_graph(BreakKind::UnknownObject,

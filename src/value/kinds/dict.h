@@ -1,5 +1,5 @@
-/// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from
-/// outside is read key by key, guarding just what was asked; only iterating it or its length needs all keys.
+/// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. An outside dict
+/// is read key by key, and only the keys that were read are guarded. Iteration and `len` need all keys.
 #pragma once
 
 #include <optional>
@@ -14,36 +14,36 @@ struct DictValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Dict;
     explicit DictValue(PyTypeObject* type = &PyDict_Type) : ObjectValue(kKind, type) {}
 
-    /// What it holds. Of an outside dict that is not complete: only what the trace has put there.
+    /// The entries. For an outside dict that is not complete, only those that the trace has set.
     Table table;
-    /// False for an outside dict whose keys were not all taken over into `table` yet.
+    /// False for an outside dict until all of its keys are in `table`.
     bool complete = true;
-    /// Keys that the trace took out of an outside dict before it was complete.
+    /// Keys that the trace removed from an outside dict before it was complete.
     Table removed;
-    /// An outside dict that the trace has changed.
+    /// Whether the trace has mutated this outside dict.
     bool changed = false;
-    /// `default_factory` of a defaultdict made in the trace.
+    /// `default_factory` of a defaultdict created in the trace.
     Value* default_factory = nullptr;
-    /// The object made in the trace whose `__dict__` this is.
+    /// The object created in the trace whose `__dict__` this is.
     ObjectValue* owner = nullptr;
 
-    /// Takes over all keys, guarded in order.
+    /// Copies all keys into `table`, and guards them and their order.
     void complete_now(Tracer& tracer);
-    /// Null if absent; guards either answer.
+    /// Null if absent. Guards the presence or the absence.
     Value* find(Tracer& tracer, Value* key);
     Value* find(Tracer& tracer, Borrowed<> constant_key);
     void insert(Tracer& tracer, Value* key, Value* value);
-    /// What it held; null if absent.
+    /// Returns the removed value; null if the key is absent.
     Value* remove(Tracer& tracer, Value* key);
     void clear(Tracer& tracer);
-    /// The same without an effect: for whoever records a better one.
+    /// The same without a side effect, for callers that record their own.
     void put(Tracer& tracer, Value* key, Value* value);
     Value* take(Tracer& tracer, Value* key);
-    /// To the end of an OrderedDict, or to its front.
+    /// Moves a key to the end of an OrderedDict, or to its front.
     void move(Tracer& tracer, Value* key, bool to_end);
-    /// What the trace has made of a key, null if it removed it; nothing where it left the key as it was.
+    /// The value that the trace has set for a key, null if it removed the key; nothing if it did not change the key.
     std::optional<Value*> overlaid(Tracer& tracer, Value* key);
-    /// The value of an entry of `table`, wrapped if it was not looked at yet.
+    /// The value of an entry of `table`, wrapped on first use.
     Value* value_of(Tracer& tracer, Table::Entry* entry);
     /// Live entries in order, values wrapped.
     std::vector<Table::Entry*> entries(Tracer& tracer);
@@ -95,7 +95,7 @@ struct DictViewValue final : Value {
     std::string print() const override;
 };
 
-/// Over a dict while its size stays what it is.
+/// Iterates over a dict. Raises if the size changes.
 struct DictIterator final : IteratorValue {
     using What = DictViewValue::What;
     DictIterator(Tracer& tracer, DictValue* dict, What what, bool reversed);
@@ -103,8 +103,8 @@ struct DictIterator final : IteratorValue {
     DictValue* dict;  // null at the end
     What what;
     bool reversed;
-    std::size_t position = 0;  // how many places of the table were passed
-    std::size_t taken = 0;     // how many items were given
+    std::size_t position = 0;  // how many entries of the table were passed
+    std::size_t taken = 0;     // how many items were returned
     bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
@@ -113,19 +113,19 @@ struct DictIterator final : IteratorValue {
     std::size_t size_, places_;
 };
 
-/// The value of a real dict that the trace has changed; null if it is as it was.
+/// The value of a real dict that the trace has mutated; null if it is unchanged.
 DictValue* changed_dict(Tracer& tracer, Borrowed<> real);
 
 /// A new dict with the same entries.
 DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type = &PyDict_Type);
 /// `dict.update(other)` for another dict.
 void merge_dict(Tracer& tracer, DictValue* target, DictValue* other);
-/// `dict.update(other)` for a mapping (something with `keys`) or an iterable of pairs; pending where that runs the
-/// program's code. Gives None.
-/// Whether `update` and its like call the program's own `__setitem__`: only an ordered dict's do.
+/// Whether `update` and similar methods call a user-defined `__setitem__`: only those of OrderedDict do.
 bool sets_by_method(Tracer& tracer, DictValue* dict);
-/// One item of an update.
+/// Sets one item of an update.
 Outcome put_into_dict(Tracer& tracer, DictValue* target, Value* key, Value* value);
+/// `dict.update(other)` for a mapping (an object with `keys`) or an iterable of pairs; pending if that runs user code.
+/// Returns None.
 Outcome update_dict(Tracer& tracer, DictValue* target, Value* other);
 
 /// `collections.OrderedDict`, `collections.defaultdict`; borrowed, never freed.

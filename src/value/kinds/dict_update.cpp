@@ -1,4 +1,4 @@
-/// `dict.update` and all that takes the same argument.
+/// `dict.update` and other functions that take the same arguments.
 #include "base/names.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
@@ -13,7 +13,7 @@ namespace {
 
 Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
     Value* keys = co_await call_method_with(tracer, other, "keys");
-    // All keys first, then the values, but for an OrderedDict.
+    // Reads all keys first, then the values. An OrderedDict reads them in turn.
     bool is_ordered = PyType_IsSubtype(target->class_, &PyODict_Type) != 0;
     if (!is_ordered) keys = co_await operations::collect_as_sequence(tracer, keys);
     Value* iterator = co_await operations::iterate(tracer, keys);
@@ -26,7 +26,7 @@ Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
     }
 }
 
-/// An ordered dict takes a pair apart as an assignment to two names would, with almost the same words.
+/// An OrderedDict unpacks a pair like an assignment to two names, and raises almost the same message.
 [[noreturn]] void raise_for_ordered(Tracer& tracer, std::size_t count) {
     if (count > 2) tracer.raise(PyExc_ValueError, "too many values to unpack (expected 2)");
     tracer.raise(PyExc_ValueError,

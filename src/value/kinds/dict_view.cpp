@@ -49,7 +49,7 @@ const char* method_of(What what) {
     return what == What::Keys ? "keys" : what == What::Values ? "values" : "items";
 }
 
-/// A call of `dict.keys` and its like in a plan.
+/// Adds a call of `dict.keys`, `values` or `items` to a plan.
 int rebuild_view(PlanBuilder& plan, int from, What what, bool ordered) {
     if (what == What::Proxy) return plan.add(PlanOp::Call, {from}, reinterpret_cast<PyObject*>(&PyDictProxy_Type));
     PyTypeObject* owner = ordered ? &PyODict_Type : &PyDict_Type;
@@ -72,7 +72,7 @@ Task value_in(Tracer& tracer, DictValue* dict, Value* wanted) {
     co_return tracer.boolean(false);
 }
 
-/// What a view is in operations with sets: a set of its items. Null for other values than sets and views.
+/// The operand of a set operation as a set of its items. Null for values other than sets and views.
 SetValue* as_set(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (auto* set = cast<SetValue>(value)) return set;
@@ -81,7 +81,7 @@ SetValue* as_set(Tracer& tracer, Value* value) {
     return make_set(tracer, *items_now(tracer, view));
 }
 
-/// A dict with the keys of this one; its values where they matter.
+/// A real dict with the keys of this one, and its values where they matter.
 Ref<> real_dict(Tracer& tracer, DictValue* dict, bool with_values) {
     Ref<> made = checked(PyDict_New());
     for (Table::Entry* entry : dict->entries(tracer)) {
@@ -98,7 +98,7 @@ Ref<> real_dict(Tracer& tracer, DictValue* dict, bool with_values) {
     return made;
 }
 
-/// What stands beside a view in an operation, as a real object; empty if an element is not known now.
+/// The other operand of a view as a real object; empty if an element is not a constant.
 Ref<> real_side(Tracer& tracer, Value* side, const std::vector<Value*>& items) {
     if (auto* set = cast<SetValue>(side)) return Ref<>::share(set->real(tracer));
     if (auto* dict = cast<DictValue>(side)) return real_dict(tracer, dict, false);
@@ -115,7 +115,7 @@ Ref<> real_side(Tracer& tracer, Value* side, const std::vector<Value*>& items) {
     return list;
 }
 
-/// By looking the items of one up in the other, so that values need no hash.
+/// Looks up the items of one operand in the other, so that values need no hash.
 Task compare_as_sets(Tracer& tracer, Comparison op, Value* left, Value* right) {
     std::ptrdiff_t mine = left->length(tracer), theirs = right->length(tracer);
     bool fits = true;
@@ -139,7 +139,7 @@ Task compare_as_sets(Tracer& tracer, Comparison op, Value* left, Value* right) {
 }  // namespace
 
 void DictViewValue::realize(Tracer& tracer) {
-    // What it shows is read from the dict itself.
+    // The contents are read from the dict itself.
     tracer.guard({GuardKind::Identity, source, outside});
 }
 
@@ -196,7 +196,7 @@ Value* DictViewValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     if (op != BinaryOperator::And && op != BinaryOperator::Or && op != BinaryOperator::Subtract &&
         op != BinaryOperator::Xor)
         return nullptr;
-    // A view takes any iterable on the other side.
+    // The other operand of a view may be any iterable.
     auto items = items_now(tracer, other);
     if (!items) {
         if (!is_iterable(other)) return nullptr;
@@ -204,7 +204,7 @@ Value* DictViewValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bo
     }
     SetValue* mine = as_set(tracer, this);
     SetValue* theirs = make_set(tracer, *items);
-    // The order of the result is Python's, which has its own ways for each operation.
+    // Python computes the order of the result differently for each operation, so the real operation is executed.
     Ref<> my_side = real_side(tracer, this, {});
     Ref<> their_side = my_side ? real_side(tracer, other, *items) : nullptr;
     if (their_side) {
@@ -261,7 +261,7 @@ DictIterator::DictIterator(Tracer& tracer, DictValue* dict, What what, bool reve
 
 Outcome DictIterator::next(Tracer& tracer) {
     if (dict == nullptr) return tracer.exhausted();
-    // An ordered dict notices any key that came or went, others only how many there are.
+    // An OrderedDict detects any inserted or removed key, other dicts only a change of the size.
     bool ordered = PyType_IsSubtype(dict->class_, &PyODict_Type) != 0;
     if (dict->table.size() != size_ || (ordered && dict->table.all().size() > places_)) {
         tracer.raise(PyExc_RuntimeError,
@@ -299,7 +299,8 @@ int DictIterator::rebuild(PlanBuilder& plan) {
         over =
             ordered ? plan.add(PlanOp::Call, {}, reinterpret_cast<PyObject*>(&PyODict_Type)) : plan.add(PlanOp::Dict);
     } else {
-        // One over a dict that was changed meanwhile may have to fail, or has passed other entries than the first ones.
+        // An iterator over a dict that was mutated meanwhile may have to raise, or may have passed other entries than
+        // the first ones.
         std::size_t passed = 0, places = dict->table.all().size();
         for (std::size_t at = reversed ? position : 0; at < (reversed ? places : position); ++at)
             passed += dict->table.at(at)->live ? 1 : 0;
@@ -311,7 +312,7 @@ int DictIterator::rebuild(PlanBuilder& plan) {
     }
     if (what != What::Keys) over = rebuild_view(plan, over, what, ordered);
     int to = plan.reserve(this);
-    // Not by what a subclass has in place of them.
+    // The builtin functions, not methods that a subclass may override.
     PyObject* make = builtin_function(reversed ? "reversed" : "iter");
     if (what == What::Keys)
         make = method_of_class(ordered ? &PyODict_Type : &PyDict_Type, reversed ? "__reversed__" : "__iter__");

@@ -40,7 +40,7 @@ PyTypeObject* exception_class(PyObject* type) {
     return reinterpret_cast<PyTypeObject*>(type);
 }
 
-/// The class written in C that an exception class derives from.
+/// The C class that an exception class derives from.
 PyTypeObject* c_class_of(PyTypeObject* type) {
     while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) type = type->tp_base;
     return type;
@@ -50,13 +50,13 @@ bool is_a(PyTypeObject* type, PyObject* of) {
     return PyType_IsSubtype(type, exception_class(of)) != 0;
 }
 
-/// Whether the C class keeps nothing but `args`.
+/// Whether the C class stores nothing but `args`.
 bool keeps_only_arguments(PyTypeObject* c_class) {
     auto* base = exception_class(PyExc_BaseException);
     return c_class->tp_new == base->tp_new && c_class->tp_init == base->tp_init;
 }
 
-/// The arguments as real objects: a tuple and a dict (or none). False if one is not known.
+/// The arguments as real objects: a tuple and a dict, which may be null. False if an argument is not a constant.
 bool real_arguments(Tracer& tracer, const Arguments& arguments, Ref<>& positional, Ref<>& named) {
     positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
     for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
@@ -100,7 +100,7 @@ void initialise_exception(Tracer& tracer, ExceptionValue* exception, const Argum
     }
     Ref<> positional, named;
     if (!real_arguments(tracer, arguments, positional, named)) {
-        // StopIteration's `value` is its first argument; the others would keep what is not known.
+        // StopIteration's `value` is its first argument. Other C classes would store arguments that are not constants.
         if (!is_a(c_class, PyExc_StopIteration) || !arguments.keywords.empty())
             tracer.break_graph(BreakKind::UnknownObject, "an exception of class " + type_name(c_class) +
                                                              " is created with arguments that are not constants");
@@ -110,7 +110,7 @@ void initialise_exception(Tracer& tracer, ExceptionValue* exception, const Argum
     Ref<> real = Ref<>::steal(c_class->tp_new(c_class, positional.get(), named.get()));
     if (!real) tracer.raise_from_python();
     if (c_class->tp_init(real.get(), positional.get(), named.get()) < 0) tracer.raise_from_python();
-    // OSError(2, ...) makes a FileNotFoundError.
+    // OSError(2, ...) returns a FileNotFoundError.
     if (exception->class_ == c_class) exception->class_ = Py_TYPE(real.get());
     Ref<> args = checked(PyObject_GetAttrString(real.get(), "args"));
     exception->arguments.clear();
@@ -195,7 +195,7 @@ void add_to_traceback(Tracer& tracer, ExceptionValue* exception, TracedFrame* fr
 
 void set_context(Tracer& tracer, ExceptionValue* exception, Value* handled) {
     if (handled == nullptr || handled == exception) return;
-    // The program may have made a ring of them: then the slow one is met again.
+    // The program may have created a cycle of contexts: then `slow` is met again.
     auto next = [](ExceptionValue* link) { return link == nullptr ? nullptr : cast<ExceptionValue>(link->context); };
     auto* slow = cast<ExceptionValue>(handled);
     bool slow_moves = false;
@@ -272,13 +272,13 @@ bool ExceptionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* 
 
 namespace {
 
-/// What the C class is called with to make an exception in the same state.
+/// The arguments with which the C class creates an exception in the same state.
 Arguments making_of(const ExceptionValue* exception) {
     if (exception->made_of.count() > 0) return exception->made_of;
     return {exception->arguments, {}};
 }
 
-/// What C code has put into an exception that it raised itself, beside `args`.
+/// Sets attributes other than `args` that C code stored in an exception that it raised.
 void rebuild_kept(PlanBuilder& plan, int to, PyObject* real) {
     for (const char* name : {"name", "path", "filename", "filename2"}) {
         Ref<> kept = Ref<>::steal(PyObject_GetAttrString(real, name));

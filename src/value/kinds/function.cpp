@@ -42,7 +42,7 @@ Value* CellValue::get(Tracer& tracer) {
 
 namespace {
 
-/// Where a function assigns to a variable of that name that closures share, or deletes it.
+/// The instructions of a function that assign to a closure variable of that name, or delete it.
 std::vector<bytecode::Index> assignments(const bytecode::Code& code, Borrowed<> name) {
     std::vector<bytecode::Index> found;
     for (bytecode::Index at{0}; at.value < code.end().value; ++at.value) {
@@ -53,7 +53,7 @@ std::vector<bytecode::Index> assignments(const bytecode::Code& code, Borrowed<> 
     return found;
 }
 
-/// Whether a function inside of this one assigns to the variable.
+/// Whether a nested function assigns to the variable.
 bool is_assigned_inside(PyCodeObject* code, Borrowed<> name) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
         PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
@@ -112,7 +112,7 @@ std::size_t FunctionValue::default_count() const {
 
 Value* FunctionValue::default_at(Tracer& tracer, std::size_t index) {
     if (outside == nullptr) return defaults[index];
-    // Which parameter a default belongs to depends on how many there are.
+    // The number of defaults decides which parameter each of them belongs to.
     PyObject* all = PyFunction_GET_DEFAULTS(outside);
     bool is_new = false;
     Source* tuple = tracer.provenance().child(source, Access::Member, interned("__defaults__"), 0, all, &is_new);
@@ -156,7 +156,7 @@ void FunctionValue::realize(Tracer& tracer) {
 
 Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (outside != nullptr) {
-        // A default is read through its own place, so that it is guarded by what it is.
+        // A default has its own source, so that it is guarded like any other value.
         return ObjectValue::get_attribute(tracer, name);
     }
     if (name.get() == interned("__name__")) return set_name != nullptr ? set_name : tracer.constant(code->co_name);
@@ -191,7 +191,7 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return annotations;
     }
     if (name.get() == interned("__type_params__") && own_attribute(tracer, name) == nullptr)
-        return make_tuple(tracer, {});  // 3.12; a function with parameters of its own is never made in a trace
+        return make_tuple(tracer, {});  // 3.12; the trace never creates a function with type parameters
     if (name.get() == interned("__globals__")) return tracer.outside(tracer.provenance().pinned(globals), globals);
     if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
     return ObjectValue::get_attribute(tracer, name);
@@ -200,7 +200,7 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 DictValue* FunctionValue::annotations_dict(Tracer& tracer) {
     auto* dict = tracer.make<DictValue>();
     if (annotations == nullptr) return dict;
-    // MAKE_FUNCTION takes names and values in turn.
+    // MAKE_FUNCTION gets names and values alternately.
     const std::vector<Value*>& pairs = static_cast<TupleValue*>(annotations)->all(tracer);
     for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) dict->insert(tracer, pairs[i], pairs[i + 1]);
     return dict;
@@ -253,8 +253,8 @@ bool is_disabled(PyObject* function) {
 
 namespace {
 
-/// What `torch.compile` was given to make this function; null if it did not make it. (`functools.wraps` copies the
-/// attributes to functions that are something else.)
+/// The function that was passed to `torch.compile`; null if this function is not a result of it. (`functools.wraps`
+/// copies the attributes to other functions.)
 PyObject* compiled_by_torch(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
     if (attributes == nullptr) return nullptr;
@@ -268,8 +268,8 @@ bool is_marked_constant(PyObject* function) {
     return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_dynamo_marked_constant")) == Py_True;
 }
 
-/// The code of the functions that `dataclasses` and `reprlib` put around a `__repr__` so that an object that holds
-/// itself ends: they note the object in a set of their own while it is printed.
+/// The code of the wrappers that `dataclasses` and `reprlib` put around `__repr__` against infinite recursion: they
+/// keep a set of objects whose repr is being computed.
 bool is_repr_guard(PyCodeObject* code) {
     static const std::vector<PyObject*> guards = [] {
         std::vector<PyObject*> found;
@@ -337,7 +337,7 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
     if (PyObject* original = compiled_by_torch(outside)) {
         if (tracer.keeps_compiled_by_torch())
             tracer.break_graph(BreakKind::CompiledByTorch, "function " + print() + " is compiled by torch.compile");
-        // As if it was not compiled by itself: two compilers at work in one frame would see each other.
+        // Inlines the original function: two compilers in one frame would interfere.
         guard_identity();
         return operations::call(tracer, tracer.outside(tracer.provenance().pinned(original), original), arguments);
     }
@@ -349,7 +349,7 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
                                                            "not constants");
     }
     if (is_repr_guard(code)) {
-        // An object that holds itself nests until the trace gives up.
+        // An object that contains itself nests until the trace breaks.
         Ref<> names = checked(PyCode_GetFreevars(code));
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
             if (utf8(PyTuple_GET_ITEM(names.get(), i)) == "user_function")
@@ -382,7 +382,7 @@ int FunctionValue::rebuild(PlanBuilder& plan) {
         from[3] = plan.add(PlanOp::Dict, std::move(pairs));
     }
     if (!closure.empty()) {
-        // The closure may hold the function itself: its cells are filled after it is made.
+        // The closure may reference the function itself: its cells are filled after the function is created.
         std::vector<std::int32_t> cells;
         for (CellValue* cell : closure) {
             if (int known = plan.known(cell); known >= 0 || cell->source != nullptr) {
@@ -471,17 +471,17 @@ int MethodValue::rebuild(PlanBuilder& plan) {
         plan.add_to(to, PlanOp::Method, {of, bound_to});
         return to;
     }
-    // To `__get__`, None is no instance.
+    // `__get__` treats None as no instance.
     if (self->object() == Py_None) {
         Ref<> bound = checked(Py_TYPE(descriptor)->tp_descr_get(descriptor, Py_None, nullptr));
         plan.add_to(to, PlanOp::Constant, {}, bound);
         return to;
     }
-    // C methods are bound by their descriptor: one of a class to the class, behind the instance that it does without.
+    // C methods are bound through their descriptor; a classmethod is bound to the class, its second argument.
     std::vector<std::int32_t> from{of, bound_to};
     if (Py_IS_TYPE(descriptor, &PyClassMethodDescr_Type))
         from.insert(from.begin() + 1, plan.constant(Py_None));
-    else  // methods that are told the class that defines them have to be bound with one
+    else  // methods that receive their defining class have to be bound with one
         from.push_back(plan.constant(reinterpret_cast<PyObject*>(self->type())));
     plan.add_to(to, PlanOp::Call, std::move(from), method_of_class(Py_TYPE(descriptor), "__get__"));
     return to;

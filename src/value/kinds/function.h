@@ -1,4 +1,4 @@
-/// Python functions, what is bound to them, and cells.
+/// Python functions, bound methods and cells.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace stator {
 
-/// A variable shared by closures.
+/// A closure variable.
 struct CellValue final : Value {
     static constexpr Kind kKind = Kind::Cell;
     CellValue() : Value(kKind) {}
@@ -16,12 +16,12 @@ struct CellValue final : Value {
     PyObject* outside = nullptr;          // the real cell, if it came from outside
     bool read = true;                     // false for an outside cell that was not read yet
     PyObject* name = nullptr;             // of the variable, for messages; may be null
-    PyCodeObject* variable_of = nullptr;  // the function that it is a variable of, if the trace has called it
-    bool is_parameter = false;            // of that function
+    PyCodeObject* variable_of = nullptr;  // the function whose variable it is, if the trace has called that function
+    bool is_parameter = false;            // a parameter of that function
 
-    /// Whether no code assigns to the variable again: it stays what it is for whoever reads it later.
+    /// Whether no code assigns to the variable again, so that later readers see the same value.
     bool is_settled() const;
-    /// What it holds; null if it is empty. Guards either answer.
+    /// The contents; null if the cell is empty. Guards either case.
     Value* get(Tracer& tracer);
     void set(Tracer& tracer, Value* value);
 
@@ -32,7 +32,7 @@ struct CellValue final : Value {
     std::string print() const override;
 };
 
-/// From outside, or made by MAKE_FUNCTION. Both are inlined the same way.
+/// A function from outside or created by MAKE_FUNCTION. Both are inlined the same way.
 struct FunctionValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Function;
     explicit FunctionValue(PyCodeObject* code) : ObjectValue(kKind, &PyFunction_Type), code(code) {}
@@ -40,7 +40,7 @@ struct FunctionValue final : ObjectValue {
     PyCodeObject* code;
     PyObject* globals = nullptr;
     PyObject* builtins = nullptr;
-    // Of a function made in the trace; an outside function's are read when a call needs them.
+    // For a function created in the trace. Those of an outside function are read when a call needs them.
     std::vector<Value*> defaults;
     std::vector<Keyword> keyword_defaults;
     Value* annotations = nullptr;
@@ -50,15 +50,15 @@ struct FunctionValue final : ObjectValue {
     Value* set_qualname = nullptr;
     Value* set_doc = nullptr;
     Value* set_module = nullptr;
-    /// While it is being rebuilt: cells to be filled once the function is there.
+    /// While the function is being rebuilt: cells to fill once it exists.
     std::vector<CellValue*> pending_cells;
 
     std::size_t default_count() const;
     Value* default_at(Tracer& tracer, std::size_t index);
-    /// Null if the parameter has none.
+    /// Null if the parameter has no default.
     Value* keyword_default(Tracer& tracer, Borrowed<> name);
     CellValue* closure_cell(Tracer& tracer, std::size_t index);
-    /// `__annotations__` of a function made in the trace, from what MAKE_FUNCTION got.
+    /// `__annotations__` of a function created in the trace, from the operand of MAKE_FUNCTION.
     DictValue* annotations_dict(Tracer& tracer);
 
     void realize(Tracer& tracer) override;
@@ -89,7 +89,7 @@ struct MethodValue final : Value {
     std::string print() const override;
 };
 
-/// Whether a function of the program is marked with `torch.compiler.disable`.
+/// Whether a function is marked with `torch.compiler.disable`.
 bool is_disabled(PyObject* function);
 
 }  // namespace stator

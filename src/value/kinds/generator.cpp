@@ -19,11 +19,11 @@ Outcome GeneratorValue::next(Tracer& tracer) {
 int GeneratorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     int made_by = function->rebuild(plan);
-    // The function may lead here, by a variable that it shares.
+    // The function may reference this generator through a closure variable.
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
     plan.add_to(to, PlanOp::Generator, {made_by});
-    // The state of one that runs is that of an open frame.
+    // The state of a running generator is that of an open frame.
     if (running) return to;
     if (finished) {
         plan.add(PlanOp::EndGenerator, {to});

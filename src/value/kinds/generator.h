@@ -1,4 +1,4 @@
-/// Generators of functions that are traced. Their frame is the tracer's; between two steps it waits here.
+/// Generators of traced functions. The tracer owns their frame; while suspended it is stored here.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace stator {
 
 struct FunctionValue;
 
-/// What the trace room keeps of a suspended frame.
+/// The interface of a suspended frame, which the trace room implements.
 struct SuspendedFrame {
     virtual ~SuspendedFrame() = default;
 
@@ -19,7 +19,7 @@ struct SuspendedFrame {
     virtual const std::vector<Value*>& held_slots() const = 0;
     /// The value stack, the top one last; CPython's NULL as a value of kind `Null`.
     virtual const std::vector<Value*>& held_stack() const = 0;
-    /// The yield at which it waits. Only of a frame that has started.
+    /// The offset of the yield at which it is suspended. Only for a frame that has started.
     virtual cpython::Offset waits_at() const = 0;
 };
 
@@ -34,11 +34,11 @@ struct GeneratorValue final : Value {
     bool started = false;
     bool running = false;
     bool finished = false;
-    /// What it returned: the value of `yield from` and of StopIteration.
+    /// The returned value: the value of `yield from` and of StopIteration.
     Value* returned = nullptr;
-    /// The exception that it handles where it waits (a `yield` inside `except`).
+    /// The exception that is being handled at the `yield` (one inside `except`).
     Value* handled = nullptr;
-    /// To be raised inside as soon as it goes on.
+    /// To be raised inside when it resumes.
     Value* thrown = nullptr;
 
     PyTypeObject* type() const override { return class_; }

@@ -93,7 +93,7 @@ int SequenceIterator::rebuild(PlanBuilder& plan) {
         int empty = plan.add(class_ == &PyTupleIter_Type ? PlanOp::Tuple : PlanOp::List);
         return rebuild_iterator(plan, this, empty, 0);
     }
-    // A list that shrank: the position would be cut to its length.
+    // The list shrank: `__setstate__` would clip the position to its length.
     if (SequenceValue* items = as_sequence(sequence);
         items != nullptr && items->realized && position > items->items.size())
         return IteratorValue::rebuild(plan);
@@ -151,7 +151,7 @@ int ItemsIterator::rebuild(PlanBuilder& plan) {
     }
     if (class_ != &PyTupleIter_Type && class_ != &PyListIter_Type && class_ != &PyReversed_Type)
         return IteratorValue::rebuild(plan);
-    // The class tells that its items were put into a sequence of their own.
+    // The class shows that its items were copied into a sequence of their own.
     std::vector<std::int32_t> parts;
     for (Value* item : items) parts.push_back(item->rebuild(plan));
     if (int known = plan.known(this); known >= 0) return known;
@@ -186,7 +186,7 @@ Outcome CallIterator::next(Tracer& tracer) {
 int CallIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (callable != nullptr) return rebuild_by_call(plan, this, builtin_function("iter"), {callable, sentinel});
-    // Any that has met its sentinel: `int` gives 0.
+    // Any exhausted `iter(callable, sentinel)` will do: `int` returns the sentinel 0 at once.
     int to = plan.reserve(this);
     int zero = plan.constant(checked(PyLong_FromLong(0)));
     plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(&PyLong_Type)), zero},
@@ -201,7 +201,7 @@ Outcome IndexIterator::next(Tracer& tracer) {
 
 namespace {
 
-/// `iter` of something that has only `__getitem__`, without a look at whether it has.
+/// `iter` of an object with `__getitem__`, without checking for that method.
 PyObject* index_iterator_function() {
     static PyMethodDef definition = {
         "iterate_by_index", [](PyObject*, PyObject* sequence) { return PySeqIter_New(sequence); }, METH_O, nullptr};
@@ -209,7 +209,7 @@ PyObject* index_iterator_function() {
     return function;
 }
 
-/// `reversed`, from an index on, without asking for the length.
+/// `reversed` from a given index on, without calling `__len__`.
 PyObject* reversed_by_index_function() {
     static PyMethodDef definition = {"reversed_from",
                                      [](PyObject*, PyObject* arguments) {
@@ -317,7 +317,7 @@ int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::si
 
 void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps) {
     if (steps == 0) return;
-    // With a default, for one that is to find its end.
+    // With a default, for an iterator that reaches its end.
     int none = plan.constant(Py_None);
     for (std::size_t i = 0; i < steps; ++i) plan.add(PlanOp::Call, {iterator, none}, builtin_function("next"));
 }

@@ -1,5 +1,5 @@
-/// Iterators made in the trace: over sequences, tables and constants. Those that work on other iterators (`zip`, `map`,
-/// ...) are in lazy.h and itertools.h.
+/// Iterators created in the trace: over sequences, tables and constants. Those over other iterators (`zip`, `map`, ...)
+/// are in lazy_iterators.h and itertools.h.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace stator {
 
-/// Base of all iterators but generators. `next` may be pending where it runs the program's code.
+/// Base of all iterators except generators. `next` may be pending if it runs user code.
 struct IteratorValue : Value {
     static constexpr Kind kKind = Kind::Iterator;
     explicit IteratorValue(PyTypeObject* type) : Value(kKind), class_(type) {}
 
     PyTypeObject* class_;  // list_iterator, zip, ...
 
-    /// Whether `next` never runs the program's code and never raises.
+    /// Whether `next` never runs user code and never raises.
     virtual bool immediate() const { return false; }
 
     PyTypeObject* type() const override { return class_; }
@@ -27,11 +27,11 @@ struct IteratorValue : Value {
     std::string print() const override;
 };
 
-/// Whether a value is an iterator of which `next` never runs the program's code and never raises.
+/// Whether a value is an iterator whose `next` never runs user code and never raises.
 bool is_immediate(const Value* iterator);
 bool all_immediate(const std::vector<Value*>& iterators);
 
-/// Over the items of a sequence as they are at each step (a list may grow meanwhile). `sequence` is null at the end.
+/// Iterates over the current items of a sequence (a list may grow meanwhile). `sequence` is null at the end.
 struct SequenceIterator final : IteratorValue {
     SequenceIterator(PyTypeObject* type, Value* sequence) : IteratorValue(type), sequence(sequence) {}
     Value* sequence;
@@ -41,7 +41,7 @@ struct SequenceIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Over the items of a tuple or list, last one first.
+/// Iterates over the items of a tuple or list in reverse.
 struct ReverseIterator final : IteratorValue {
     ReverseIterator(PyTypeObject* type, Value* sequence, std::size_t left)
         : IteratorValue(type), sequence(sequence), left(left) {}
@@ -52,22 +52,22 @@ struct ReverseIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Over values that are all known now.
+/// Iterates over a fixed list of values.
 struct ItemsIterator final : IteratorValue {
     ItemsIterator(PyTypeObject* type, std::vector<Value*> items) : IteratorValue(type), items(std::move(items)) {}
     std::vector<Value*> items;
     std::size_t position = 0;
-    /// What it iterates over, where that is a value that `iter` gives such an iterator of.
+    /// The iterable, if `iter` of it returns such an iterator.
     Value* origin = nullptr;
-    bool is_reversed = false;  // it is `reversed` that gives it
-    /// Else the class is called with these to make one (`itertools.product`, ...).
+    bool is_reversed = false;  // created by `reversed`
+    /// Otherwise, the arguments with which the class is called to create one (`itertools.product`, ...).
     Arguments made_of;
     bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Over a constant that is a sequence: a string, bytes, a range.
+/// Iterates over a constant sequence: a string, bytes, a range.
 struct ConstantIterator final : IteratorValue {
     ConstantIterator(PyTypeObject* type, PyObject* constant, Py_ssize_t length)
         : IteratorValue(type), constant(constant), length_(length) {}
@@ -91,8 +91,8 @@ struct CallIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Over an instance of a class of the program's that has `__getitem__` and no `__iter__`: asked for 0, 1, 2, ... until
-/// it raises IndexError. Or what `reversed` gives of one: asked from its last item on.
+/// Iterates over an instance of a user-defined class that has `__getitem__` and no `__iter__`: calls it with 0, 1, 2,
+/// ... until it raises IndexError. Or the result of `reversed` for one: from its last item on.
 struct IndexIterator final : IteratorValue {
     explicit IndexIterator(Value* sequence) : IteratorValue(&PySeqIter_Type), sequence(sequence) {}
     IndexIterator(Value* sequence, std::int64_t last)
@@ -104,31 +104,31 @@ struct IndexIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// What an iterator by index asks for its items; null at its end, and for other iterators.
+/// The sequence of an IndexIterator; null at its end, and for other iterators.
 Value* sequence_by_index(Value* iterator);
 
-/// A new iterator over a constant: what `iter` of the real object walks over.
+/// A new iterator over a constant, as `iter` of the real object.
 Value* iterate_constant(Tracer& tracer, Borrowed<> constant);
 
-/// Whether `iter` would take it, going by its class.
+/// Whether `iter` accepts the value, judged by its class.
 bool is_iterable(const Value* value);
-/// All items of an iterable, in order; nothing if taking them could run the program's own code or raise.
+/// All items of an iterable, in order; nothing if iterating could run user code or raise.
 std::optional<std::vector<Value*>> items_now(Tracer& tracer, Value* iterable);
 
-/// Handlers of `__next__` and `__iter__` called by name on an iterator.
+/// Handlers of `__next__` and `__iter__` that are called by name on an iterator.
 Outcome iterator_next(Tracer& tracer, const Arguments& arguments);
 Outcome iterator_iter(Tracer& tracer, const Arguments& arguments);
 
-/// The class of the iterators that `iter` gives of an instance of a class; borrowed, never freed.
+/// The class of the iterator that `iter` returns for an instance like `sample`; borrowed, never freed.
 PyTypeObject* iterator_class_of(Borrowed<> sample);
 
-/// What the iterators of a plan have in common: `iter(iterable)`, moved on by `steps`.
+/// Rebuilds an iterator as `iter(iterable)`, advanced by `steps`.
 int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::size_t steps);
-/// Moves an iterator on that runs nothing of the program.
+/// Advances an iterator that runs no user code.
 void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps);
-/// Calls the iterator's own `__setstate__` with a position, once what it iterates over is complete.
+/// Calls the iterator's `__setstate__` with a position, once its iterable is complete.
 void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position);
-/// Breaks if the container is not complete yet where an iterator over it has to be made.
+/// Breaks if an iterator has to be rebuilt over a container that is not complete yet.
 void expect_complete(const PlanBuilder& plan, const Value* container, const IteratorValue* iterator);
 
 }  // namespace stator

@@ -12,7 +12,8 @@ namespace stator {
 
 namespace {
 
-/// A call of the class (or of what makes it) with a function, if there is one, iterators, and one more value.
+/// A call of the class, or of a function that creates an instance, with a function if there is one, iterators, and one
+/// more value.
 int rebuild_call(PlanBuilder& plan, IteratorValue* self, Value* function, const std::vector<Value*>& iterators,
                  Value* last = nullptr, PyObject* callable = nullptr) {
     if (int known = plan.known(self); known >= 0) return known;
@@ -20,7 +21,7 @@ int rebuild_call(PlanBuilder& plan, IteratorValue* self, Value* function, const 
     if (function != nullptr) from.push_back(function->rebuild(plan));
     for (Value* iterator : iterators) from.push_back(rebuild_inner_iterator(plan, iterator));
     if (last != nullptr) from.push_back(last->rebuild(plan));
-    // Inside a cycle it was met again and built meanwhile.
+    // In a reference cycle, rebuilding the parts may already have rebuilt this value.
     if (int known = plan.known(self); known >= 0) return known;
     int to = plan.reserve(self);
     plan.add_to(to, PlanOp::Call, std::move(from),
@@ -40,7 +41,7 @@ Task next_numbered(Tracer& tracer, EnumerateIterator* self) {
     co_return make_tuple(tracer, std::move(pair));
 }
 
-/// `argument 2`, or `arguments 1-2`: those before the one that zip complains of.
+/// `argument 2`, or `arguments 1-2`: the arguments before the one that zip's error message names.
 std::string earlier(std::size_t count) {
     return count == 1 ? "argument 1" : "arguments 1-" + std::to_string(count);
 }

@@ -37,7 +37,7 @@ struct MapIterator final : IteratorValue {
 struct FilterIterator final : IteratorValue {
     FilterIterator(PyTypeObject* type, Value* function, Value* iterator, bool wanted)
         : IteratorValue(type), function(function), iterator(iterator), wanted(wanted) {}
-    Value* function;  // None to filter by truth
+    Value* function;  // None to filter by truth value
     Value* iterator;
     bool wanted;
     Outcome next(Tracer& tracer) override;

@@ -56,14 +56,14 @@ bool is_slot(PyTypeObject* type, Borrowed<> name) {
     return raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type;
 }
 
-/// A slot that takes any object.
+/// A slot that accepts any object.
 bool is_open_slot(PyTypeObject* type, Borrowed<> name) {
     PyObject* raw = cpython::lookup_in_mro(type, name, nullptr);
     const PyMemberDef& member = *reinterpret_cast<PyMemberDescrObject*>(raw)->d_member;
     return (member.type == T_OBJECT || member.type == T_OBJECT_EX) && (member.flags & READONLY) == 0;
 }
 
-/// Makes the dict that holds the attributes of an object made in the trace from now on.
+/// Creates the dict that holds the attributes of an object created in the trace from now on.
 DictValue* make_own_dict(Tracer& tracer, ObjectValue* object) {
     auto* dict = tracer.make<DictValue>();
     dict->owner = object;
@@ -113,12 +113,12 @@ Value* ObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
 
 namespace {
 
-/// Whether instances have a place for it: a dict, or a slot of that name.
+/// Whether instances can have the attribute: they have a dict, or a slot of that name.
 bool can_hold(PyTypeObject* type, Borrowed<> name) {
     return type->tp_dictoffset != 0 || is_slot(type, name);
 }
 
-/// Sets, or deletes where `value` is null, a slot of an object from outside.
+/// Sets a slot of an outside object, or deletes it if `value` is null.
 void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* value) {
     if (!is_open_slot(object->class_, name))
         tracer.break_graph(BreakKind::OutsideMutation, "attribute '" + std::string(utf8(name)) + "' of " +
@@ -130,7 +130,7 @@ void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* va
     tracer.record({PlanOp::SetAttribute, {object, value}, name});
 }
 
-/// Whether a slot of an object from outside holds something now.
+/// Whether a slot of an outside object is set.
 bool slot_is_filled(Tracer& tracer, ObjectValue* object, Borrowed<> name) {
     for (auto& [key, value] : object->attributes)
         if (key == name.get()) return value != nullptr;
@@ -218,7 +218,7 @@ bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
 
 namespace {
 
-/// Whether `torch.compile` made the module: it also serves `torch.compiler.disable`.
+/// Whether `torch.compile` created the module; `torch.compiler.disable` uses the same class.
 bool is_compiled_by_torch(const ObjectValue* module) {
     if (module->outside == nullptr || std::string_view(module->class_->tp_name) != "OptimizedModule") return false;
     PyObject* attributes = cpython::instance_dict(module->outside);
@@ -226,7 +226,7 @@ bool is_compiled_by_torch(const ObjectValue* module) {
     return context != nullptr && std::string_view(Py_TYPE(context)->tp_name) == "OptimizeContext";
 }
 
-/// The class of the model inside of it.
+/// The class of the wrapped model.
 std::string name_of_model(const ObjectValue* module) {
     PyObject* attributes = cpython::instance_dict(module->outside);
     PyObject* children = attributes == nullptr ? nullptr : PyDict_GetItemString(attributes, "_modules");
@@ -249,7 +249,7 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     }
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
-    // What Stator compiled is called inside other code that it compiles: as if it was not compiled by itself.
+    // A callable compiled by Stator is inlined: the original is called.
     for (const char* part : {"_stator_callable", "_stator_original"}) {
         PyObject* slot = cpython::lookup_in_mro(class_, interned(part), nullptr);
         if (slot == nullptr || Py_TYPE(slot) != &PyMemberDescr_Type) continue;
@@ -280,7 +280,7 @@ bool ObjectValue::truth(Tracer& tracer) {
 
 namespace {
 
-/// Who defines a special method: `object` itself, or somebody who means something by it.
+/// Whether `object` itself defines a special method, and no class overrides it.
 bool is_from_object(PyTypeObject* type, const char* name) {
     PyTypeObject* owner = nullptr;
     cpython::lookup_in_mro(type, interned(name), &owner);

@@ -1,4 +1,4 @@
-/// Instances: of user classes and of any class without a kind of its own. From outside, or made in the trace.
+/// Instances of user-defined classes, and of any class without its own kind. From outside or created in the trace.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ namespace stator {
 
 struct DictValue;
 
-/// Anything with a class and, perhaps, attributes of its own. Containers derive from it, because a user's subclass of
-/// `dict` is a dict with attributes.
+/// A value with a class and possibly instance attributes. Containers derive from it, because an instance of a user's
+/// subclass of `dict` is a dict with attributes.
 struct ObjectValue : Value {
     static constexpr Kind kKind = Kind::Object;
     explicit ObjectValue(PyTypeObject* type) : Value(kKind), class_(type) {}
@@ -21,12 +21,12 @@ struct ObjectValue : Value {
     PyTypeObject* class_;  // kept alive by the trace
     /// The real object, if it came from outside.
     PyObject* outside = nullptr;
-    /// Attributes set in the trace, in order; a null value stands for a deleted one.
+    /// Attributes set in the trace, in order; null for a deleted one.
     std::vector<std::pair<PyObject*, Value*>> attributes;
-    /// From the moment the program asked for the `__dict__` of an object made in the trace: what holds its attributes,
-    /// but for those in slots.
+    /// Once the program has read the `__dict__` of an object created in the trace: the dict that holds its attributes,
+    /// except those in slots.
     DictValue* own_dict = nullptr;
-    /// What the program's own `__hash__` gave when the object was last used as a key, see keys.h.
+    /// The result of a user-defined `__hash__` when the object was last used as a key, see keys.h.
     std::optional<Py_hash_t> known_hash;
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override { return class_; }
@@ -44,20 +44,20 @@ struct ObjectValue : Value {
     std::string print() const override;
 };
 
-/// The value as one with a class and attributes of its own; null if it is of another kind.
+/// The value as an object with a class and instance attributes; null if it is of another kind.
 ObjectValue* as_object(Value* value);
 inline const ObjectValue* as_object(const Value* value) {
     return as_object(const_cast<Value*>(value));
 }
 
-/// `object.__dict__` as the program sees it.
+/// `object.__dict__`.
 Value* instance_dict(Tracer& tracer, Value* object);
 
-/// What holds the attributes of an outside object, a Python module or a tensor, so that it can be changed; null if its
-/// class gives it no dict.
+/// The dict with the attributes of an outside object, a Python module or a tensor, to be mutated; null if its class has
+/// no instance dict.
 DictValue* attributes_to_change(Tracer& tracer, Value* object);
 
-/// The instance's `__dict__` as a source, for one that came from outside; null if its class gives it none.
+/// The source of the `__dict__` of an outside instance; null if its class has none.
 Source* instance_dict_source(Tracer& tracer, ObjectValue* object);
 
 }  // namespace stator

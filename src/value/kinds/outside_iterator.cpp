@@ -10,10 +10,10 @@ namespace stator {
 
 namespace {
 
-/// Each step is looked for from where the iterator stands.
+/// The source of each item is relative to the current position, so the number of steps is bounded.
 constexpr std::int32_t kFarthest = 1000;
 
-/// Counters are other numbers in each round.
+/// Counters change in each iteration, so they become symbolic numbers.
 void mark_counters(Tracer& tracer, Source* place, PyObject* iterator) {
     auto part = [&](int index) {
         return tracer.provenance().child(place, Access::Item, nullptr, index, PyTuple_GET_ITEM(place->object, index));
@@ -29,7 +29,8 @@ void mark_counters(Tracer& tracer, Source* place, PyObject* iterator) {
     }
 }
 
-/// Whether the program has changed what is walked over. What it changed otherwise must not be that next time.
+/// Whether the trace has mutated the object that is iterated over. For other mutated objects, a guard checks that they
+/// are not it in later calls.
 bool has_changed_below(Tracer& tracer, const OutsideIterator* iterator) {
     for (int i = 0; PyObject* container = cpython::walked_over(iterator->outside, i); ++i) {
         Source* place = tracer.provenance().child(iterator->source, Access::WalkedOver, nullptr, i, container);

@@ -44,7 +44,7 @@ Parts parts_of(Tracer& tracer, Value* partial) {
     return parts;
 }
 
-/// The arguments of a partial, then those of the call; a keyword of the call replaces the partial's in its place.
+/// The arguments of a partial, then those of the call. A keyword of the call replaces the partial's at its position.
 Arguments joined_arguments(Arguments first, const Arguments& given) {
     first.positional.insert(first.positional.end(), given.positional.begin(), given.positional.end());
     for (const Keyword& keyword : given.keywords) {
@@ -72,7 +72,7 @@ ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& a
     if (!has_special_method(tracer, function->type(), "__call__"))
         tracer.raise(PyExc_TypeError, "the first argument must be callable");
     Parts parts{function, {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords}};
-    // A partial of a plain partial is made flat.
+    // A partial of a plain partial is flattened.
     if (auto* inner = cast<ObjectValue>(function);
         inner != nullptr && inner->class_ == partial_class() && type == partial_class() && inner->own_dict == nullptr) {
         Parts below = parts_of(tracer, inner);
@@ -103,7 +103,7 @@ int rebuild_partial(PlanBuilder& plan, ObjectValue* partial) {
             if (key == interned(name)) return value->rebuild(plan);
         STATOR_CHECK(false, "a partial lacks a part");
     };
-    // A callable to make it of; what it really holds may lead back to it and comes behind.
+    // Created with any callable first: the real one may reference the partial, and is set afterwards.
     int to = plan.reserve(partial);
     int any_callable = plan.constant(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
     plan.add_to(to, PlanOp::NewObject, {any_callable}, reinterpret_cast<PyObject*>(partial->class_));

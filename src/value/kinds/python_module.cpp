@@ -53,7 +53,7 @@ Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return tracer.outside(
             tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict), dict);
     }
-    // Some modules are instances of a class of their own (torch.backends.*), with properties and methods in it.
+    // Some modules are instances of a subclass of the module class (torch.backends.*), with properties and methods.
     bool has_own_class = type() != &PyModule_Type;
     PyObject* raw = nullptr;
     Value* attribute = has_own_class ? class_attribute(tracer, type(), name, &raw) : nullptr;

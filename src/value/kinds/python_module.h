@@ -1,4 +1,4 @@
-/// Python modules: known by identity, their attributes read from their dict and guarded there.
+/// Python modules. They are guarded by identity; attributes are read from their dict and guarded there.
 #pragma once
 
 #include "value/value.h"

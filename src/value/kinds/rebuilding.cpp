@@ -64,7 +64,7 @@ void rebuild_attributes(PlanBuilder& plan, int to, ObjectValue* object) {
 void rebuild_own_dict_entries(PlanBuilder& plan, int to, ObjectValue* object) {
     if (object->own_dict == nullptr) return;
     if (object->own_dict->owner != object) {
-        // The program has put another dict in its place.
+        // The program has assigned another dict.
         plan.add(PlanOp::SetAttribute, {to, object->own_dict->rebuild(plan)}, interned("__dict__"));
         return;
     }
@@ -84,7 +84,7 @@ void rebuild_entry(PlanBuilder& plan, int to, const Table::Entry& entry) {
 
 namespace {
 
-/// A tuple is asked for its hash by a real table, and asks its items.
+/// A real hash table calls the hash of a tuple, which calls those of its items.
 bool holds_own_hash(const Value* key) {
     if (key->kind != Kind::Tuple) return false;
     return std::ranges::any_of(static_cast<const TupleValue*>(key)->items, [](const Value* item) {
@@ -104,7 +104,7 @@ bool has_own_hashes(const Table& table) {
             throw Break{BreakKind::Rebuild, "a dict has keys that contain objects with a user-defined __hash__"};
         clash = clash || !hashes.insert(entry.hash).second;
     }
-    // The real table would compare them.
+    // The real table would compare them with `__eq__`.
     if (found && clash)
         throw Break{BreakKind::Rebuild, "a dict has keys with a user-defined __hash__ and equal hashes"};
     return found;
@@ -114,7 +114,7 @@ int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, 
     if (int known = plan.known(value); known >= 0) return known;
     std::vector<std::int32_t> from;
     for (Value* argument : arguments) from.push_back(argument->rebuild(plan));
-    // Inside a cycle it was met again and built meanwhile.
+    // In a reference cycle, rebuilding the parts may already have rebuilt this value.
     if (int known = plan.known(value); known >= 0) return known;
     int to = plan.reserve(value);
     plan.add_to(to, PlanOp::Call, std::move(from), callable);

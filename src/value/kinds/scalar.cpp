@@ -15,8 +15,8 @@ namespace stator {
 
 namespace {
 
-/// A special method that the class, or a Python class below it, has written in Python: C code that gets the object
-/// would run it.
+/// Whether the class, or a Python class that it derives from, has a special method written in Python, which C code
+/// would call.
 bool has_own_special_methods(PyTypeObject* type, PyTypeObject* base) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
         auto* one = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
@@ -34,7 +34,7 @@ bool has_own_special_methods(PyTypeObject* type, PyTypeObject* base) {
     return false;
 }
 
-/// An instance of the builtin class itself with the same content.
+/// An instance of the builtin class itself with the same value.
 Ref<> plain_copy(PyTypeObject* base, PyObject* object) {
     if (base == &PyLong_Type) return checked(_PyLong_Copy(reinterpret_cast<PyLongObject*>(object)));
     if (base == &PyFloat_Type) return checked(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object)));
@@ -47,7 +47,7 @@ Ref<> plain_copy(PyTypeObject* base, PyObject* object) {
 }  // namespace
 
 PyTypeObject* scalar_base(PyTypeObject* type) {
-    // A class written in C (numpy.float64, say) means something else by its operators.
+    // A class written in C (numpy.float64, for example) may define its operators differently.
     for (PyTypeObject* base = type; base != nullptr; base = base->tp_base) {
         if (base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type || base == &PyBytes_Type ||
             base == &PyComplex_Type)
@@ -101,7 +101,7 @@ Value* as_plain_key(Tracer& tracer, Value* value) {
 Value* ScalarValue::plain(Tracer& tracer) {
     if (payload != nullptr) return payload;
     tracer.realize(this);
-    // The content can't change, so the object stands for it.
+    // The object is immutable, so its identity implies its value.
     tracer.guard({GuardKind::Identity, source, outside});
     payload = tracer.fresh(plain_copy(scalar_base(class_), outside));
     tracer.on_undo([this] { payload = nullptr; });

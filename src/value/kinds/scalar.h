@@ -1,5 +1,5 @@
-/// Instances of subclasses of int, float, str and other immutable builtins: a constant with a class and attributes of
-/// its own.
+/// Instances of subclasses of int, float, str and other immutable builtins: a constant with its own class and
+/// attributes.
 #pragma once
 
 #include "value/kinds/object.h"
@@ -10,11 +10,10 @@ struct ScalarValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Scalar;
     explicit ScalarValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
 
-    /// What the builtin class below holds, as an instance of that class itself; null for one from outside until it is
-    /// looked at.
+    /// The constant, as an instance of the builtin class; null for an outside value until it is realized.
     Value* payload = nullptr;
 
-    /// The payload, guarded.
+    /// The payload, realized.
     Value* plain(Tracer& tracer);
 
     Ref<> as_constant(Tracer& tracer) override;
@@ -34,12 +33,11 @@ struct ScalarValue final : ObjectValue {
 
 /// The builtin class of constants (int, float, complex, str, bytes) that a class derives from; null if it does not.
 PyTypeObject* scalar_base(PyTypeObject* type);
-/// `int.__new__(type, *arguments)` and the like; null if the arguments are not all known.
+/// `int.__new__(type, *arguments)` and the like; null if the arguments are not all constants.
 ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
-/// What stands for a value among keys: the constant inside a scalar whose class leaves `==` to the builtin class.
+/// The value to use as a key: the constant inside a scalar whose class does not override `==`.
 Value* as_plain_key(Tracer& tracer, Value* value);
-/// The constant inside a scalar, the tensor inside one of a class that has no say in operations; any other value is
-/// itself.
+/// The constant inside a scalar, or the tensor inside a subclass without `__torch_function__`; any other value itself.
 Value* unwrapped(Tracer& tracer, Value* value);
 
 }  // namespace stator

@@ -27,20 +27,20 @@ namespace stator {
 
 namespace {
 
-/// Larger results of `sequence * n` are left to the program itself.
+/// Larger results of `sequence * n` break the graph.
 constexpr std::size_t kLongest = 1 << 20;
 
 const char* container_name(const SequenceValue* sequence) {
     return sequence->kind == Kind::Tuple ? "tuple" : "list";
 }
 
-/// What an operation that makes a new sequence out of `like` gives: only `torch.Size` keeps its class.
+/// The result of an operation that derives a new sequence from `like`: only `torch.Size` keeps its class.
 Value* make_like(Tracer& tracer, SequenceValue* like, std::vector<Value*> items) {
     if (like->kind == Kind::List) return make_list(tracer, std::move(items));
     return make_tuple(tracer, std::move(items), like->class_ == torch_size_class() ? like->class_ : &PyTuple_Type);
 }
 
-/// Position of the field that a class attribute stands for, or -1.
+/// The position of the field that a class attribute describes, or -1.
 Py_ssize_t field_position(PyTypeObject* type, PyObject* raw, Borrowed<> name) {
     if (std::string_view(Py_TYPE(raw)->tp_name) == "collections._tuplegetter" ||
         std::string_view(Py_TYPE(raw)->tp_name) == "_collections._tuplegetter") {
@@ -128,7 +128,7 @@ void put_slice(Tracer& tracer, ListValue* list, Value* slice, const std::vector<
 void check_assignable(Tracer& tracer, Value* slice, Value* value) {
     tracer.realize(value);
     if (is_iterable(value)) return;
-    // The words differ from version to version.
+    // The error message depends on the Python version.
     Ref<> step = checked(PyLong_FromSsize_t(resolve_slice(tracer, slice, 0).step));
     Ref<> whole = checked(PySlice_New(nullptr, nullptr, step.get()));
     Ref<> list = checked(PyList_New(0));
@@ -142,7 +142,7 @@ Task collect_then_put(Tracer& tracer, ListValue* list, Value* slice, Value* iter
     co_return tracer.none();
 }
 
-/// A tuple plus an empty one is that tuple itself. Null where a new one is made.
+/// Adding an empty tuple returns the other tuple itself. Null if a new tuple is created.
 SequenceValue* sum_of_tuples(Tracer& tracer, SequenceValue* left, SequenceValue* right) {
     if (left->class_ != &PyTuple_Type || right->class_ != &PyTuple_Type) return nullptr;
     if (left->length(tracer) == 0) return right;
@@ -244,7 +244,7 @@ Ref<> SequenceValue::as_constant(Tracer& tracer) {
     }
     if (plain) return made;
     Ref<> arguments = checked(PyTuple_Pack(1, made.get()));
-    // A named tuple's own `__new__` takes the fields apart; `tuple.__new__` takes the items as they are.
+    // The `__new__` of a named tuple takes the fields as arguments; `tuple.__new__` takes an iterable.
     bool named = cpython::lookup_in_mro(class_, interned("_fields"), nullptr) != nullptr;
     newfunc create = named ? PyTuple_Type.tp_new : class_->tp_new;
     return checked(create(class_, arguments.get(), nullptr));
@@ -343,7 +343,7 @@ Outcome SequenceValue::compare(Tracer& tracer, Comparison op, Value* other) {
     tracer.realize(other);
     SequenceValue* sequence = as_sequence(other);
     if (sequence == nullptr || sequence->kind != kind) return nullptr;
-    // Lists of different lengths differ without a look at their items; tuples do look.
+    // Lists of different lengths are unequal without comparing items; tuples do compare them.
     if (kind == Kind::List && items.size() != sequence->items.size()) {
         if (op == Comparison::Equal) return tracer.boolean(false);
         if (op == Comparison::NotEqual) return tracer.boolean(true);
@@ -356,7 +356,7 @@ graph::Argument SequenceValue::as_argument(Tracer& tracer) {
     auto* argument = tracer.graph_arena().make<graph::Argument::Items>();
     argument->values.reserve(parts.size());
     for (Value* part : parts) {
-        if (part->kind != Kind::Constant) tracer.realize(part);  // a constant knows when it has to be
+        if (part->kind != Kind::Constant) tracer.realize(part);  // a constant is realized when needed
         argument->values.push_back(part->as_argument(tracer));
     }
     if (class_ != &PyTuple_Type && class_ != &PyList_Type) argument->type = class_;
@@ -381,7 +381,7 @@ int SequenceValue::rebuild(PlanBuilder& plan) {
     std::vector<std::int32_t> parts;
     parts.reserve(items.size());
     for (Value* part : items) parts.push_back(part->rebuild(plan));
-    // A tuple inside a cycle (in a list that it holds) was met again and built meanwhile.
+    // In a reference cycle (a list that contains the tuple), rebuilding the items may already have rebuilt it.
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
     bool plain = class_ == &PyTuple_Type || class_ == &PyList_Type;
@@ -402,7 +402,7 @@ std::string SequenceValue::print() const {
 }
 
 Py_hash_t TupleValue::hash(Tracer& tracer) {
-    // What is hashed by its identity, or by the program's own code, sees to that itself.
+    // Items that are hashed by identity or by user code install their own guards.
     for (std::size_t i = 0; i < items.size(); ++i)
         if (Value* part = item(tracer, i); part->kind == Kind::Constant || part->kind == Kind::Tuple)
             part->hash(tracer);
@@ -578,7 +578,7 @@ void ListValue::insert(Tracer& tracer, std::size_t position, Value* value) {
 }
 
 Value* ListValue::remove(Tracer& tracer, std::size_t position) {
-    // What comes before it stays where it is.
+    // Earlier items keep their positions.
     if (position + 1 < items.size()) all(tracer);
     Value* removed = item(tracer, position);
     if (source != nullptr)

@@ -1,5 +1,5 @@
-/// Tuples and lists, their subclasses included (named tuples, `torch.Size`, structseqs). Items of one that came from
-/// outside are wrapped when they are first looked at.
+/// Tuples and lists with their subclasses (named tuples, `torch.Size`, structseqs). Items of an outside sequence are
+/// wrapped on first use.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace stator {
 struct SequenceValue : ObjectValue {
     SequenceValue(Kind kind, PyTypeObject* type) : ObjectValue(kind, type) {}
 
-    /// Null where an outside item was not looked at yet; go through `item`.
+    /// Null for an outside item that was not read yet; use `item`.
     std::vector<Value*> items;
 
-    /// Whether it is a tuple that is a literal of the program's code: one object in all calls.
+    /// Whether it is a tuple literal of the program's code: the same object in all calls.
     bool is_literal() const { return source == nullptr && outside != nullptr; }
     Value* item(Tracer& tracer, std::size_t index);
     /// All items, wrapped.
@@ -22,7 +22,7 @@ struct SequenceValue : ObjectValue {
 
     void realize(Tracer& tracer) override;
     Ref<> as_constant(Tracer& tracer) override;
-    /// Fields of named tuples and structseqs are items; the rest is Python's protocol.
+    /// Fields of named tuples and structseqs are items; other attributes follow Python's protocol.
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome get_item(Tracer& tracer, Value* key) override;
     Outcome contains(Tracer& tracer, Value* item) override;
@@ -45,9 +45,9 @@ struct TupleValue final : SequenceValue {
 struct ListValue final : SequenceValue {
     static constexpr Kind kKind = Kind::List;
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
-    /// Put behind the items of an outside list that is not realized: how many those are does not matter yet.
+    /// Items appended to an outside list that is not realized: its length is not guarded yet.
     std::vector<Value*> appended;
-    /// While it is sorted it is empty to the program, and nothing may change it.
+    /// While a list is sorted, the program sees it empty, and must not mutate it.
     bool is_in_sort = false;
 
     void set_item(Tracer& tracer, Value* key, Value* value) override;
@@ -55,18 +55,19 @@ struct ListValue final : SequenceValue {
     void delete_item(Tracer& tracer, Value* key) override;
     Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
-    /// Replaces the contents, undoably. What an outside list is told instead: `object(*from)`, or an item of it set.
+    /// Replaces the contents, undoably. For an outside list, `effect` describes the mutation: `object(*from)`, or
+    /// setting an item.
     void assign(Tracer& tracer, std::vector<Value*> contents, Effect effect);
-    /// The same where only the new contents are known.
+    /// The same if only the new contents are known.
     void assign(Tracer& tracer, std::vector<Value*> contents);
     void append(Tracer& tracer, Value* value);
     void insert(Tracer& tracer, std::size_t position, Value* value);
     Value* remove(Tracer& tracer, std::size_t position);
     Py_hash_t hash(Tracer& tracer) override;
 
-    /// Makes it empty for as long as it is sorted; gives its items.
+    /// Empties the list while it is sorted; returns its items.
     std::vector<Value*> begin_sort(Tracer& tracer);
-    /// Gives it these items, the same ones in another order.
+    /// Sets the sorted items.
     void end_sort(Tracer& tracer, std::vector<Value*> sorted);
 
   private:
@@ -78,11 +79,11 @@ inline SequenceValue* as_sequence(Value* value) {
     return value->kind == Kind::Tuple || value->kind == Kind::List ? static_cast<SequenceValue*>(value) : nullptr;
 }
 
-/// The method `append` or `extend` of an outside list that nothing was asked of yet: it can grow without a guard on its
+/// The method `append` or `extend` of an outside list that is not realized yet: it can grow without a guard on its
 /// length. Null for anything else.
 Value* method_for_growing(Tracer& tracer, Value* object, Borrowed<> name);
 
-/// `list.extend` and `list += iterable`: pending where the iterable runs the program's own code. Gives None.
+/// `list.extend` and `list += iterable`; pending if the iterable runs user code. Returns None.
 Outcome extend(Tracer& tracer, ListValue* list, Value* iterable);
 
 /// `torch.Size`.

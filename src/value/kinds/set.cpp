@@ -39,7 +39,7 @@ PyTypeObject* base_class(const SetValue* set) {
     return set->is_frozen() ? &PyFrozenSet_Type : &PySet_Type;
 }
 
-/// What `right` is as an argument of a real set's method; empty if an element is not known.
+/// The operand `right` for a method of a real set; empty if an element is not a constant.
 Ref<> real_operand(Tracer& tracer, Value* right) {
     if (auto* set = cast<SetValue>(right)) return Ref<>::share(set->real(tracer));
     Ref<> list = checked(PyList_New(0));
@@ -58,7 +58,7 @@ std::vector<Value*> elements_of(Tracer& tracer, Value* value) {
     return as_sequence(value)->all(tracer);
 }
 
-/// The elements of `left.name(right)` in an order that stands for Python's where that depends on addresses.
+/// The elements of `left.name(right)`. Where Python's order depends on addresses, any order will do.
 std::vector<Value*> combined(Tracer& tracer, std::string_view name, SetValue* left, Value* right) {
     std::vector<Value*> mine = left->in_order(tracer), theirs = elements_of(tracer, right);
     SetValue* other = make_set(tracer, theirs);
@@ -125,7 +125,7 @@ PyObject* SetValue::real(Tracer& tracer) {
                            print() + ", which existed before the call, is iterated over after it was mutated");
     if (real_ != nullptr && static_cast<std::size_t>(PySet_GET_SIZE(real_)) == table.size()) return real_;
     if (unknown_) return nullptr;
-    // A frozenset that nobody else has seen may still be filled.
+    // A frozenset that no one else references can still be filled.
     Ref<> made = checked(is_frozen() ? PyFrozenSet_New(nullptr) : PySet_New(nullptr));
     for (Table::Entry* entry : table.entries()) {
         Ref<> object = element_object(tracer, entry->key);
@@ -139,7 +139,7 @@ PyObject* SetValue::real(Tracer& tracer) {
     return real_;
 }
 
-/// The real set to change along with this one: never the program's own.
+/// The real set that is mutated along with this value; never the program's set.
 PyObject* SetValue::twin(Tracer& tracer) {
     PyObject* known = real(tracer);
     if (known == nullptr || known != outside) return known;
@@ -209,7 +209,7 @@ void SetValue::put(Tracer& tracer, Value* element) {
     tracer.on_undo([other, kept = tracer.keep(std::move(object))] { PySet_Discard(other, kept); });
 }
 
-/// A set is merged as a whole: its size decides how the table grows, and that decides the order.
+/// A set is merged in one operation: its size decides how the table grows, and that decides the order.
 void SetValue::merge(Tracer& tracer, SetValue* other) {
     tracer.realize(this);
     PyObject* theirs = other->real(tracer);
@@ -259,14 +259,14 @@ Value* SetValue::pop(Tracer& tracer) {
     if (table.size() == 0) return nullptr;
     Table::Entry* entry = table.entries().front();
     if (source != nullptr) {
-        // Which one it is depends on what was popped before, unless there is just one.
+        // The popped element depends on earlier pops, unless there is only one.
         if (table.size() > 1) tracer.will_mutate(this);
         Value* last = entry->key;
         discard(tracer, last);
         return last;
     }
     if (PyObject* other = twin(tracer)) {
-        // A real pop moves the place from which the next one searches.
+        // A real pop moves the position at which the next one starts searching.
         PyObject* object = tracer.keep(checked(PyObject_CallMethod(other, "pop", nullptr)));
         tracer.on_undo([other, object] { PySet_Add(other, object); });
         entry = table.find(tracer, tracer.constant(object));
@@ -286,7 +286,7 @@ Ref<> SetValue::as_constant(Tracer& tracer) {
 Outcome SetValue::contains(Tracer& tracer, Value* item) {
     tracer.realize(this);
     tracer.realize(item);
-    // A set is looked for as the frozenset that equals it.
+    // `set in set` looks up an equal frozenset.
     if (auto* set = cast<SetValue>(item); set != nullptr && !set->is_frozen())
         item = make_set(tracer, set->in_order(tracer), &PyFrozenSet_Type);
     return tracer.boolean(table.find(tracer, item) != nullptr);
@@ -317,7 +317,7 @@ SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* 
 
 namespace {
 
-/// `update_set` for a set from outside.
+/// `update_set` for an outside set.
 void update_outside_set(Tracer& tracer, std::string_view which, SetValue* target, Value* other) {
     std::vector<Value*> theirs;
     if (auto* set = cast<SetValue>(other)) {
@@ -335,7 +335,7 @@ void update_outside_set(Tracer& tracer, std::string_view which, SetValue* target
             target->put(tracer, theirs_entry->key);
         if (mine != nullptr && (which == "difference" || which == "symmetric_difference")) target->take(tracer, mine);
     }
-    // What was made in the trace may go on changing; the plan makes it as it is now.
+    // A set created in the trace may change later, so the plan rebuilds it in its current state.
     if (other->source == nullptr && cast<SetValue>(other) != nullptr)
         other = operand;
     else if (other->source == nullptr)
@@ -438,8 +438,8 @@ bool have_same_order(PyObject* left, PyObject* right) {
     return true;
 }
 
-/// Filled one by one, or as a copy of the real set that has the same history, a rebuilt set gives its elements as the
-/// program's would; else the order goes by addresses, or by a history that can't be repeated.
+/// A set that is rebuilt element by element, or as a copy of the real set with the same history, has the program's
+/// iteration order. Otherwise the order depends on addresses or on a history that can't be repeated.
 enum class Rebuilt : std::uint8_t { InOrder, AsCopy, InAnyOrder };
 
 Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
@@ -459,7 +459,7 @@ Rebuilt how_rebuilt(const SetValue& set, PyObject* real, bool is_unknown) {
 
 }  // namespace
 
-/// By way of a dict, of which a set takes over keys and hashes.
+/// Through a dict, from which the new set copies keys and hashes.
 int SetValue::rebuild_hashed(PlanBuilder& plan) {
     if (class_ != &PySet_Type && class_ != &PyFrozenSet_Type)
         throw Break{BreakKind::Rebuild,
@@ -526,7 +526,7 @@ Outcome SetIterator::next(Tracer& tracer) {
 int SetIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (set == nullptr) return rebuild_iterator(plan, this, plan.add(PlanOp::Set), 0);
-    // Made anew, it would not notice that the set has changed.
+    // A new iterator would not detect that the set has changed.
     if (set->order_is_lost() || set->table.size() != elements.size()) return IteratorValue::rebuild(plan);
     int over = set->rebuild(plan);
     std::vector<std::int32_t> left;
@@ -534,8 +534,8 @@ int SetIterator::rebuild(PlanBuilder& plan) {
     if (position > 0 && !is_known)
         for (std::size_t i = position; i < elements.size(); ++i) left.push_back(elements[i]->rebuild(plan));
     if (int known = plan.known(this); known >= 0) return known;
-    // Where the order is another one, the first elements of the rebuilt set need not be those that were given: then
-    // over a set of those that were not.
+    // If the order differs, the first elements of the rebuilt set may not be those that were already returned: then the
+    // iterator is over a set of the remaining elements.
     if (position > 0 && !is_known) return rebuild_iterator(plan, this, plan.add(PlanOp::Set, std::move(left)), 0);
     return rebuild_iterator(plan, this, over, position);
 }

@@ -15,24 +15,24 @@ struct SetValue final : ObjectValue {
 
     bool is_frozen() const { return PyType_IsSubtype(class_, &PyFrozenSet_Type) != 0; }
     void add(Tracer& tracer, Value* element);
-    /// `add` and `discard` without an effect: for whoever records a better one.
+    /// `add` and `discard` without a side effect, for callers that record their own.
     void put(Tracer& tracer, Value* element);
-    /// Whether it is not known in which order Python would iterate.
+    /// Whether Python's iteration order is unknown.
     bool order_is_lost() const { return order_is_lost_; }
     void take(Tracer& tracer, Table::Entry* entry);
     void merge(Tracer& tracer, SetValue* other);
     bool discard(Tracer& tracer, Value* element);
     void clear(Tracer& tracer);
-    /// Removes and gives the element that Python would; null if there is none.
+    /// Removes and returns the element that Python would pop; null if the set is empty.
     Value* pop(Tracer& tracer);
-    /// Elements in the order in which Python would iterate.
+    /// The elements in Python's iteration order.
     std::vector<Value*> in_order(Tracer& tracer);
-    /// Whether the rebuilt set will give its elements in this order.
+    /// Whether the rebuilt set will iterate in this order.
     bool keeps_order(const std::vector<Value*>& order) const;
-    /// A real set with the same history, whose order is therefore the order of the program's set; null if an element is
-    /// not known. Borrowed: it lives as long as the trace.
+    /// A real set with the same history and therefore the same order as the program's set; null if an element is not a
+    /// constant. Borrowed; the trace keeps it alive.
     PyObject* real(Tracer& tracer);
-    /// Fills a new set with the elements of a real one. Where `left` or `right` hold an element, it is the same value.
+    /// Fills a new set with the elements of a real one. Elements that `left` or `right` hold are the same values.
     void take_over(Tracer& tracer, Ref<> real_set, SetValue* left = nullptr, SetValue* right = nullptr);
 
     void realize(Tracer& tracer) override;
@@ -52,16 +52,16 @@ struct SetValue final : ObjectValue {
 
   private:
     PyObject* twin(Tracer& tracer);
-    /// Called before a set from outside changes. Where its elements are in its real table is not known from then on, so
-    /// neither is their order.
+    /// Called before an outside set is mutated. The positions in its real table are unknown from then on, and so is the
+    /// order.
     void lose_order(Tracer& tracer);
 
     PyObject* real_ = nullptr;  // kept alive by the trace
-    bool unknown_ = false;      // an element has no real object
+    bool unknown_ = false;      // an element is not a constant
     bool order_is_lost_ = false;
 };
 
-/// Over a set while its size stays what it is.
+/// Iterates over a set. Raises if the size changes.
 struct SetIterator final : IteratorValue {
     SetIterator(Tracer& tracer, SetValue* set);
     SetValue* set;
@@ -72,11 +72,11 @@ struct SetIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// The object by which a value can be an element of a real set while tracing; empty if its hash is not known now.
+/// The real object for a value that is an element of a set; empty if its hash is not known while tracing.
 Ref<> element_object(Tracer& tracer, Value* value);
 SetValue* make_set(Tracer& tracer, const std::vector<Value*>& elements, PyTypeObject* type = &PySet_Type);
-/// `left.name(right)` for `union`, `intersection`, `difference` and `symmetric_difference`, where `right` stands for a
-/// set, or, as a list, for any other iterable.
+/// `left.name(right)` for `union`, `intersection`, `difference` and `symmetric_difference`. `right` is a set, or a list
+/// of the items of any other iterable.
 SetValue* combine_sets(Tracer& tracer, const char* name, SetValue* left, Value* right);
 /// The same in place: `update`, `intersection_update`, ...
 void update_set(Tracer& tracer, const char* name, SetValue* target, Value* other);

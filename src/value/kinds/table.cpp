@@ -22,7 +22,7 @@ bool equal_keys(Tracer& tracer, Value* left, Value* right) {
     tracer.realize(right);
     left = as_plain_key(tracer, left);
     right = as_plain_key(tracer, right);
-    // Tensors of equal hash are one tensor.
+    // Tensors with equal hashes are the same tensor.
     if (left->kind == Kind::Tensor || right->kind == Kind::Tensor) return operations::same_object(tracer, left, right);
     if (left->kind == Kind::Tuple && right->kind == Kind::Tuple) {
         const auto& first = as_sequence(left)->all(tracer);

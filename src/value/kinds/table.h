@@ -1,5 +1,5 @@
-/// An insertion-ordered hash table over values: what dicts and sets are made of. Keys compare as Python would compare
-/// them where both are known, and by identity where the class leaves it at that.
+/// An insertion-ordered hash table over values, used by dicts and sets. Keys are compared as Python compares them if
+/// both are constants, and by identity if their class does not define `__eq__`.
 #pragma once
 
 #include <iterator>
@@ -15,13 +15,12 @@ class Table {
   public:
     struct Entry {
         Value* key;
-        Value* value;  // null for sets, and for outside dicts until it is looked at
+        Value* value;  // null for sets, and for outside dicts until it is read
         Py_hash_t hash;
         bool live = true;
     };
 
-    /// Entries whose addresses are stable. Most tables of a trace stay empty, and an empty one has no memory of its
-    /// own.
+    /// Entries with stable addresses. Most tables of a trace stay empty; an empty one allocates no memory.
     class Entries {
       public:
         template <class Owner, class Item>
@@ -61,9 +60,9 @@ class Table {
         std::size_t size_ = 0;
     };
 
-    /// Null if absent. Breaks if a key's `__eq__` or `__hash__` is the program's own and would have to run.
+    /// Null if absent. Breaks if a user-defined `__eq__` or `__hash__` would have to run.
     Entry* find(Tracer& tracer, Value* key);
-    /// Sets or replaces; keeps the place of an existing key. Undoable.
+    /// Sets or replaces; an existing key keeps its position. Undoable.
     void insert(Tracer& tracer, Value* key, Value* value);
     /// The same for the key of an entry of another table, which is not hashed again.
     void insert(Tracer& tracer, const Entry& from, Value* value) { insert(tracer, from.key, value, from.hash); }
@@ -76,7 +75,7 @@ class Table {
     std::size_t size() const { return live_; }
     /// Live entries in order.
     std::vector<Entry*> entries();
-    /// With the dead ones: a position in it stays what it is while entries are added and erased.
+    /// With erased entries: positions in it do not change when entries are added or erased.
     const Entries& all() const { return entries_; }
     Entry* at(std::size_t position) { return &entries_[position]; }
 
@@ -86,13 +85,13 @@ class Table {
     void append(Value* key, Value* value, Py_hash_t hash);
 
     Entries entries_;
-    /// Positions by hash, kept from the moment the table is too long to be searched one by one.
+    /// Positions by hash, once the table is too long for a linear search.
     std::unordered_multimap<Py_hash_t, std::size_t> index_;
     bool indexed_ = false;
     std::size_t live_ = 0;
 };
 
-/// Whether two keys of equal hash are one key. Breaks where the program's own `__eq__` would have to say.
+/// Whether two keys with equal hashes are equal. Breaks if a user-defined `__eq__` would have to run.
 bool equal_keys(Tracer& tracer, Value* left, Value* right);
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// Changes of an iterator's or a container's own state that are taken back with the instruction that made them.
+/// Changes to the state of iterators and containers that are rolled back with the instruction.
 #pragma once
 
 #include "value/tracer.h"
