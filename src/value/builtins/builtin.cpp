@@ -191,7 +191,7 @@ Outcome BuiltinValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 
 namespace {
 
-/// Whether pybind11 made the function: its `__qualname__` is `PyCapsule.name`, or that of another class of pybind11's.
+/// Whether pybind11 created the function: its `__qualname__` starts with `PyCapsule` or another class of pybind11.
 bool is_from_pybind11(PyObject* callable) {
     if (!PyCFunction_CheckExact(callable)) return false;
     PyObject* self = PyCFunction_GET_SELF(callable);
@@ -227,7 +227,7 @@ bool is_tensor_method(PyObject* callable) {
     return owner != &PyBaseObject_Type && PyType_IsSubtype(torch_room::known().tensor_class, owner);
 }
 
-/// Whether PyTorch asks the classes of tensors what becomes of a call.
+/// Whether PyTorch calls `__torch_function__` for a call of this function.
 bool is_operation(PyObject* callable) {
     if (is_tensor_method(callable) || torch_room::role_of(callable) == torch_room::Role::InGraph) return true;
     static PyObject* const functions = imported("torch._C", "_VariableFunctions");
@@ -256,7 +256,7 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
     if (is_numpy_function(held))
         if (Value* folded = call_numpy_function(tracer, held, arguments); folded != nullptr) return folded;
     if (handlers.is_pure(held)) {
-        // A method of int or str looks at nothing but what the builtin class holds.
+        // Methods of int or str read only the value of the builtin class.
         bool of_scalar = !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Scalar;
         of_scalar = of_scalar && is_method_descriptor(held);
         if (of_scalar) {

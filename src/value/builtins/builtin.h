@@ -1,5 +1,5 @@
-/// Callables written in C, and how each that Stator models behaves. One table, keyed by the object itself, serves
-/// functions (`len`), classes (`list`), and methods (`list.append`, whether called on the class or bound).
+/// Callables written in C, and the models of those that Stator knows. One table, keyed by the callable object, serves
+/// functions (`len`), classes (`list`), and methods (`list.append`, called on the class or bound).
 #pragma once
 
 #include <unordered_map>
@@ -18,11 +18,11 @@ class Handlers {
     static Handlers& instance();
 
     void add(Borrowed<> callable, Handler handler);
-    /// `module.name`; nothing if the module is not there or has no such name.
+    /// `module.name`; ignored if the module is not imported or has no such name.
     void add(const char* module, const char* name, Handler handler);
     /// A method or slot wrapper of a class, as found in the class's own dict.
     void add_method(PyTypeObject* type, const char* name, Handler handler);
-    /// A C function that may be called for real while tracing when all arguments are constants.
+    /// A C function that can be called while tracing if all arguments are constants.
     void add_pure(Borrowed<> callable);
     void add_pure(const char* module, const char* name);
     /// Every method of a class of immutable objects is pure.
@@ -57,12 +57,12 @@ struct BuiltinValue final : Value {
     std::string print() const override;
 };
 
-/// The arguments of a call as real objects, where all of them are constants.
+/// The arguments of a call as real objects, if all of them are constants.
 class ConstantArguments {
   public:
-    /// False if one of them is not constant.
+    /// False if one of them is not a constant.
     bool take(Tracer& tracer, const Arguments& arguments);
-    /// The call, for real; null with the error indicator set if it raised.
+    /// Calls the function; null with the error indicator set if it raised.
     Ref<> call(Borrowed<> callable) const;
 
   private:
@@ -72,18 +72,18 @@ class ConstantArguments {
     Ref<> names_;
 };
 
-/// Calls a pure function for real on constant arguments; null if one of them is not constant. What it raises is raised
-/// in the program.
+/// Calls a pure function on constant arguments; null if one of them is not a constant. An exception is raised in the
+/// traced program.
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
 /// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null
-/// in the result). Raises Python's TypeError in the program otherwise, or breaks.
+/// in the result). Otherwise raises Python's TypeError in the traced program, or breaks.
 std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arguments& arguments,
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
 
-/// A call with arguments that the function does not take. Its TypeError has other words in each version of Python, so
-/// the function is asked, with empty tuples for arguments; one that is null, or that takes them after all, breaks.
+/// Raises the TypeError of a call with wrong arguments. The message depends on the Python version, so the function is
+/// called with empty tuples as arguments. Breaks if `function` is null or accepts them.
 [[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name,
                                    const Arguments& arguments);
 

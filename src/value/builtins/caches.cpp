@@ -1,5 +1,5 @@
-/// Functions with `functools.lru_cache`. What one answers depends on what it was asked before, by anybody: an answer
-/// that it has by now is guarded to be still the one it has.
+/// Functions with `functools.lru_cache`. The result depends on earlier calls by any code: a guard checks that a cached
+/// result is still in the cache.
 #include "base/names.h"
 #include "base/python_error.h"
 #include "value/builtins/registry.h"
@@ -11,7 +11,7 @@ namespace stator {
 
 namespace {
 
-/// The dict of answers inside the wrapper, which C code keeps: reached as the garbage collector reaches it.
+/// The dict of cached results, which the C wrapper hides: found with the traverse function of the garbage collector.
 PyObject* answers_of(PyObject* cached) {
     struct Found {
         PyObject* own_dict;
@@ -27,8 +27,8 @@ PyObject* answers_of(PyObject* cached) {
     return found.dict;
 }
 
-/// What the function was asked by, if a look-up in a dict runs nothing of the program: constants, and objects that are
-/// equal to themselves alone. Null for anything else.
+/// The value as an argument of a cached call, if looking it up in a dict runs no user code: constants, and objects that
+/// compare by identity. Null for anything else.
 Ref<> askable(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (Ref<> constant = value->as_constant(tracer)) return constant;
@@ -67,7 +67,8 @@ bool is_same_part(PyObject* part, PyObject* wanted) {
     return is_plain && Py_IS_TYPE(part, Py_TYPE(wanted)) && PyObject_RichCompareBool(part, wanted, Py_EQ) == 1;
 }
 
-/// Whether a key of the cache is that of a call with keywords: the arguments, a mark, names and values in turn.
+/// Whether a key of the cache belongs to a call with these keywords: it holds the arguments, a marker, then names and
+/// values alternately.
 bool is_key_for(PyObject* key, const Question& question) {
     Py_ssize_t count = PyTuple_GET_SIZE(question.arguments);
     if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != count + 1 + 2 * PyDict_GET_SIZE(question.keywords))
@@ -82,7 +83,7 @@ bool is_key_for(PyObject* key, const Question& question) {
     return true;
 }
 
-/// What the cache has for these arguments, with the key as it is in there.
+/// The cache entry for these arguments, with the key that the cache holds.
 Entry entry_for(PyObject* answers, const Question& question) {
     if (question.keywords != nullptr) {
         Entry entry;
@@ -106,7 +107,7 @@ Entry entry_for(PyObject* answers, const Question& question) {
     return {};
 }
 
-/// The answer that is there. Asking for it runs nothing of the program.
+/// The cached result. Reading it runs no user code.
 Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const Entry& entry, const Question& question) {
     Source* place =
         tracer.provenance().child(tracer.provenance().pinned(answers), Access::DictItem, entry.key, 0, entry.held);
@@ -119,8 +120,7 @@ Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const E
     tracer.break_graph(BreakKind::UnknownFunction, std::string("a function with functools.lru_cache ") + why);
 }
 
-/// Asked for the first time. Going through the function shows whether it does anything beside giving an answer; if it
-/// does not, it may as well be asked now.
+/// A call that is not cached. Tracing the function shows whether it has side effects; if it has none, it is called now.
 Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question question, Arguments given) {
     if (tracer.has_recorded()) refuse(tracer, "is called for the first time after a recorded side effect");
     Ref<> wrapped = checked(PyObject_GetAttr(cached, interned("__wrapped__")));

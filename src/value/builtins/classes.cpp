@@ -1,5 +1,5 @@
-/// isinstance and issubclass, in the order in which Python asks: the class itself, what its metaclass says, the MRO,
-/// and for an instance also what it says its class is.
+/// isinstance and issubclass, in Python's order: the class itself, the check of its metaclass, the MRO, and for an
+/// instance also its `__class__`.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -32,9 +32,9 @@ PyObject* as_object(PyTypeObject* type) {
     return reinterpret_cast<PyObject*>(type);
 }
 
-// ---- The class that an instance says it is of ----------------------------------------------------------------------
+// ---- The class in `__class__` --------------------------------------------------------------------------------------
 
-/// Whether reading `__class__` may give something other than the class.
+/// Whether reading `__class__` may return something other than the class.
 bool has_own_class_attribute(Tracer& tracer, PyTypeObject* type) {
     if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
         return type == &_PyWeakref_ProxyType || type == &_PyWeakref_CallableProxyType;
@@ -46,7 +46,7 @@ bool has_own_class_attribute(Tracer& tracer, PyTypeObject* type) {
     return owner != &PyBaseObject_Type || (getter != nullptr && PyFunction_Check(getter));
 }
 
-/// `subject.__class__` where that is another class than the real one, null otherwise.
+/// `subject.__class__` if that is another class than the real one, otherwise null.
 Task other_class(Tracer& tracer, Value* subject) {
     if (!has_own_class_attribute(tracer, subject->type())) co_return nullptr;
     Value* said = co_await operations::get_attribute_or(tracer, subject, interned("__class__"), nullptr);
@@ -55,9 +55,9 @@ Task other_class(Tracer& tracer, Value* subject) {
     co_return type == nullptr || type->held == subject->type() ? nullptr : type;
 }
 
-// ---- Without a word from the metaclass ------------------------------------------------------------------------------
+// ---- Checks of `type` -----------------------------------------------------------------------------------------------
 
-/// As `type.__instancecheck__` and `type.__subclasscheck__` answer.
+/// `type.__instancecheck__` and `type.__subclasscheck__`.
 Task check_by_mro(Tracer& tracer, Value* subject, PyTypeObject* of, const Question& question) {
     if (!question.of_instance) co_return tracer.boolean(is_subtype(tracer, cast<ClassValue>(subject)->held, of));
     if (is_subtype(tracer, subject->type(), of)) co_return tracer.boolean(true);
@@ -74,11 +74,11 @@ PyObject* of_abc_meta(const char* name) {
                            : PyDict_GetItemString(cpython::class_dict(reinterpret_cast<PyTypeObject*>(meta)), name);
 }
 
-/// Asked for real: the class looks at classes only, and remembers its answer until something is registered.
+/// Executes the real check: it reads classes only, and the class caches the result until a class is registered.
 bool ask_abstract(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
     int answer = PyObject_IsSubclass(as_object(type), as_object(of));
     if (answer < 0) {
-        // Why may depend on who asks: protocols look at the frame.
+        // The error may depend on the caller: protocols inspect the frame.
         PyErr_Clear();
         tracer.break_graph(BreakKind::UnknownObject,
                            "issubclass() of " + type_name(type) + " and " + type_name(of) + " raises an exception");
@@ -90,16 +90,16 @@ bool ask_abstract(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
     return answer == 1;
 }
 
-/// The check of protocols adds nothing but refusals.
+/// The check of protocols only adds errors.
 bool is_of_typing(PyObject* check) {
     if (check == nullptr || !PyFunction_Check(check)) return false;
     PyObject* module = reinterpret_cast<PyFunctionObject*>(check)->func_module;
     return module != nullptr && PyUnicode_Check(module) && utf8(module) == "typing";
 }
 
-/// As `ABCMeta`'s own methods answer.
+/// The methods of `ABCMeta`.
 Task check_abstract(Tracer& tracer, Value* subject, PyTypeObject* of, const Question& question) {
-    // The answer for an instance is the one for its class, unless a metaclass has a word in that.
+    // The result for an instance is that of its class, unless a metaclass overrides `__subclasscheck__`.
     PyObject* of_classes = nullptr;
     class_attribute(tracer, Py_TYPE(of), interned(kIsSubclass.check_name), &of_classes);
     if (of_classes != of_abc_meta(kIsSubclass.check_name) && !is_of_typing(of_classes))
@@ -117,7 +117,7 @@ bool is_legacy_tensor_type(PyTypeObject* type) {
     return Py_TYPE(type) == torch_room::known().legacy_metaclass;
 }
 
-/// Not classes of anything: names for a dtype on a device.
+/// Not real classes: each is a name for a dtype on a device.
 Value* check_legacy(Tracer& tracer, Value* subject, PyTypeObject* of) {
     if (subject->kind == Kind::TensorObject)
         tracer.break_graph(BreakKind::UnsupportedTensor,
@@ -127,7 +127,7 @@ Value* check_legacy(Tracer& tracer, Value* subject, PyTypeObject* of) {
     return tracer.boolean(legacy_type_name(tracer, tensor) == of->tp_name);
 }
 
-// ---- All together ---------------------------------------------------------------------------------------------------
+// ---- All checks -----------------------------------------------------------------------------------------------------
 
 Task check_class(Tracer& tracer, Value* subject, Value* classes, const Question& question);
 
@@ -139,7 +139,7 @@ Task check_each(Tracer& tracer, Value* subject, TupleValue* classes, const Quest
     co_return tracer.boolean(false);
 }
 
-/// Something that is no class: a union, or an object whose class knows how to check.
+/// The second argument is not a class: a union, or an object whose class defines the check.
 Task check_other(Tracer& tracer, Value* subject, Value* classes, const Question& question) {
     static PyObject* const union_class = imported("types", "UnionType");
     PyObject* real = classes->object();
@@ -151,7 +151,7 @@ Task check_other(Tracer& tracer, Value* subject, Value* classes, const Question&
         Value* said = co_await operations::call(tracer, check, Arguments::of(classes, subject));
         co_return co_await operations::truth(tracer, said);
     }
-    // Python's own refusal, in its own words.
+    // Raises Python's own error.
     if (real != nullptr && PyObject_IsInstance(Py_None, real) < 0) tracer.raise_from_python();
     tracer.break_graph(BreakKind::UnknownObject,
                        std::string(question.function) + "() is called with a " + type_name(classes->type()));
@@ -188,7 +188,7 @@ Outcome builtin_check(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(check_class(tracer, bound[0], bound[1], question));
 }
 
-/// A method of `type` or `ABCMeta`, called by a metaclass that has more to say.
+/// A method of `type` or `ABCMeta`, called by a metaclass that overrides it.
 template <const Question& question, Task (*answer)(Tracer&, Value*, PyTypeObject*, const Question&)>
 Outcome method_of_metaclass(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, question.check_name, arguments, {"cls", "instance"}, 2, 2);

@@ -31,7 +31,7 @@ bool is_immutable(Value* value) {
     }
 }
 
-/// A copy of a plain container; null for what is not one.
+/// A copy of a plain container; null for other values.
 Value* copy_container(Tracer& tracer, Value* value) {
     PyTypeObject* type = value->type();
     if (type == &PyTuple_Type) return value;
@@ -45,8 +45,7 @@ using Copies = std::unordered_map<Value*, Value*>;
 
 Task deep_copy(Tracer& tracer, Value* value, Copies& copies);
 
-/// Whether instances are copied as `object` does it: a new one whose `__dict__` gets all that is in it, or copies of
-/// it.
+/// Whether instances are copied the default way: a new instance whose `__dict__` is a copy of the original's.
 bool is_copied_plainly(Tracer& tracer, PyTypeObject* type, const char* copier) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
@@ -64,20 +63,20 @@ bool is_copied_plainly(Tracer& tracer, PyTypeObject* type, const char* copier) {
     return PyDict_Contains(reducers, reinterpret_cast<PyObject*>(type)) == 0 && type->tp_dictoffset != 0;
 }
 
-/// Copying leaves a note in the class, that it has no slots. It is left now: nothing depends on it, and as an effect it
-/// would be one more change in every call.
+/// Copying caches in the class that it has no slots. That is done now: nothing depends on it, and as a side effect it
+/// would cost something in every call.
 void note_slots(PyTypeObject* type) {
     static PyObject* const note = imported("copyreg", "_slotnames");
     if (PyDict_Contains(cpython::class_dict(type), interned("__slotnames__")) == 0)
         checked(PyObject_CallOneArg(note, reinterpret_cast<PyObject*>(type)));
 }
 
-/// The `__dict__` of an instance of a class of the program, if that is all that is to be copied, else null. The names
-/// that `copy` asks the object for go through its `__getattribute__` and `__getattr__`, if it has those: what they
-/// answer must be what the class says.
+/// The `__dict__` of an instance of a user-defined class, if nothing else has to be copied; otherwise null. `copy`
+/// reads attributes of the object through `__getattribute__` and `__getattr__`, if it has those: their results must be
+/// those of the class.
 Task state_to_copy(Tracer& tracer, Value* value, const char* copier) {
     if (!is_copied_plainly(tracer, value->type(), copier)) co_return nullptr;
-    bool is_asked = std::string_view(copier) != "__copy__";  // that one only the class is asked for
+    bool is_asked = std::string_view(copier) != "__copy__";  // `__copy__` is looked up on the class only
     if (is_asked && co_await operations::get_attribute_or(tracer, value, interned(copier), nullptr) != nullptr)
         co_return nullptr;
     for (const char* name : {"__reduce_ex__", "__getstate__"}) {
@@ -91,7 +90,7 @@ Task state_to_copy(Tracer& tracer, Value* value, const char* copier) {
     co_return state->type() == &PyDict_Type ? state : nullptr;
 }
 
-/// Gives a new instance its attributes; null if its class has other ways.
+/// Sets the attributes of a new instance; null if its class customizes that.
 Task with_state(Tracer& tracer, ObjectValue* copy, DictValue* state) {
     if (state->entries(tracer).empty()) co_return copy;
     if (co_await operations::get_attribute_or(tracer, copy, interned("__setstate__"), nullptr) != nullptr)
@@ -140,7 +139,7 @@ Task deep_copy_dict(Tracer& tracer, DictValue* value, Copies& copies) {
     co_return copy;
 }
 
-/// A deep copy of plain containers and objects down to immutable values; null where something else is met.
+/// A deep copy of plain containers and objects down to immutable values; null if anything else is met.
 Task deep_copy(Tracer& tracer, Value* value, Copies& copies) {
     tracer.realize(value);
     if (is_immutable(value)) co_return value;
@@ -164,7 +163,7 @@ Task deep_copy(Tracer& tracer, Value* value, Copies& copies) {
             if (parts.back() == nullptr) co_return nullptr;
             same = same && parts.back() == item;
         }
-        // A tuple of immutable items is its own copy; one in a cycle may have been copied meanwhile.
+        // A tuple of immutable items is its own copy. In a reference cycle, it may already have been copied.
         if (auto known = copies.find(value); known != copies.end()) co_return known->second;
         Value* copy = same ? value : make_tuple(tracer, std::move(parts), type);
         copies[value] = copy;
@@ -194,7 +193,7 @@ Outcome copy_copy(Tracer& tracer, const Arguments& arguments) {
         return call_method_with(tracer, value, "__copy__");
     bool has_own_copy =
         value->type() == &PyODict_Type || value->type() == default_dict_class() || value->kind == Kind::Deque;
-    // Attributes that the program gave to such an object are copied too, but not by `copy`.
+    // `copy.copy` also copies attributes of the instance, which the method `copy` does not.
     if (has_own_copy && value->source == nullptr && static_cast<ObjectValue*>(value)->attributes.empty())
         return call_method_with(tracer, value, "copy");
     if (value->kind == Kind::Object) return tracer.start(shallow_copy(tracer, value));

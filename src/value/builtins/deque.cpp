@@ -161,7 +161,7 @@ Task search(Tracer& tracer, Search what, DequeValue* self, Value* wanted, std::s
         co_return tracer.none();
     }
     if (what == Search::Count) co_return tracer.integer(count);
-    // The words differ between versions of Python; the real method has them.
+    // The message depends on the Python version, so the real method raises it.
     if (Ref<> known = wanted->as_constant(tracer)) {
         const char* method = what == Search::Remove ? "remove" : "index";
         Ref<> empty = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(deque_class())));

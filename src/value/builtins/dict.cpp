@@ -39,7 +39,7 @@ Task fill(Tracer& tracer, DictValue* dict, Value* other, std::vector<Keyword> ke
     co_return result;
 }
 
-/// Fills from `[other], **keywords`, the arguments from `first` on; gives `result`.
+/// Fills from `[other], **keywords`, the arguments from `first` on; returns `result`.
 Outcome fill_from(Tracer& tracer, DictValue* dict, const Arguments& arguments, std::size_t first, const char* function,
                   Value* result) {
     std::size_t count = arguments.positional.size() - std::min(first, arguments.positional.size());
@@ -132,13 +132,13 @@ Outcome dict_setdefault(Tracer& tracer, const Arguments& arguments) {
 
 Outcome dict_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = dict_receiver(tracer, arguments, "pop", 1, 2);
-    bool is_asked = self->length(tracer) != 0;  // of an empty dict even a list is no key
+    bool is_asked = self->length(tracer) != 0;  // an empty dict does not hash the key, so a list is accepted
     if (Value* removed = is_asked ? self->remove(tracer, arguments.positional[1]) : nullptr) return removed;
     if (arguments.positional.size() == 3) return arguments.positional[2];
     raise_key_error(tracer, arguments.positional[1]);
 }
 
-/// `OrderedDict.pop` takes its default by name too, and asks `__missing__`.
+/// `OrderedDict.pop` takes its default by name too, and calls `__missing__`.
 Outcome ordered_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = ordered_receiver(tracer, arguments, "pop");
     Arguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
@@ -251,7 +251,7 @@ Outcome make_proxy(Tracer& tracer, const Arguments& arguments) {
     tracer.break_graph(BreakKind::UnknownObject, "a mappingproxy of a mapping that is not a dict");
 }
 
-/// A method of a mapping proxy is that of the dict below.
+/// Calls the method of the underlying dict.
 template <Handler of_dict>
 Outcome through_proxy(Tracer& tracer, const Arguments& arguments) {
     auto* view = cast<DictViewValue>(arguments.positional.empty() ? nullptr : arguments.positional[0]);
@@ -280,7 +280,7 @@ Outcome view_isdisjoint(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(disjoint(tracer, view, arguments.positional[1]));
 }
 
-/// What `collections.Counter` counts with.
+/// `collections._count_elements`, which `collections.Counter` uses.
 Task count_elements(Tracer& tracer, Value* mapping, Value* iterable) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
     while (true) {

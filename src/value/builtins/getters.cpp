@@ -1,4 +1,4 @@
-/// `operator.itemgetter`, `operator.attrgetter` and `operator.methodcaller`: made in the trace or from outside.
+/// `operator.itemgetter`, `operator.attrgetter` and `operator.methodcaller`: created in the trace or outside.
 #include <string_view>
 
 #include "base/imported.h"
@@ -36,7 +36,7 @@ PyTypeObject* method_caller_class() {
     return type;
 }
 
-/// One of the three, made in the trace: its class and the arguments it was made with.
+/// One of the three, created in the trace: its class and its constructor arguments.
 struct GetterValue final : ObjectValue {
     GetterValue(PyTypeObject* type, Arguments arguments) : ObjectValue(type), arguments(std::move(arguments)) {}
     Arguments arguments;
@@ -106,7 +106,7 @@ Outcome GetterValue::call(Tracer& tracer, const Arguments& given) {
     return apply(tracer, class_, arguments, given);
 }
 
-/// What a getter from outside was made with: its pickled form has it.
+/// The constructor arguments of an outside getter, read from its pickled form.
 Arguments arguments_of(Tracer& tracer, ObjectValue* getter) {
     if (getter->source != nullptr) tracer.guard({GuardKind::Identity, getter->source, getter->outside});
     Ref<> reduced = checked(PyObject_CallMethod(getter->outside, "__reduce__", nullptr));

@@ -1,5 +1,5 @@
-/// `itertools`: what takes all items first (`product`, `permutations`, ...) or shares them (`tee`, `groupby`,
-/// `batched`).
+/// `itertools`: iterators that consume all items first (`product`, `permutations`, ...) or share them (`tee`,
+/// `groupby`, `batched`).
 #include <algorithm>
 
 #include "base/imported.h"
@@ -145,7 +145,7 @@ Outcome make_choice(Tracer& tracer, const Arguments& arguments) {
 // --- tee
 // ---------------------------------------------------------------------------------------------------------------
 
-/// What the iterators of one `tee` share.
+/// State that the iterators of one `tee` share.
 struct TeeItems {
     Value* iterator;
     std::vector<Value*> items;
@@ -168,7 +168,7 @@ struct TeeIterator final : IteratorValue {
         set_undoably(tracer, self->position, self->position + 1);
         co_return shared->items[self->position - 1];
     }
-    /// All iterators of a tee are copies of one that is kept at the first item.
+    /// All iterators of a tee are copies of one that stays at the first item.
     int rebuild(PlanBuilder& plan) override {
         static PyObject* const copy = method_of_class(class_, "__copy__");
         if (int known = plan.known(this); known >= 0) return known;
@@ -218,10 +218,10 @@ struct GroupByIterator final : IteratorValue {
         : IteratorValue(type), iterator(iterator), key_function(key_function) {}
     Value* iterator;
     Value* key_function;             // null: the item itself
-    Value* target_key = nullptr;     // of the group that was given last
+    Value* target_key = nullptr;     // of the last returned group
     Value* key = nullptr;            // of `item`
     Value* item = nullptr;           // read ahead; null if there is none
-    GroupIterator* group = nullptr;  // the one that may still go on
+    GroupIterator* group = nullptr;  // the current group, which can still be advanced
 
     Outcome next(Tracer& tracer) override { return tracer.start(step(tracer, this)); }
     static Task step(Tracer& tracer, GroupByIterator* self);
@@ -286,7 +286,7 @@ Task GroupByIterator::step(Tracer& tracer, GroupByIterator* self) {
 
 int GroupByIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    // Only one that has read an item ahead can be given its state.
+    // The state can be set only if an item was read ahead.
     bool has_begun = key != nullptr;
     if (has_begun && (item == nullptr || target_key == nullptr)) return IteratorValue::rebuild(plan);
     int over = rebuild_inner_iterator(plan, iterator);
@@ -304,7 +304,7 @@ int GroupByIterator::rebuild(PlanBuilder& plan) {
 int GroupIterator::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     bool is_live = parent->group == this;
-    // One that ended is a group of a groupby without items.
+    // An exhausted group is rebuilt as a group of an empty groupby.
     int of = is_live ? parent->rebuild(plan)
                      : plan.add(PlanOp::Call, {plan.add(PlanOp::Tuple)}, reinterpret_cast<PyObject*>(parent->class_));
     int of_key = is_live ? key->rebuild(plan) : plan.constant(Py_None);

@@ -1,4 +1,4 @@
-/// `inspect.signature`: done for real, because what it reads of a function is guarded as a whole.
+/// `inspect.signature`: the real function is called, and everything that it reads of the function is guarded.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -11,7 +11,7 @@ namespace stator {
 
 namespace {
 
-/// The function whose signature stands for that of `callable`: decorators made with `functools.wraps` lead to it.
+/// The function that `inspect.signature` reads: `__wrapped__`, set by `functools.wraps`, leads to it.
 FunctionValue* unwrapped(Tracer& tracer, Value* callable) {
     while (true) {
         tracer.realize(callable);
@@ -23,7 +23,7 @@ FunctionValue* unwrapped(Tracer& tracer, Value* callable) {
     }
 }
 
-/// The defaults of a function can be replaced, and those of keywords changed in place.
+/// The defaults of a function can be replaced, and keyword defaults can be changed in place.
 void guard_defaults(Tracer& tracer, FunctionValue* function) {
     auto place = [&](const char* name, PyObject* held) {
         return tracer.provenance().child(function->source, Access::Member, interned(name), 0, held);

@@ -1,5 +1,5 @@
-/// `iter`, `next`, `len`, `range`, `enumerate`, `zip`, `map`, `filter`, `reversed`, `any`, `all`, `sum`, and what
-/// iterators themselves can be asked.
+/// `iter`, `next`, `len`, `range`, `enumerate`, `zip`, `map`, `filter`, `reversed`, `any`, `all`, `sum`, and methods of
+/// iterators.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -30,7 +30,7 @@ Task range_of_indices(Tracer& tracer, Arguments arguments) {
         Value* part = arguments.positional[i];
         if (part->kind == Kind::Constant) continue;
         if (auto* scalar = cast<ScalarValue>(part); scalar != nullptr && PyType_IsSubtype(part->type(), &PyLong_Type)) {
-            arguments.positional[i] = scalar->plain(tracer);  // a number itself: its `__index__` is not asked
+            arguments.positional[i] = scalar->plain(tracer);  // already a number: its `__index__` is not called
             continue;
         }
         if (!has_index_method(part)) raise_type_error(tracer, "", part, " object cannot be interpreted as an integer");
@@ -58,7 +58,7 @@ Outcome builtin_iter(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "iter", arguments, 1, 2);
     if (arguments.positional.size() == 1) return operations::iterate(tracer, arguments.positional[0]);
     if (!may_be_callable(tracer, arguments.positional[0])) {
-        // The words differ from release to release.
+        // The message depends on the Python version.
         static PyObject* const iter = imported("builtins", "iter");
         raise_misuse(tracer, iter, arguments);
     }
@@ -83,7 +83,7 @@ Outcome builtin_next(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(iterator);
     if (!has_special_method(tracer, iterator->type(), "__next__"))
         raise_type_error(tracer, "", iterator, " object is not an iterator");
-    // A generator's StopIteration carries what it returned, and only raising it for real tells.
+    // The StopIteration of a generator carries its return value, so `__next__` has to raise it.
     if (otherwise == nullptr && iterator->kind != Kind::Iterator) return call_method_with(tracer, iterator, "__next__");
     return tracer.start(next_or(tracer, iterator, otherwise));
 }
@@ -242,7 +242,7 @@ Task add_up(Tracer& tracer, Value* iterable, Value* total) {
     }
 }
 
-/// From 3.12 on, `sum` of floats compensates for rounding: only the real one gives the same bits.
+/// From 3.12 on, `sum` of floats compensates for rounding: only the real function returns the same bits.
 Value* sum_of_constants(Tracer& tracer, Value* iterable, Value* start) {
     SequenceValue* sequence = as_sequence(iterable);
     if (sequence == nullptr) return nullptr;

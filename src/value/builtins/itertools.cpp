@@ -1,4 +1,4 @@
-/// `itertools`: iterators that pass items on, one at a time.
+/// `itertools`: iterators that pass on one item at a time.
 #include <algorithm>
 
 #include "base/imported.h"
@@ -19,7 +19,7 @@ namespace stator {
 
 namespace {
 
-/// A class of module itertools; null where this Python has none of that name. Never freed.
+/// A class of module itertools; null if this Python does not have it. Never freed.
 PyTypeObject* itertools_class(const char* name) {
     Ref<> module = checked(PyImport_ImportModule("itertools"));
     PyObject* found = PyObject_GetAttrString(module.get(), name);
@@ -27,7 +27,7 @@ PyTypeObject* itertools_class(const char* name) {
     return reinterpret_cast<PyTypeObject*>(found);
 }
 
-/// An iterator whose next item is found by a task.
+/// An iterator whose `next` is a task.
 template <class Self>
 struct TaskIterator : IteratorValue {
     explicit TaskIterator(PyTypeObject* type) : IteratorValue(type) {}
@@ -38,14 +38,14 @@ int rebuild_as_call(PlanBuilder& plan, IteratorValue* iterator, const std::vecto
     return rebuild_by_call(plan, iterator, reinterpret_cast<PyObject*>(iterator->class_), arguments);
 }
 
-// The state of an iterator is rebuilt by what the iterator is made over, not by `__setstate__`, which newer Pythons
-// warn of.
+// The state of an iterator is rebuilt through the iterators that it is created over, not with `__setstate__`, which
+// newer Pythons deprecate.
 
 int empty_iterator(PlanBuilder& plan) {
     return plan.add(PlanOp::Call, {plan.add(PlanOp::Tuple)}, builtin_function("iter"));
 }
 
-/// An iterator that gives `items` and then what `rest` gives (-1: nothing).
+/// An iterator over `items`, followed by those of `rest` (-1: none).
 int rebuild_ahead_of(PlanBuilder& plan, std::vector<std::int32_t> items, int rest) {
     static PyObject* const chain = imported("itertools", "chain");
     std::vector<std::int32_t> parts{plan.add(PlanOp::Tuple, std::move(items))};
@@ -53,7 +53,7 @@ int rebuild_ahead_of(PlanBuilder& plan, std::vector<std::int32_t> items, int res
     return plan.add(PlanOp::Call, std::move(parts), chain);
 }
 
-/// A call of the iterator's class with registers, unless the iterator was met again meanwhile and built.
+/// A call of the iterator's class with registers, unless a reference cycle has rebuilt the iterator meanwhile.
 int rebuild_over(PlanBuilder& plan, IteratorValue* iterator, std::vector<std::int32_t> from,
                  PyObject* callable = nullptr) {
     if (int known = plan.known(iterator); known >= 0) return known;
@@ -112,7 +112,7 @@ Task chain_over(Tracer& tracer, Value* iterable) {
     co_return tracer.make<ChainIterator>(iterator);
 }
 
-/// A class method: the class comes first.
+/// A classmethod: the first argument is the class.
 Outcome chain_from_iterable(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
         tracer.raise(PyExc_TypeError, "itertools.chain.from_iterable() takes exactly one argument (" +
@@ -132,7 +132,7 @@ struct IsliceIterator final : TaskIterator<IsliceIterator> {
     }
     Value* iterator;  // null at the end
     Py_ssize_t taken = 0;
-    Py_ssize_t wanted;  // position of the next item to give
+    Py_ssize_t wanted;  // position of the next item to return
     Py_ssize_t stop;    // -1: none
     Py_ssize_t stride;
 
@@ -169,7 +169,7 @@ Task start_islice(Tracer& tracer, Value* iterable, Py_ssize_t start, Py_ssize_t 
     co_return tracer.make<IsliceIterator>(iterator, start, stop, step);
 }
 
-/// A bound of `islice`: an int from 0 on, or `otherwise` for None.
+/// A bound of `islice`: a non-negative int, or `otherwise` for None.
 Py_ssize_t islice_bound(Tracer& tracer, Value* value, Py_ssize_t otherwise, Py_ssize_t least, const char* message) {
     tracer.realize(value);
     if (value->object() == Py_None) return otherwise;
@@ -234,7 +234,7 @@ struct RepeatIterator final : IteratorValue {
         return type;
     }
     Value* item;
-    Py_ssize_t times;  // -1: for ever
+    Py_ssize_t times;  // -1: endlessly
 
     bool immediate() const override { return times >= 0; }
     Outcome next(Tracer& tracer) override {
@@ -263,7 +263,7 @@ struct CycleIterator final : TaskIterator<CycleIterator> {
         static PyTypeObject* const type = itertools_class("cycle");
         return type;
     }
-    Value* iterator;  // null once it was walked through
+    Value* iterator;  // null once it is exhausted
     std::vector<Value*> saved;
     std::size_t position = 0;
 
@@ -300,7 +300,7 @@ struct CycleIterator final : TaskIterator<CycleIterator> {
 struct WhileIterator final : TaskIterator<WhileIterator> {
     WhileIterator(PyTypeObject* type, Value* predicate, Value* iterator, bool takes)
         : TaskIterator(type), predicate(predicate), iterator(iterator), takes(takes) {}
-    Value* predicate;  // null once it said no
+    Value* predicate;  // null once it returned false
     Value* iterator;
     bool takes;  // takewhile, else dropwhile
 
@@ -320,7 +320,8 @@ struct WhileIterator final : TaskIterator<WhileIterator> {
         if (int known = plan.known(this); known >= 0) return known;
         if (predicate != nullptr)
             return rebuild_over(plan, this, {predicate->rebuild(plan), rebuild_inner_iterator(plan, iterator)});
-        // It said no: by a predicate that does, of an item that takewhile drops, or of the next one.
+        // The predicate has returned false. It is replaced by one that always does: for takewhile over one item that it
+        // drops, for dropwhile over the remaining items.
         static PyObject* const says_no = [] {
             Ref<> nobody = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
             return checked(PyObject_CallFunctionObjArgs(imported("functools", "partial"), imported("operator", "is_"),
@@ -427,7 +428,7 @@ struct PairwiseIterator final : TaskIterator<PairwiseIterator> {
     }
 };
 
-/// All that take one iterable, once its iterator is there.
+/// Creates an iterator that wraps one iterable, after `iter` of it.
 Task wrap_iterable(Tracer& tracer, Wrapper wrapper, Value* iterable, Value* function, Value* initial) {
     static PyTypeObject* const takewhile = itertools_class("takewhile");
     static PyTypeObject* const dropwhile = itertools_class("dropwhile");
@@ -531,7 +532,7 @@ struct ZipLongestIterator final : TaskIterator<ZipLongestIterator> {
         static PyTypeObject* const type = itertools_class("zip_longest");
         return type;
     }
-    std::vector<Value*> iterators;  // null where one has ended
+    std::vector<Value*> iterators;  // null for an exhausted one
     Value* fill;
 
     static Task step(Tracer& tracer, ZipLongestIterator* self) {

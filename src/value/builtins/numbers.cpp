@@ -21,7 +21,7 @@ PyObject* builtin(const char* name) {
     return PyDict_GetItemString(PyEval_GetBuiltins(), name);
 }
 
-/// Folds, or, where an operand is not constant, asks it for the special method that the function stands for.
+/// Folds constants; otherwise calls the special method that the function stands for.
 Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, const Arguments& arguments) {
     if (Value* folded = fold(tracer, function, arguments)) return folded;
     Value* operand = arguments.positional[0];
@@ -103,7 +103,7 @@ Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
     tracer.break_graph(BreakKind::UnknownObject, "three-argument pow() of values that are not constants");
 }
 
-/// The special methods have to answer with a number of their kind: a string that could be read as one is none.
+/// The special methods have to return a number of their class; a string that could be parsed as one is an error.
 void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* number) {
     PyTypeObject* expected = method == "__float__"     ? &PyFloat_Type
                              : method == "__complex__" ? &PyComplex_Type
@@ -129,7 +129,7 @@ Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char*
     co_return folded;
 }
 
-/// `int(x)` and `float(x)`: of a constant at once, else through the special methods of its class.
+/// `int(x)` and `float(x)`: folded for a constant, otherwise through the special methods of its class.
 Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const char*> methods,
                 const Arguments& arguments) {
     auto* callable = reinterpret_cast<PyObject*>(type);
@@ -147,7 +147,7 @@ Outcome convert(Tracer& tracer, PyTypeObject* type, std::initializer_list<const 
                      "");
 }
 
-/// The only argument, if it is a number that changes from call to call; else null. Its class is guarded.
+/// The only argument, if it is a symbolic number; otherwise null. Guards its class.
 Value* variable_among(Tracer& tracer, const Arguments& arguments) {
     if (arguments.count() != 1 || arguments.positional.size() != 1 || !symbolic::is(arguments.positional[0]))
         return nullptr;
@@ -185,7 +185,7 @@ Task hash_by_method(Tracer& tracer, Value* method, Value* value) {
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
         tracer.raise(PyExc_TypeError, "__hash__ method should return an integer");
-    // The number itself, as long as it is not too long for a hash.
+    // The result of `__hash__` itself, unless it is too large for a hash.
     Py_hash_t hash = PyLong_AsSsize_t(answer->object());
     if (hash == -1 && PyErr_Occurred() != nullptr) {
         PyErr_Clear();
@@ -200,7 +200,7 @@ Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(value);
     if (Value* method = operations::user_method(tracer, value, "__hash__"))
         return tracer.start(hash_by_method(tracer, method, value));
-    Py_hash_t hash = value->hash(tracer);  // raises for what has none
+    Py_hash_t hash = value->hash(tracer);  // raises for an unhashable value
     if (Ref<> known = value->as_constant(tracer)) {
         hash = PyObject_Hash(known.get());
         if (hash == -1) tracer.raise_from_python();

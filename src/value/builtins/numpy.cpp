@@ -23,7 +23,7 @@ bool is_ufunc(Borrowed<> object) {
     return has_name(Py_TYPE(object.get()), "numpy.ufunc");
 }
 
-/// Turns numpy's warnings about results (overflow, division by zero) into errors for as long as it lives.
+/// Turns NumPy's warnings about results (overflow, division by zero) into errors during its lifetime.
 class RaisingErrors {
   public:
     RaisingErrors() {
@@ -62,7 +62,7 @@ bool is_of_numpy(Value* value) {
                        "an object of type " + type_name(number->type()) + " is an argument of a tensor operation");
 }
 
-/// Beside these a number of numpy is not asked, or answers like any number.
+/// Whether an operand does not define its own behavior with NumPy scalars.
 bool is_plain_partner(Value* value) {
     return value->kind == Kind::Constant || value->kind == Kind::Tensor;
 }
@@ -93,7 +93,7 @@ Value* fold_in_numpy(Tracer& tracer, Borrowed<> callable, const Arguments& argum
 
 Value* call_numpy_function(Tracer& tracer, Borrowed<> function, const Arguments& arguments) {
     if (!is_ufunc(function) && !Handlers::instance().is_pure(function)) return nullptr;
-    // An array to write to, or what a number is to become, is no number.
+    // The arguments `out` and `dtype` are not constants, so they do not fold.
     return fold_in_numpy(tracer, function, arguments);
 }
 
@@ -126,7 +126,7 @@ Value* numpy_compare(Tracer& tracer, Comparison op, ConstantValue* self, Value* 
 Value* numpy_attribute(Tracer& tracer, ConstantValue* number, Borrowed<> name) {
     Ref<> answer = Ref<>::steal(PyObject_GetAttr(number->held, name));
     if (!answer) tracer.raise_from_python();
-    // There is one object for each dtype, and nobody changes it.
+    // Each dtype is one immutable object.
     bool is_dtype = name.get() == interned("dtype");
     if (!is_dtype && !is_known(answer.get()))
         tracer.break_graph(BreakKind::UnknownObject,
@@ -135,7 +135,8 @@ Value* numpy_attribute(Tracer& tracer, ConstantValue* number, Borrowed<> name) {
 }
 
 PyObject* plain_number(Tracer& tracer, ConstantValue* number) {
-    // To PyTorch a double is a Python float, and an integer an int; others it takes here and refuses there.
+    // PyTorch treats a double as a Python float and an integer as an int. It accepts other NumPy scalars in some places
+    // only.
     switch (numpy_number(number->type())) {
         case NumpyNumber::Double:
             return tracer.keep(checked(PyFloat_FromDouble(PyFloat_AS_DOUBLE(number->held))));
@@ -155,7 +156,8 @@ void expect_no_numpy_number(Tracer& tracer, Value* value) {
 }
 
 void register_numpy(Handlers& handlers) {
-    // What gives a number for numbers. Those that draw random ones or make arrays are not among them.
+    // Functions that return a number for numbers. Functions that draw random numbers or create arrays are not among
+    // them.
     for (const char* name : {"prod", "sum", "mean", "max", "min", "amax", "amin", "round", "around", "isscalar"})
         handlers.add_pure("numpy", name);
     for (const char* name : {"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",

@@ -1,4 +1,4 @@
-/// Builtins about objects: getattr, type, super, object's own methods, partial, generators.
+/// Builtins about objects: getattr, type, super, methods of object, partial, generators.
 #include "cpython/objects.h"
 #include "base/imported.h"
 #include "base/names.h"
@@ -112,7 +112,7 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(has_special_method(tracer, bound[0]->type(), "__call__"));
 }
 
-/// Known of what was there before; what the program made has no address yet.
+/// Known for outside objects only; an object created in the trace has no address yet.
 Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
     if (guard_weakly(tracer, bound[0]) == nullptr)
@@ -235,7 +235,7 @@ Outcome sys_exception(Tracer& tracer, const Arguments&) {
     return exception == nullptr ? tracer.none() : exception;
 }
 
-/// Every class of exceptions written in C has these methods in its own dict or a base's.
+/// Every C exception class has these methods in its own dict or in that of a base.
 void register_exceptions(Handlers& handlers) {
     PyObject *name = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
@@ -248,7 +248,7 @@ void register_exceptions(Handlers& handlers) {
         handlers.add_method(type, "__repr__", exception_to_repr);
         handlers.add_method(type, "with_traceback", exception_with_traceback);
         handlers.add_method(type, "add_note", exception_add_note);
-        // What makes more than an instance with its arguments is left to `type.__call__`.
+        // Classes with another `__new__` are instantiated by `type.__call__`.
         if (type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new)
             handlers.add_method(type, "__new__", exception_new);
     }
@@ -334,7 +334,7 @@ Outcome partial_call(Tracer& tracer, const Arguments& arguments) {
     return call_partial(tracer, arguments.positional[0], without_first(arguments));
 }
 
-/// `functools.cached_property`: without its lock, which nobody else can hold here.
+/// `functools.cached_property` without its lock, which no one else can hold here.
 Task read_cached_property(Tracer& tracer, Value* property, Value* instance) {
     Value* name = co_await operations::get_attribute(tracer, property, interned("attrname"));
     Value* function = co_await operations::get_attribute(tracer, property, interned("func"));
@@ -417,7 +417,7 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
 Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message, Value* traceback) {
     tracer.realize(exception);
     if (message != nullptr) tracer.realize(message);
-    // The class and an instance of it: that instance.
+    // A class and an instance of it: the instance is raised.
     if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
                                                   message->kind == Kind::Exception &&
                                                   PyType_IsSubtype(message->type(), type->held))

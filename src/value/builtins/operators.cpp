@@ -1,4 +1,4 @@
-/// Module `operator` and `functools.reduce`: the protocols as functions.
+/// Module `operator` and `functools.reduce`.
 #include "base/names.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
@@ -111,7 +111,7 @@ Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
     raise_type_error(tracer, "", value, " object cannot be interpreted as an integer");
 }
 
-/// Numbers can be added, but not concatenated.
+/// `operator.concat` rejects numbers.
 void expect_sequence(Tracer& tracer, Value* left) {
     tracer.realize(left);
     PySequenceMethods* methods = left->type()->tp_as_sequence;

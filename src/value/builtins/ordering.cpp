@@ -1,4 +1,4 @@
-/// `sorted`, `list.sort`, `min`, `max`. Keys and comparisons may run the program's own code.
+/// `sorted`, `list.sort`, `min`, `max`. Keys and comparisons may run user code.
 #include <algorithm>
 
 #include "base/python_error.h"
@@ -14,17 +14,17 @@ namespace stator {
 
 namespace {
 
-/// An item with what it is ordered by.
+/// An item with its sort key.
 struct Keyed {
     Value* key;
     Value* item;
 };
 
-/// With more comparisons than this a sort that runs the program's code is left to Python itself: each costs as much as
-/// all before it.
+/// A sort with more comparisons than this that runs user code breaks the graph: each comparison costs as much as all
+/// before it.
 constexpr std::size_t kMostComparisons = 2000;
 
-/// Whether C code may compare it: neither does that run the program's code, nor does an identity decide.
+/// Whether C code can compare it: the comparison runs no user code and does not depend on identity.
 bool is_compared_by_value(Tracer& tracer, Value* key, bool is_inside) {
     tracer.realize(key);
     if (key->kind == Kind::Constant)
@@ -34,7 +34,7 @@ bool is_compared_by_value(Tracer& tracer, Value* key, bool is_inside) {
     return std::ranges::all_of(items, [&](Value* item) { return is_compared_by_value(tracer, item, true); });
 }
 
-/// Sorts by Python's own sort where all keys are known; false if one is not.
+/// Sorts with Python's sort if all keys are constants; otherwise false.
 bool sort_constants(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
     auto size = static_cast<Py_ssize_t>(keyed.size());
     Ref<> keys = checked(PyTuple_New(size)), order = checked(PyList_New(size));
@@ -58,8 +58,8 @@ bool sort_constants(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
     return true;
 }
 
-/// What the sort finds out about the keys before it compares any: it takes short cuts where they are of one class, or
-/// tuples that begin with objects of one class.
+/// What the sort determines about the keys before it compares any: it has shortcuts for keys of one class, and for
+/// tuples whose first items are of one class.
 struct KeyClasses {
     bool are_tuples = false;
     bool is_one = true;
@@ -81,7 +81,7 @@ KeyClasses classes_of(Tracer& tracer, const std::vector<Keyed>& keyed) {
     return classes;
 }
 
-/// `left < right` of objects of one class: where its `__lt__` does not know, Python begins anew, and asks it again.
+/// `left < right` for objects of one class: if `__lt__` returns NotImplemented, Python starts over and calls it again.
 Task is_less_in_class(Tracer& tracer, Value* left, Value* right) {
     if (Value* method = operations::user_method(tracer, left, "__lt__")) {
         Value* answer = co_await call_with(tracer, method, left, right);
@@ -115,7 +115,7 @@ std::vector<Keyed> in_order(const std::vector<Keyed>& keyed, const std::vector<s
     return ordered;
 }
 
-/// Sorts as Python does. If a comparison raises, what was sorted so far stays so.
+/// Sorts as Python does. If a comparison raises, the partly sorted order is kept.
 Task sort_keyed(Tracer& tracer, std::vector<Keyed>& keyed, bool reverse) {
     if (keyed.size() < 2 || sort_constants(tracer, keyed, reverse)) co_return tracer.none();
     if (reverse) std::ranges::reverse(keyed);
@@ -253,7 +253,7 @@ Task find_extreme(Tracer& tracer, bool greatest, Value* iterable, Value* key_fun
     }
     if (best != nullptr) co_return best;
     if (otherwise != nullptr) co_return otherwise;
-    // The words differ between versions of Python; the real function has them.
+    // The message depends on the Python version, so the real function raises it.
     Ref<> empty = Ref<>::steal(PyTuple_New(0));
     Ref<> failed = Ref<>::steal(
         PyObject_CallOneArg(PyDict_GetItemString(PyEval_GetBuiltins(), greatest ? "max" : "min"), empty.get()));

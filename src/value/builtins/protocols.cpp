@@ -1,5 +1,5 @@
 /// Special methods of builtin classes called by name: `list.__getitem__`, `super().__setitem__(...)`, `x.__len__()`.
-/// They go straight to the kind, past what a subclass overrides.
+/// They bypass overrides of a subclass.
 #include "value/builtins/registry.h"
 #include "value/kinds/deque.h"
 #include "value/kinds/dict.h"
@@ -14,7 +14,7 @@ namespace stator {
 
 namespace {
 
-/// Checks the number of arguments of a slot wrapper and gives `self`, realized.
+/// Checks the number of arguments of a slot wrapper and returns `self`, realized.
 Value* slot_receiver(Tracer& tracer, const Arguments& arguments, std::size_t wanted) {
     if (arguments.positional.empty()) tracer.raise(PyExc_TypeError, "descriptor needs an argument");
     if (!arguments.keywords.empty()) tracer.raise(PyExc_TypeError, "wrapper takes no keyword arguments");
@@ -60,7 +60,7 @@ Outcome slot_hash(Tracer& tracer, const Arguments& arguments) {
 }
 
 Task repr_of_plain(Tracer& tracer, Value* self) {
-    // A subclass that calls `super().__repr__()` sees the text of the plain container.
+    // A subclass that calls `super().__repr__()` gets the repr of the plain container.
     Value* plain = nullptr;
     if (self->kind == Kind::Tuple)
         plain = make_tuple(tracer, as_sequence(self)->all(tracer));

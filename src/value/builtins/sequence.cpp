@@ -24,7 +24,7 @@ ListValue* list_receiver(Tracer& tracer, const Arguments& arguments, const char*
     return receiver<ListValue>(tracer, arguments, &PyList_Type, method, least, most);
 }
 
-/// The receiver of `append` or `extend`, which can do without being realized.
+/// The receiver of `append` or `extend`, which need not be realized.
 ListValue* growing_receiver(Tracer& tracer, const Arguments& arguments, const char* method) {
     auto* self = cast<ListValue>(arguments.positional.empty() ? nullptr : arguments.positional[0]);
     bool is_lean = self != nullptr && self->class_ == &PyList_Type && arguments.positional.size() == 2 &&
@@ -62,7 +62,7 @@ Outcome make_tuple_of(Tracer& tracer, const Arguments& arguments) {
     return tuple_from(tracer, &PyTuple_Type, arguments.positional.empty() ? nullptr : arguments.positional[0]);
 }
 
-/// `tuple.__new__(cls, iterable)`: also what the `__new__` of a named tuple calls.
+/// `tuple.__new__(cls, iterable)`, which the `__new__` of a named tuple calls too.
 Outcome new_tuple(Tracer& tracer, const Arguments& arguments) {
     auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (type == nullptr || !PyType_IsSubtype(type->held, &PyTuple_Type) || arguments.positional.size() > 2 ||
@@ -97,7 +97,7 @@ Outcome make_list_of(Tracer& tracer, const Arguments& arguments) {
 }
 
 void empty(Tracer& tracer, ListValue* list) {
-    // The tracer must know the items by then: something else may hold them, and let them go too.
+    // The items have to be read first: the tracer has to know whether something else still references them.
     list->all(tracer);
     list->assign(tracer, {}, method_effect(&PyList_Type, "clear", {list}));
 }
@@ -211,7 +211,7 @@ Task position_of(Tracer& tracer, SequenceValue* sequence, Value* wanted, Py_ssiz
         if (is_true(answer)) co_return tracer.integer(i);
     }
     if (sequence->kind == Kind::Tuple) tracer.raise(PyExc_ValueError, "tuple.index(x): x not in tuple");
-    // The words differ between versions of Python; the real method has them.
+    // The message depends on the Python version, so the real method raises it.
     if (Ref<> known = wanted->as_constant(tracer)) {
         Ref<> empty = checked(PyList_New(0));
         Ref<> failed = Ref<>::steal(PyObject_CallMethodOneArg(empty.get(), interned("index"), known.get()));

@@ -19,7 +19,7 @@ SetValue* set_receiver(Tracer& tracer, const Arguments& arguments, const char* m
     return receiver<SetValue>(tracer, arguments, frozen ? &PyFrozenSet_Type : &PySet_Type, method, least, most);
 }
 
-/// A set as it is, anything else as a list of its items.
+/// A set itself, or a list of the items of any other iterable.
 Task as_operand(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     if (iterable->kind == Kind::Set && operations::user_method(tracer, iterable, "__iter__") == nullptr)
@@ -179,7 +179,7 @@ Outcome update(Tracer& tracer, const Arguments& arguments) {
 
 enum class Relation { Subset, Superset, Disjoint };
 
-/// Of an iterable that is no set only as much is taken as the answer needs.
+/// An iterable that is not a set is consumed only as far as the result requires.
 Task related_to_iterable(Tracer& tracer, Relation relation, SetValue* self, Value* iterable) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
     while (true) {
@@ -196,7 +196,7 @@ Task related_to_iterable(Tracer& tracer, Relation relation, SetValue* self, Valu
 Task related(Tracer& tracer, Relation relation, SetValue* self, Value* iterable) {
     if (relation != Relation::Subset && cast<SetValue>(iterable) == nullptr)
         co_return co_await tracer.start(related_to_iterable(tracer, relation, self, iterable));
-    // How much of it is taken differs between versions of Python.
+    // How far it is consumed depends on the Python version.
     if (cast<SetValue>(iterable) == nullptr && as_sequence(iterable) == nullptr && iterable->kind != Kind::Dict &&
         is_iterable(iterable))
         tracer.break_graph(BreakKind::UnknownFunction, "issubset() with an iterator");

@@ -1,4 +1,4 @@
-/// `str`, `bytes` and what makes text of values. Methods of strings are done for real on constants.
+/// `str`, `bytes` and conversions to text. String methods are executed on constants.
 #include "value/protocol/text.h"
 #include "base/python_error.h"
 #include "value/builtins/registry.h"

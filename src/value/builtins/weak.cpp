@@ -10,7 +10,7 @@ namespace stator {
 
 namespace {
 
-/// `reference()`: a place like any other, which holds None once the object is gone.
+/// `reference()`: a source like any other, which leads to None once the object is freed.
 Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
     if (arguments.count() != 1 || self == nullptr || self->source == nullptr || self->object() == nullptr ||
@@ -25,7 +25,8 @@ Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     return referent;
 }
 
-/// `weakref.ref(object)` of what was there before: an object has one such reference, so it is made for real.
+/// `weakref.ref(object)` for an outside object. Each object has only one plain weak reference, so it is created while
+/// tracing.
 Outcome make_reference(Tracer& tracer, const Arguments& arguments) {
     bool is_plain = arguments.count() == 1 && arguments.keywords.empty();
     PyObject* reference = is_plain ? guard_weakly(tracer, arguments.positional[0]) : nullptr;

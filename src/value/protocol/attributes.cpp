@@ -27,8 +27,7 @@ bool is_c_callable_descriptor(PyObject* raw) {
     return type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type;
 }
 
-/// The object inside a classmethod, staticmethod or property: these wrappers can't change, so what they hold is pinned
-/// with them.
+/// The object inside a classmethod, staticmethod or property. These wrappers are immutable, so it is pinned with them.
 Value* wrapped_by(Tracer& tracer, PyObject* raw, const char* part) {
     Ref<> inner = checked(PyObject_GetAttr(raw, interned(part)));
     return tracer.outside(tracer.provenance().pinned(inner.get()), inner.get());
@@ -51,8 +50,8 @@ Value* class_value(Tracer& tracer, PyTypeObject* type) {
                   "'" + std::string(utf8(class_name)) + "' object has no attribute '" + std::string(utf8(name)) + "'");
 }
 
-/// Bounds, defaults and values of type parameters and aliases, from 3.12 on: code of the program, which sees what the
-/// program has changed by then.
+/// Bounds, defaults and values of type parameters and aliases, from 3.12 on: user code that is evaluated on first
+/// access.
 bool is_evaluated_late(PyObject* descriptor) {
     if (Py_TYPE(descriptor) != &PyGetSetDescr_Type) return false;
     std::string_view owner = PyDescr_TYPE(descriptor)->tp_name;
@@ -60,7 +59,7 @@ bool is_evaluated_late(PyObject* descriptor) {
            owner == "typing.TypeAliasType";
 }
 
-/// A field of an instance that C code keeps: a slot, or a getter written in C.
+/// A field of an instance that C code stores: a slot, or a getter written in C.
 Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     auto* object = static_cast<ObjectValue*>(self);
     PyObject* real = self->object();
@@ -114,11 +113,11 @@ Value* find_in_module(Tracer& tracer, Value* self, const char* dict_name, Borrow
     return dict->find(tracer, name);
 }
 
-/// `torch.nn.Module.__getattr__`, without tracing it: what `register_parameter` and friends keep.
+/// `torch.nn.Module.__getattr__` without tracing it: parameters, buffers and submodules.
 Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     for (const char* dict_name : {"_parameters", "_buffers", "_modules"})
         if (Value* found = find_in_module(tracer, self, dict_name, name); found != nullptr) {
-            // Reading a parameter makes it an input there and then: that is the order in which torch._dynamo has them.
+            // Reading a parameter makes it an input right away: torch._dynamo has the same order.
             tracer.realize(found);
             return found;
         }
@@ -126,16 +125,16 @@ Value* module_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
                                            "' object has no attribute '" + std::string(utf8(name)) + "'");
 }
 
-/// As CPython's own messages name a class: without its module.
+/// The name of a class without its module, as in CPython's messages.
 std::string type_short_name(PyTypeObject* type) {
-    return type->tp_name;  // a class of C code has its module in front
+    return type->tp_name;  // for a static class, `tp_name` includes the module
 }
 
 }  // namespace
 
 namespace {
 
-/// The look-up of a name along an MRO, by the trace's own changes of the classes in it: false if it never meets one.
+/// Looks a name up along an MRO among the class attributes that the trace has changed; false if none is found.
 bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, Value** value, PyObject** found) {
     bool met_change = false;
     *value = nullptr;
@@ -147,7 +146,7 @@ bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name
                 met_change = true;
                 if (*known == nullptr) continue;
                 *value = *known;
-                *found = Py_None;  // like it, no descriptor
+                *found = Py_None;  // not a descriptor, like it
                 return true;
             }
         }
@@ -185,7 +184,7 @@ Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyOb
         return nullptr;
     }
     Value* value = tracer.outside(source, raw);
-    // What kind of attribute it is decides how it is bound, so it is looked at even if its value is not.
+    // The kind of attribute decides how it is bound, so it is guarded even if its value is not.
     if (is_new && Py_TYPE(raw)->tp_descr_get != nullptr && !PyFunction_Check(raw))
         tracer.guard({GuardKind::Identity, source, raw});
     tracer.realize(value);
@@ -214,8 +213,8 @@ bool has_special_method(Tracer& tracer, PyTypeObject* type, const char* name) {
 
 namespace {
 
-/// Whether a class attribute decides what reading it through an instance gives, and whether it does so before the
-/// instance: both may change with its class.
+/// Whether a class attribute is a descriptor, and whether it takes precedence over the instance dict. Both depend on
+/// its class, which is guarded.
 bool is_descriptor(Tracer& tracer, PyObject* raw) {
     return has_special_method(tracer, Py_TYPE(raw), "__get__");
 }
@@ -243,11 +242,11 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(attribute, self);
     }
-    if (kind == &PyInstanceMethod_Type) {  // how pybind11 writes methods
+    if (kind == &PyInstanceMethod_Type) {  // methods created by pybind11
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(tracer.constant(PyInstanceMethod_GET_FUNCTION(raw)), self);
     }
-    // `abc` has subclasses of these two.
+    // `abc` has subclasses of both.
     if (PyObject_TypeCheck(raw, &PyClassMethod_Type) && kind->tp_descr_get == PyClassMethod_Type.tp_descr_get) {
         Value* function = wrapped_by(tracer, raw, "__func__");
         if (function->kind != Kind::Function && function->kind != Kind::Builtin &&
@@ -263,7 +262,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
         if (self == nullptr) return attribute;
         Value* getter = wrapped_by(tracer, raw, "fget");
         if (getter->object() == Py_None)
-            // The words depend on whether the property knows its name, which only it can tell.
+            // The message depends on the name that the property stores.
             tracer.break_graph(BreakKind::UnknownObject, "property '" + std::string(utf8(name)) + "' has no getter");
         return operations::call(tracer, getter, Arguments::of(self));
     }
@@ -293,7 +292,8 @@ void raise_no_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 }
 
 void refuse_attribute(Tracer& tracer, Value* self, Borrowed<> name, bool is_deleted) {
-    // The words differ from version to version: a stand-in is asked, unless it could answer.
+    // The message depends on the Python version, so it is raised on a stand-in, unless the stand-in would accept the
+    // assignment.
     PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
     bool can_answer = self->type()->tp_dictoffset != 0 || (raw != nullptr && Py_TYPE(raw)->tp_descr_set != nullptr);
     Ref<> asked = can_answer ? Ref<>() : stand_in(tracer, self);
@@ -309,11 +309,11 @@ void refuse_attribute(Tracer& tracer, Value* self, Borrowed<> name, bool is_dele
 
 namespace {
 
-/// What the instance has itself, unless a descriptor of its class comes first: then null. `attribute` and `raw` are
-/// what the class has.
+/// The instance attribute, unless a data descriptor of the class takes precedence: then null. `attribute` and `raw`
+/// receive the class attribute.
 Value* own_before_class(Tracer& tracer, Value* self, Borrowed<> name, Value** attribute, PyObject** raw) {
     *attribute = class_attribute(tracer, self->type(), name, raw);
-    // One that can only be set leaves what it set to the instance.
+    // A descriptor with `__set__` but without `__get__` leaves reading to the instance dict.
     if (*raw != nullptr && is_data_descriptor(tracer, *raw) && is_descriptor(tracer, *raw)) return nullptr;
     return self->own_attribute(tracer, name);
 }
@@ -330,7 +330,7 @@ Outcome plain_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
 
 namespace {
 
-/// What the program's own `__getattribute__` answers, and where it raises AttributeError, its `__getattr__`.
+/// Calls a user-defined `__getattribute__`, and if that raises AttributeError, `__getattr__`.
 Task attribute_or_fallback(Tracer& tracer, Value* getter, Value* fallback, Value* self, PyObject* name) {
     bool is_missing = false;
     try {
@@ -353,7 +353,8 @@ Value* fallback_of(Tracer& tracer, PyTypeObject* type, PyObject** raw) {
     return *raw == nullptr ? nullptr : function;
 }
 
-/// Whether reading through this class attribute may raise AttributeError: a property, a slot, a descriptor in Python.
+/// Whether reading through this class attribute may raise AttributeError: a property, a slot, a descriptor written in
+/// Python.
 bool may_have_no_answer(PyObject* raw) {
     PyTypeObject* kind = Py_TYPE(raw);
     if (kind == &PyMemberDescr_Type || PyObject_TypeCheck(raw, &PyProperty_Type)) return true;
@@ -368,7 +369,7 @@ Outcome ask_fallback(Tracer& tracer, Value* self, Borrowed<> name) {
     return operations::call(tracer, fallback, Arguments::of(self, tracer.constant(name)));
 }
 
-/// What a descriptor of the class answers, and where it raises AttributeError, the class's `__getattr__`.
+/// Calls a descriptor of the class, and if that raises AttributeError, the class's `__getattr__`.
 Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value* self, PyObject* name) {
     bool is_missing = false;
     try {
@@ -381,7 +382,7 @@ Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value*
     co_return co_await forwarded(ask_fallback(tracer, self, name));
 }
 
-/// `int | str`: an immutable object of C code, which answers for itself.
+/// `int | str`: an immutable object, whose attributes are read while tracing.
 Value* attribute_of_union(Tracer& tracer, Value* self, Borrowed<> name) {
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, self->object()});
     Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
@@ -390,7 +391,7 @@ Value* attribute_of_union(Tracer& tracer, Value* self, Borrowed<> name) {
     return tracer.outside(tracer.provenance().pinned(kept), kept);
 }
 
-/// Reads through the `__getattribute__` of a class that has one of its own; null if it is that of `object`.
+/// Calls the `__getattribute__` of a class that overrides it; null if it is that of `object`.
 Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     PyTypeObject* type = self->type();
     PyObject* raw = nullptr;
@@ -405,7 +406,7 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     static PyObject* const union_class = imported("types", "UnionType");
     if (reinterpret_cast<PyObject*>(type) == union_class && self->object() != nullptr)
         return attribute_of_union(tracer, self, name);
-    // A module's attributes are read by what PyTorch does with them too: those reads are not followed one by one.
+    // PyTorch reads attributes of modules too, and those reads are not traced one by one.
     bool is_module = PyType_IsSubtype(type, torch_room::known().module_class) != 0;
     if (is_module || self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))
         tracer.break_graph(BreakKind::CustomAttribute, "class " + type_name(type) + " defines __getattribute__");
@@ -436,7 +437,7 @@ Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
     co_return tracer.none();
 }
 
-/// The words depend on whether the property knows its name, which only it can tell: asked with None, it refuses too.
+/// The message depends on the name that the property stores: calling its setter with None raises the same error.
 [[noreturn]] void raise_no_setter(Tracer& tracer, PyObject* property, PyTypeObject* type, bool is_set) {
     Py_TYPE(property)->tp_descr_set(property, Py_None, is_set ? Py_None : nullptr);
     TakenError error = TakenError::take();
@@ -447,7 +448,7 @@ Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
     tracer.raise(PyExc_AttributeError, text);
 }
 
-/// A data descriptor of the class that takes over setting or deleting; pending or done, or null if there is none.
+/// Calls a data descriptor of the class that handles setting or deleting; null if there is none.
 Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* value) {
     PyTypeObject* type = self->type();
     PyObject* raw = nullptr;
@@ -456,7 +457,7 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
     if ((Py_TYPE(raw) == &PyGetSetDescr_Type || Py_TYPE(raw) == &PyMemberDescr_Type) &&
         self->set_kept_attribute(tracer, name, value))
         return tracer.none();
-    if (Py_TYPE(raw) == &PyMemberDescr_Type) return nullptr;  // a slot: kept with the instance's own attributes
+    if (Py_TYPE(raw) == &PyMemberDescr_Type) return nullptr;  // a slot: stored with the instance attributes
     if (PyObject_TypeCheck(raw, &PyProperty_Type)) {
         Value* function = wrapped_by(tracer, raw, value != nullptr ? "fset" : "fdel");
         if (function->object() == Py_None) raise_no_setter(tracer, raw, type, value != nullptr);
@@ -481,7 +482,7 @@ Outcome through_descriptor(Tracer& tracer, Value* self, Borrowed<> name, Value* 
 }  // namespace
 
 void expect_setter(Tracer& tracer, PyTypeObject* type, setattrofunc setter) {
-    // Where Python code of a class comes first, it was run, and has called the C code of a base.
+    // A `__setattr__` in Python has been traced already, and has called the C function of a base.
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
         PyObject* raw = PyDict_GetItemWithError(cpython::class_dict(base), interned("__setattr__"));
@@ -503,7 +504,7 @@ Outcome generic_delete_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     Outcome descriptor = through_descriptor(tracer, self, name, nullptr);
     if (descriptor.is_pending() || descriptor.value() != nullptr) return descriptor;
     if (!self->delete_own_attribute(tracer, name)) {
-        // An empty slot says no more than its name.
+        // For an empty slot, the message is only its name.
         PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
         if (raw != nullptr && Py_TYPE(raw) == &PyMemberDescr_Type)
             tracer.raise(PyExc_AttributeError, std::string(utf8(name)));

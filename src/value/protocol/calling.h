@@ -1,5 +1,5 @@
-/// Calls with a fixed number of positional arguments. Coroutines use these: the compiler can't keep the temporaries of
-/// a braced argument list across a `co_await`.
+/// Calls with a fixed number of positional arguments, for coroutines: the compiler can't keep the temporaries of a
+/// braced argument list across a `co_await`.
 #pragma once
 
 #include "value/protocol/operations.h"
@@ -26,7 +26,7 @@ Outcome call_method_with(Tracer& tracer, Value* object, const char* name, Values
     return operations::call_method(tracer, object, name, arguments);
 }
 
-/// A callable as messages about its arguments name it: `module.function()`.
+/// The name of a callable in error messages about its arguments: `module.function()`.
 std::string callable_title(Value* callable);
 
 }  // namespace stator

@@ -90,7 +90,7 @@ class Parts {
     void add_attributes(const ObjectValue* object) {
         for (const auto& [name, value] : object->attributes) add(value);
         add(object->own_dict);
-        // Attributes of an object from outside are changes of its dict.
+        // Attributes of an outside object are entries of its dict.
         if (object->outside == nullptr) return;
         if (PyObject* dict = cpython::instance_dict_if_made(object->outside).get()) add(tracer_.known(dict));
     }

@@ -1,4 +1,5 @@
-/// What a value holds, as the trace knows it: while the holder lives, the program has not let go of these.
+/// The values that a value references, as far as the trace knows them: while the holder is alive, the program has not
+/// dropped them.
 #pragma once
 
 #include <vector>
@@ -9,8 +10,8 @@ namespace stator {
 
 class Tracer;
 
-/// Appends the values that `value` refers to. Of an object from outside that is what the trace has read of it, or put
-/// there. Some iterators tell nothing of what they hold.
+/// Appends the values that `value` references. For an outside object, those that the trace has read from it or stored
+/// in it. Some iterators do not report theirs.
 void add_held(const Tracer& tracer, const Value* value, std::vector<const Value*>& held);
 
 }  // namespace stator

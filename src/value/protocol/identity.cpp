@@ -26,14 +26,14 @@ std::optional<bool> equal_at_once(Tracer& tracer, Value* left, Value* right) {
             if (operations::same_object(tracer, left, right)) return true;
             return std::nullopt;
         }
-        // Elsewhere equal ones are equal whether they are one object or two.
+        // For other constants, equality does not depend on identity.
         if (is_unequal_to_itself(left->object()) && is_unequal_to_itself(right->object()))
             return operations::same_object(tracer, left, right);
         int equal = PyObject_RichCompareBool(left->object(), right->object(), Py_EQ);
         if (equal < 0) tracer.raise_from_python();
         return equal != 0;
     }
-    // One tuple is equal to itself because its items are one by one.
+    // A tuple is equal to itself because its items are identical one by one.
     bool are_tuples = left->kind == Kind::Tuple && right->kind == Kind::Tuple && left->type() == &PyTuple_Type &&
                       right->type() == &PyTuple_Type;
     if (!are_tuples && operations::same_object(tracer, left, right)) return true;
@@ -62,14 +62,14 @@ void mark_as_member(Value* key, Value* container, PyObject* object) {
     if (key->kind == Kind::Constant && (!is_safe_to_compare(key->object()) || key->object() == Py_None)) return;
     key->equal_member_of = container;
     if (key->kind != Kind::Tuple) return;
-    // A copy of it would be another object than the key.
+    // A copy would not be identical to the key.
     if (key->type() == &PyTuple_Type && object != nullptr) static_cast<TupleValue*>(key)->outside = object;
     for (Value* item : static_cast<TupleValue*>(key)->items) mark_as_member(item, container, item->object());
 }
 
 void guard_members(Tracer& tracer, const Value* key) {
     if (key->equal_member_of == nullptr) return;
-    // A frozenset is made anew of its elements, as are tuples in tuples.
+    // A frozenset is rebuilt from its elements, as is a tuple inside a tuple.
     if (key->object() == nullptr)
         tracer.break_graph(BreakKind::UnknownObject,
                            "the identity of a key of a dict or an element of a set is compared");

@@ -7,22 +7,22 @@
 
 namespace stator {
 
-/// The answer where it needs none of the program's code and no tensor; nothing where `==` has to be asked.
+/// The result if it needs neither user code nor a tensor operation; nothing if `==` has to be called.
 std::optional<bool> equal_at_once(Tracer& tracer, Value* left, Value* right);
-/// Whether the bool that an operation gave is True.
+/// Whether a bool value is True.
 bool is_true(const Value* boolean);
-/// `left is right or left == right`, as a bool value; pending where `__eq__` is the program's own.
+/// `left is right or left == right`, as a bool value; pending if `__eq__` is user-defined.
 Outcome same_or_equal(Tracer& tracer, Value* left, Value* right);
 
-/// Whether a key of a dict from outside, or an element of a set, is a value with an identity, which a guard by value
-/// would not hold: an instance of a subclass of tuple, or a frozenset.
+/// Whether a key of an outside dict, or an element of a set, has an identity that a guard by value does not check: an
+/// instance of a subclass of tuple, or a frozenset.
 bool is_member_by_identity(Borrowed<> key);
-/// Says of a key of a dict from outside, or an element of a set, that the guard on the container compares it by value.
+/// Marks a key of an outside dict, or an element of a set: the guard on the container compares it by value.
 void mark_as_member(Value* key, Value* container, PyObject* object);
-/// The program asks which object it is: if it is such a key, the guard is to compare the very objects.
+/// The program reads the identity of a value: if it is such a key, the guard has to compare identities.
 void guard_members(Tracer& tracer, const Value* key);
 
-/// Whether a class leaves `==` and `hash` at what `object` does: by identity.
+/// Whether a class inherits `==` and `hash` from `object`, which compare by identity.
 bool compares_by_identity(PyTypeObject* type);
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// Integers and slices that the program uses as positions.
+/// Integers and slices used as indices.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,14 @@
 
 namespace stator {
 
-/// The value as a position: of an int, a bool, or a constant with `__index__`. Nothing where it is none of these; an
-/// int too large for a position raises IndexError.
+/// The value as an index: for an int, a bool, or a constant with `__index__`. Nothing for other values; an int that is
+/// too large raises IndexError.
 std::optional<Py_ssize_t> as_index(Tracer& tracer, Value* value);
-/// An int, cut down to what fits, as `PyNumber_AsSsize_t` without an exception does.
+/// An int, clipped as `PyNumber_AsSsize_t` does without an exception.
 std::optional<Py_ssize_t> as_clipped_index(Tracer& tracer, Value* value);
-/// A position that must be an int: raises `'str' object cannot be interpreted as an integer`.
+/// An index that must be an int: raises `'str' object cannot be interpreted as an integer`.
 Py_ssize_t expect_index(Tracer& tracer, Value* value);
-/// Whether the program could use the value as an int though it is not known: `__index__` would have to run.
+/// Whether the value is an integer to Python though it is not a constant: `__index__` would have to run.
 bool has_index_method(Value* value);
 
 struct SliceBounds {
@@ -22,7 +22,7 @@ struct SliceBounds {
 };
 
 bool is_slice(const Value* value);
-/// A slice laid over `length` items. Raises what Python raises; breaks if a part is not known.
+/// A slice applied to `length` items. Raises Python's errors; breaks if a bound is not a constant.
 SliceBounds resolve_slice(Tracer& tracer, Value* slice, Py_ssize_t length);
 
 }  // namespace stator

@@ -40,7 +40,7 @@ Task hash_by_method(Tracer& tracer, ObjectValue* key, Value* method) {
     co_return tracer.none();
 }
 
-/// Lets every object inside the key know its hash.
+/// Computes the hash of every object inside the key.
 Task learn_hash(Tracer& tracer, Value* key) {
     tracer.realize(key);
     if (auto* tuple = cast<TupleValue>(key); tuple != nullptr) {
@@ -52,7 +52,7 @@ Task learn_hash(Tracer& tracer, Value* key) {
     co_return tracer.none();
 }
 
-/// Gives the objects in a key of a table the hashes of their counterparts in the equal key that is looked for.
+/// Copies hashes from the objects in the key that is looked up to their counterparts in the equal key of a table.
 void share_hashes(Value* from, Value* to) {
     if (from->kind == Kind::Tuple && to->kind == Kind::Tuple) {
         const auto &mine = static_cast<TupleValue*>(from)->items, &theirs = static_cast<TupleValue*>(to)->items;
@@ -101,7 +101,7 @@ ForgottenHash::~ForgottenHash() {
 
 namespace {
 
-/// Whether a class of the program's own may stand behind a key of this kind.
+/// Whether a key of this kind may be an instance of a user-defined class.
 bool may_have_own_hash(const Value* key) {
     return key->kind != Kind::Deque && key->kind != Kind::Function && as_object(key) != nullptr;
 }
@@ -137,7 +137,7 @@ Outcome prepare_key(Tracer& tracer, Value* container, Value* key) {
 bool has_own_index(Tracer& tracer, Value* value) {
     if (value->kind != Kind::Object) return false;
     tracer.realize(value);
-    if (PyType_IsSubtype(value->type(), &PyLong_Type)) return false;  // is asked nothing: it is a number itself
+    if (PyType_IsSubtype(value->type(), &PyLong_Type)) return false;  // it is a number: `__index__` is not called
     return operations::user_method(tracer, value, "__index__") != nullptr;
 }
 
@@ -151,7 +151,7 @@ bool is_table(const Value* value) {
     return value->kind == Kind::Dict || value->kind == Kind::Set;
 }
 
-/// Builtins of which every argument is an int.
+/// Builtins whose arguments are all ints.
 bool takes_only_numbers(PyObject* callable) {
     if (callable == reinterpret_cast<PyObject*>(&PyRange_Type)) return true;
     for (const char* name : {"bin", "hex", "oct", "chr"})
@@ -181,7 +181,7 @@ bool needs_settling(Tracer& tracer, Borrowed<> callable, const Arguments& argume
     if (values.empty()) return false;
     if (is_table(values[0])) {
         if (values.size() < 2 || values[1]->kind == Kind::Constant) return false;
-        // What takes a whole container, not an element, does not hash it.
+        // Methods that take a whole container do not hash it as an element.
         if (Py_TYPE(callable.get()) != &PyMethodDescr_Type && Py_TYPE(callable.get()) != &PyWrapperDescr_Type)
             return false;
         std::string_view name = utf8(reinterpret_cast<PyDescrObject*>(callable.get())->d_name);

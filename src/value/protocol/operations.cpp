@@ -45,8 +45,8 @@ bool is_of_module_enum(PyObject* function) {
 
 namespace {
 
-/// Whether a special method of the program's is something else than a function: a property, a callable object, or None,
-/// which forbids the operation. What C code has put there does what the kind of the value does.
+/// Whether a user-defined special method is not a plain function: a property, a callable object, or None, which
+/// disables the operation. C methods do what the kind of the value does.
 bool is_called_otherwise(PyObject* found, const char* name) {
     PyTypeObject* type = Py_TYPE(found);
     if (found == Py_None) return std::string_view(name) != "__hash__";
@@ -58,14 +58,14 @@ bool is_called_otherwise(PyObject* found, const char* name) {
 
 Value* user_method(Tracer& tracer, Value* value, const char* name) {
     PyTypeObject* type = value->type();
-    // Classes written in C do what their kind does; so do tensors, whose Python methods are operations of the graph.
+    // Classes written in C behave as their kind; so do tensors, whose Python methods are nodes of the graph.
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor) return nullptr;
-    // Guarded whatever the answer: the method may appear, or go, between two calls.
+    // Guarded in both cases: the method may be added or removed between calls.
     PyObject* found = nullptr;
     Value* method = class_attribute(tracer, type, interned(name), &found);
     if (found == nullptr) return nullptr;
     if (!PyFunction_Check(found)) {
-        // PyTorch's operators ask the class.
+        // PyTorch's operators call `__torch_function__`.
         bool is_operator = Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
         if (value->kind == Kind::TensorObject && is_operator && has_a_say(tracer, value)) return method;
         if (is_called_otherwise(found, name))
@@ -73,11 +73,11 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
                                                              " is an object of type " + Py_TYPE(found)->tp_name);
         return nullptr;
     }
-    // Where a class leaves its tensors to PyTorch, so does this.
+    // A subclass that inherits an operation from torch.Tensor is handled as a plain tensor.
     if (value->kind == Kind::TensorObject &&
         found == cpython::lookup_in_mro(torch_room::tensor_class(), interned(name)) && !has_a_say(tracer, value))
         return nullptr;
-    // What the members of an enum have from `enum` itself is done for real.
+    // Methods that enum members inherit from module `enum` are executed while tracing.
     if (value->kind == Kind::Constant && is_of_module_enum(found)) return nullptr;
     return method;
 }
@@ -147,8 +147,7 @@ Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name) {
 
 namespace {
 
-/// Whether the program's own code has to say first which place of the container a key means: by `__hash__` and
-/// `__eq__`, or by `__index__`.
+/// Whether user code has to run to find the item that a key selects: `__hash__` and `__eq__`, or `__index__`.
 bool is_unsettled_key(Tracer& tracer, Value* container, Value* key) {
     if (container->kind == Kind::Dict || container->kind == Kind::Set) return needs_preparation(tracer, key);
     return has_own_index(tracer, key);
@@ -192,7 +191,7 @@ Task contains_settled(Tracer& tracer, Value* container, Value* item) {
 
 namespace {
 
-/// An int that selects a part of a tensor need not be looked at.
+/// A symbolic int that selects a part of a tensor is not specialized on.
 void realize_key(Tracer& tracer, Value* object, Value* key) {
     if (object->kind != Kind::Tensor || !symbolic::is(key)) tracer.realize(key);
 }
@@ -268,7 +267,7 @@ Task truth_by_length(Tracer& tracer, Value* method, Value* value) {
     co_return tracer.boolean(PyObject_IsTrue(answer->object()) == 1);
 }
 
-/// Whether a class of the program's is iterated through its `__getitem__` alone.
+/// Whether a user-defined class is iterated through `__getitem__` alone.
 bool iterates_by_index(Tracer& tracer, Value* value) {
     return value->kind == Kind::Object && user_method(tracer, value, "__getitem__") != nullptr &&
            !has_special_method(tracer, value->type(), "__iter__");
@@ -344,7 +343,7 @@ Task next_by_method(Tracer& tracer, Value* method, Value* iterator) {
     co_return tracer.exhausted();
 }
 
-/// Larger ones may not fit into memory, which Python would say before it takes an item.
+/// For larger ones Python may raise MemoryError before it takes an item.
 constexpr Py_ssize_t kLargestHint = Py_ssize_t{1} << 24;
 
 Task length_hint_by_method(Tracer& tracer, Value* method, Value* iterable) {
@@ -381,7 +380,7 @@ Task ask_length(Tracer& tracer, Value* value) {
     co_return tracer.boolean(true);
 }
 
-/// Calls what `operator.length_hint` calls; the answer is for Python alone.
+/// Calls the methods that `operator.length_hint` calls; the result is not used.
 Task ask_hint(Tracer& tracer, Value* iterable) {
     Value* asked = iterable;
     if (iterable->kind == Kind::Iterator) asked = sequence_by_index(iterable);
@@ -475,7 +474,8 @@ namespace {
                  "unsupported operand type(s) for " + name + ": " + quoted_type(left) + " and " + quoted_type(right));
 }
 
-/// One side's answer to `left op right`: its class's own method if the program wrote one, else its kind's.
+/// One operand's result of `left op right`: the user-defined method of its class if there is one, otherwise that of its
+/// kind.
 Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool reflected) {
     if (Value* method = user_method(tracer, self, method_name(op, reflected)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
@@ -487,7 +487,7 @@ Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool 
 bool reflected_goes_first(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (left->type() == right->type() || !PyType_IsSubtype(right->type(), left->type())) return false;
     Value* reflected = user_method(tracer, right, method_name(op, true));
-    // One that the subclass only inherits waits for its turn.
+    // A reflected method that the subclass only inherits does not go first.
     PyObject* name = interned(method_name(op, true));
     return reflected != nullptr &&
            cpython::lookup_in_mro(right->type(), name, nullptr) != cpython::lookup_in_mro(left->type(), name, nullptr);
@@ -539,7 +539,7 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
     refuse_operands(tracer, op, in_place, left, right);
 }
 
-/// Beside a tensor an int need not be looked at: the operation says whether it minds.
+/// Next to a tensor, a number is not specialized on: the operation decides whether it has to be.
 void realize_operands(Tracer& tracer, Value* left, Value* right) {
     if (right->kind != Kind::Tensor || !symbolic::is(left)) tracer.realize(left);
     if (left->kind != Kind::Tensor || !symbolic::is(right)) tracer.realize(right);
@@ -550,7 +550,7 @@ void realize_operands(Tracer& tracer, Value* left, Value* right) {
 Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (Value* answer = symbolic::binary(tracer, op, left, right)) return answer;
     realize_operands(tracer, left, right);
-    // To a tensor a number is a number, whatever its class adds to it.
+    // For a tensor operation, an instance of a subclass of a number is a plain number.
     if (left->kind == Kind::Tensor && user_method(tracer, right, method_name(op, true)) == nullptr)
         right = unwrapped(tracer, right);
     if (right->kind == Kind::Tensor && user_method(tracer, left, method_name(op, false)) == nullptr)
@@ -588,7 +588,8 @@ Comparison mirrored(Comparison op) {
     return kMirrored[static_cast<int>(op)];
 }
 
-/// Whether `!=` of a class of the program's is what `object` makes of its `__eq__`. A builtin base has its own `!=`.
+/// Whether `!=` of a user-defined class is `object.__ne__`, which inverts its `__eq__`. A builtin base has its own
+/// `!=`.
 bool inverts_own_equality(Tracer& tracer, Value* value) {
     if (user_method(tracer, value, "__eq__") == nullptr || user_method(tracer, value, "__ne__") != nullptr)
         return false;
@@ -602,7 +603,7 @@ Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
         return call(tracer, method, Arguments::of(self, other));
     if (Value* method = method_that_asks(tracer, self, other, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
-    // `object.__ne__` inverts what `__eq__` says.
+    // `object.__ne__` inverts the result of `__eq__`.
     if (op == Comparison::NotEqual && inverts_own_equality(tracer, self)) return nullptr;
     return self->compare(tracer, op, other);
 }
@@ -670,16 +671,16 @@ bool is_singleton(PyObject* object) {
     return object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented;
 }
 
-/// Functions are guarded by code; who asks for their identity needs more.
+/// Functions are guarded by their code; comparing identities needs an identity guard.
 void guard_identity(Tracer& tracer, Value* value) {
     if (value->kind != Kind::Function || value->source == nullptr || value->object() == nullptr) return;
-    // A function made by another one may go with what it encloses, and no guard is to keep that.
+    // A closure may be freed with the variables that it captures, and no guard may keep those alive.
     bool is_local = utf8(static_cast<FunctionValue*>(value)->code->co_qualname).find("<locals>") != std::string::npos;
     if (is_local && guard_weakly(tracer, value) != nullptr) return;
     tracer.guard({GuardKind::Identity, value->source, value->object()});
 }
 
-/// An int that may be any is still not None.
+/// A symbolic int is never None.
 bool is_of_other_class(Value* one, Value* other) {
     return symbolic::is(one) && other->kind == Kind::Constant && other->object() != nullptr &&
            is_singleton(other->object());
@@ -689,7 +690,7 @@ bool is_of_other_class(Value* one, Value* other) {
 
 namespace {
 
-/// There is one in all of Python.
+/// The empty tuple is a singleton.
 bool is_empty_tuple(Tracer& tracer, Value* value) {
     return value->kind == Kind::Tuple && value->type() == &PyTuple_Type && value->length(tracer) == 0;
 }
@@ -698,7 +699,7 @@ bool is_empty_tuple(Tracer& tracer, Value* value) {
 
 namespace {
 
-/// Whether a guard on the value is one on the object: there is one object of that value.
+/// Whether a guard on the value implies the identity: there is only one object with that value.
 bool is_unique(PyObject* object) {
     if (is_singleton(object) || !is_safe_to_compare(object)) return true;
     const auto& known = torch_room::known();
@@ -715,7 +716,7 @@ bool comes_from_outside(const Value* value) {
     return value->source != nullptr && value->source->access != Access::Pinned;
 }
 
-/// Two places hold one object, which no guard says yet.
+/// Two sources lead to one object, which no guard checks yet.
 void guard_one_object(Tracer& tracer, Value* left, Value* right) {
     if (comes_from_outside(left) && comes_from_outside(right))
         tracer.guard({GuardKind::Same, left->source, nullptr, 0, right->source});
@@ -737,7 +738,7 @@ void guard_two_objects(Tracer& tracer, Value* left, Value* right) {
 
 bool are_one_constant(Tracer& tracer, Value* left, Value* right) {
     PyObject *left_object = left->object(), *right_object = right->object();
-    // The guards on their values tell these apart.
+    // The guards on their values distinguish them.
     if (!same_constant(left_object, right_object)) return false;
     if (left_object == right_object && is_unique(left_object)) return true;
     guard_members(tracer, left);
@@ -746,9 +747,9 @@ bool are_one_constant(Tracer& tracer, Value* left, Value* right) {
         guard_one_object(tracer, left, right);
         return true;
     }
-    // Whether a computed number or string is an object that was there before is CPython's business.
+    // Whether a computed number or string is an existing object depends on CPython's caches.
     auto is_known = [](Value* value) { return comes_from_outside(value) || value->equal_member_of != nullptr; };
-    // A NaN is not shared by CPython: two that were computed, or are literals, stay two.
+    // CPython does not cache NaN: two computed ones, or two literals, are different objects.
     if (!is_known(left) && !is_known(right) && is_unequal_to_itself(left_object)) return false;
     if (!is_known(left) || !is_known(right))
         tracer.break_graph(BreakKind::UnknownObject, "the identity of two equal constants is compared");
@@ -769,7 +770,7 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     tracer.realize(right);
     if (is_empty_tuple(tracer, left) && is_empty_tuple(tracer, right)) return true;
     if (left->kind == Kind::Constant && right->kind == Kind::Constant) return are_one_constant(tracer, left, right);
-    // A function is no constant, whichever function it is: nothing has to be kept alive to know that.
+    // A function is never a constant, so no identity guard is needed, which would keep it alive.
     if (right->kind != Kind::Constant) guard_identity(tracer, left);
     if (left->kind != Kind::Constant) guard_identity(tracer, right);
     if (left->type() == right->type()) {
@@ -778,7 +779,7 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     }
     PyObject *left_object = left->object(), *right_object = right->object();
     if (left_object != nullptr && left_object == right_object) {
-        // Other kinds are guarded by identity, or are one value where they are one object.
+        // Other kinds are guarded by identity, or one object has one value.
         if (left->kind == Kind::Tuple || left->kind == Kind::Method) guard_one_object(tracer, left, right);
         return true;
     }

@@ -1,5 +1,5 @@
-/// Python's protocols over values: what an instruction or a builtin asks for. Each looks at what the class of the
-/// operand says (a user's `__getitem__` is inlined), then at what the kind does.
+/// Python's protocols over values, used by instructions and builtins. Each checks the class of the operand first (a
+/// user-defined `__getitem__` is inlined), then calls the kind.
 #pragma once
 
 #include "value/tracer.h"
@@ -7,8 +7,8 @@
 namespace stator::operations {
 
 Outcome get_attribute(Tracer& tracer, Value* object, Borrowed<> name);
-/// Null instead of AttributeError; exceptions raised by the program's own code still pass.
-/// (`getattr` with a default and `hasattr`; started as a task where the program's code runs.)
+/// `otherwise` instead of AttributeError; other exceptions of user code propagate. (`getattr` with a default and
+/// `hasattr`; a task if user code runs.)
 Outcome get_attribute_or(Tracer& tracer, Value* object, Borrowed<> name, Value* otherwise);
 Outcome set_attribute(Tracer& tracer, Value* object, Borrowed<> name, Value* value);
 Outcome delete_attribute(Tracer& tracer, Value* object, Borrowed<> name);
@@ -29,16 +29,16 @@ Outcome length(Tracer& tracer, Value* value);
 Outcome iterate(Tracer& tracer, Value* iterable);
 /// `Tracer::exhausted()` at the end.
 Outcome next(Tracer& tracer, Value* iterator);
-/// All items, as a list value, the way `list(iterable)` takes them: it asks how many there will be.
+/// All items as a list value, as `list(iterable)` does: it calls `__length_hint__`.
 Outcome collect(Tracer& tracer, Value* iterable);
-/// Calls what Python calls to know how many items an iterable will give. The answer is for Python alone.
+/// Calls `__len__` or `__length_hint__` of an iterable, as Python does to preallocate. The result is not used.
 Outcome ask_length_hint(Tracer& tracer, Value* iterable);
-/// The way a set takes them: it does not ask.
+/// As a set does: without calling `__length_hint__`.
 Outcome collect_elements(Tracer& tracer, Value* iterable);
-/// The way C code takes the items of any iterable as a list or a tuple (`str.join`): what is neither is asked for its
-/// iterator, and that one for its items as by `list`.
+/// As C code that accepts any iterable does (`str.join`): a list or tuple is used directly, anything else is collected
+/// like by `list`.
 Outcome collect_as_sequence(Tracer& tracer, Value* iterable);
-/// At most so many items of an iterator, as a list value.
+/// At most `count` items of an iterator, as a list value.
 Outcome collect_some(Tracer& tracer, Value* iterator, std::size_t count);
 
 Outcome binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right);
@@ -48,11 +48,11 @@ Outcome compare(Tracer& tracer, Comparison op, Value* left, Value* right);
 /// A bool value: `is`.
 Value* is(Tracer& tracer, Value* left, Value* right);
 
-/// Whether two values are one object to the program. Guards what it had to look at.
+/// Whether two values are the same object. Guards what decided it.
 bool same_object(Tracer& tracer, Value* left, Value* right);
 
-/// The method `name` of the value's class if it is the program's own (a Python function), unbound; else null. The
-/// class attribute is guarded.
+/// The method `name` of the value's class if it is user-defined (a Python function), unbound; otherwise null. The class
+/// attribute is guarded.
 Value* user_method(Tracer& tracer, Value* value, const char* name);
 
 }  // namespace stator::operations

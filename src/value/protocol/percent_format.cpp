@@ -40,7 +40,7 @@ std::vector<Field> fields_of(std::string_view format) {
     return fields;
 }
 
-/// Values whose text has to be asked for give it in advance, as a str for `%s`.
+/// The text of values that need `__str__` or `__repr__` is computed first, and passed as a str for `%s`.
 Task format_with(Tracer& tracer, Value* format, Value* values) {
     std::string text(utf8(format->object()));
     bool is_tuple = values->kind == Kind::Tuple;

@@ -7,7 +7,7 @@ namespace stator {
 
 namespace {
 
-/// Calls `callable` with as many `None` as the program gave arguments, for the TypeError that this must raise.
+/// Calls `callable` with as many `None`s as the program passed arguments, to raise its TypeError.
 [[noreturn]] void raise_by_calling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments,
                                    std::size_t skipped) {
     if (callable == nullptr) tracer.raise_from_python();

@@ -1,4 +1,4 @@
-/// Exceptions that builtin classes raise, with the words that CPython uses.
+/// Exceptions of builtin classes, with CPython's messages.
 #pragma once
 
 #include "value/builtins/builtin.h"
@@ -11,23 +11,23 @@ namespace stator {
 /// `'int' object is not iterable`: `prefix`, the class's name in quotes, `suffix`.
 [[noreturn]] void raise_type_error(Tracer& tracer, const std::string& prefix, const Value* value,
                                    const std::string& suffix);
-/// What the program sees of an operation that answered null: `NotImplemented`.
+/// Null as `NotImplemented`.
 Value* or_not_implemented(Tracer& tracer, Value* answer);
 
-/// Checks the arguments of a C method that takes from `least` to `most` positional ones after `self` and no keywords.
-/// Where they don't fit, the method itself is called with as many, on an empty instance, for its own exception.
+/// Checks the arguments of a C method that takes from `least` to `most` positional arguments after `self` and no
+/// keywords. If they don't fit, the method itself is called with as many, on an empty instance, to raise its exception.
 void expect_arguments(Tracer& tracer, PyTypeObject* type, const char* method, const Arguments& arguments,
                       std::size_t least, std::size_t most);
 /// The same for a function of a module.
 void expect_arguments(Tracer& tracer, const char* module, const char* function, const Arguments& arguments,
                       std::size_t least, std::size_t most);
-/// The exception of a call that a C function does not take: it is called with as many None for it.
+/// Raises the exception of a call with wrong arguments: calls the C function with as many Nones.
 [[noreturn]] void raise_misuse(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 /// `descriptor 'append' for 'list' objects doesn't apply to a 'int' object`.
 [[noreturn]] void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method,
                                        const Arguments& arguments);
 
-/// The `self` of a method, realized, with the arguments behind it counted.
+/// The `self` of a method, realized; checks the number of the other arguments.
 template <class T>
 T* receiver(Tracer& tracer, const Arguments& arguments, PyTypeObject* type, const char* method, std::size_t least,
             std::size_t most) {

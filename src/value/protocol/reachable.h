@@ -1,4 +1,5 @@
-/// What objects made in the trace hold, so that changes of them can be told: those of objects from outside are effects.
+/// The contents of objects created in the trace, to detect changes of them: changes of outside objects are side
+/// effects.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace stator {
 
-/// The objects made in the trace that can be reached from `roots`, each followed by what it holds: equal before and
-/// after if none of them was changed. Nothing if there is an object that can't be looked into.
+/// The objects created in the trace that are reachable from `roots`, each followed by its contents. Two results are
+/// equal if no object was changed in between. Nothing if the contents of an object are unknown.
 std::optional<std::vector<const Value*>> reachable(std::vector<const Value*> roots);
 
 }  // namespace stator

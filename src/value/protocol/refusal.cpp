@@ -11,7 +11,7 @@ namespace stator {
 
 namespace {
 
-/// An instance that no code of the program had a part in: `list.__new__(cls)` for the nearest class written in C.
+/// An instance created without user code: `list.__new__(cls)` for the nearest class written in C.
 Ref<> empty_instance(PyTypeObject* type) {
     PyTypeObject* base = type;
     while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
@@ -46,7 +46,7 @@ Ref<> empty_view(const DictViewValue* view) {
 
 namespace {
 
-/// A stand-in is not what the program's own methods know their `self` as.
+/// User-defined methods would see a stand-in as `self`.
 bool has_methods_that_operators_call(Tracer& tracer, Value* value) {
     for (const char* name : {"__index__", "__int__", "__float__", "__iter__", "__len__", "__getitem__", "__contains__"})
         if (operations::user_method(tracer, value, name) != nullptr) return true;
@@ -94,7 +94,7 @@ Value* refusal_of_method(Tracer& tracer, const char* method, Value* self, Value*
     Ref<> self_object = stand_in(tracer, self);
     Ref<> other_object = stand_in(tracer, other);
     if (!self_object || !other_object) break_at(tracer, method, self, other);
-    // The method of the class written in C: one of the program's own called it.
+    // The method of the class written in C: a user-defined method called it.
     PyTypeObject* base = self->type();
     while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
     Ref<> function = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), method));

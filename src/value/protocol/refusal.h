@@ -1,19 +1,18 @@
-/// What Python says of operands that an operator does not take.
-///
-/// The words differ from class to class, and from operator to operator. So Python is asked: the operator runs on
-/// stand-ins, objects of the same classes with nothing in them.
+/// Python's errors for operands that an operator rejects. The messages differ between classes and operators, so the
+/// operator is executed on stand-ins: empty objects of the same classes.
 #pragma once
 
 #include "value/tracer.h"
 
 namespace stator {
 
-/// Needs: no side has a method of the program's own for the operator, and no value could answer.
+/// Neither operand has a user-defined method for the operator, and neither kind supports it.
 [[noreturn]] void refuse_operands(Tracer& tracer, BinaryOperator op, bool in_place, Value* left, Value* right);
-/// `self.__add__(other)`, called by its name, where the value could not answer: `NotImplemented`, or what it raises.
+/// The result of `self.__add__(other)`, called by name, if the kind does not support it: `NotImplemented`, or an
+/// exception.
 Value* refusal_of_method(Tracer& tracer, const char* method, Value* self, Value* other);
 
-/// An object of the value's class with nothing in it; the constant itself. Null where there is none.
+/// An empty object of the value's class, or the constant itself. Null if there is none.
 Ref<> stand_in(Tracer& tracer, Value* value);
 /// The operator of Python's C API.
 PyObject* python_binary(BinaryOperator op, bool in_place, PyObject* left, PyObject* right);

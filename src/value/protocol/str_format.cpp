@@ -12,7 +12,7 @@ namespace stator {
 
 namespace {
 
-/// `{}` counts, `{0}` does not; a format may not mix them.
+/// `{}` is numbered automatically, `{0}` is not; a format can't mix them.
 struct Numbering {
     std::size_t next = 0;
     bool counts = false;
@@ -20,7 +20,7 @@ struct Numbering {
 };
 
 struct Field {
-    Ref<> literal, name, specification, conversion;  // the latter three None where the text ends
+    Ref<> literal, name, specification, conversion;  // the last three are None at the end of the text
 };
 
 struct Step {
@@ -48,7 +48,7 @@ std::vector<Field> parse(Tracer& tracer, PyObject* format) {
     return fields;
 }
 
-/// The first part of a field's name, and the attributes and items behind it.
+/// The first part of a field's name, and the attributes and items after it.
 Ref<> split(Tracer& tracer, PyObject* name, std::vector<Step>& steps) {
     static PyObject* const split_name = parser("formatter_field_name_split");
     Ref<> parts = Ref<>::steal(PyObject_CallOneArg(split_name, name));

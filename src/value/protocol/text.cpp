@@ -33,7 +33,7 @@ Task text_by_method(Tracer& tracer, Value* method, Value* value, const char* nam
     co_return text;
 }
 
-/// `[a, b]`, `(a,)`, `{k: v}` of items of which each knows its own text.
+/// `[a, b]`, `(a,)`, `{k: v}`, from the repr of each item.
 Task text_of_items(Tracer& tracer, Value* container) {
     std::string text;
     if (SequenceValue* sequence = as_sequence(container)) {
@@ -65,8 +65,8 @@ bool is_plain_container(Value* value) {
     return type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type;
 }
 
-/// The text of a number or string inside an instance of a subclass, where `method` is the builtin class's own; empty if
-/// it is not.
+/// The text of a number or string inside an instance of a subclass that inherits `method` from the builtin class;
+/// otherwise empty.
 Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject* (*ask)(PyObject*)) {
     auto* scalar = cast<ScalarValue>(value);
     if (scalar == nullptr) return {};
@@ -78,7 +78,7 @@ Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject*
     return text;
 }
 
-/// A class is shown by its names, which may be set.
+/// The repr of a class contains its names, which can be assigned.
 void rely_on_name(Tracer& tracer, Value* shown) {
     for (const char* part : {"__module__", "__qualname__"}) {
         Outcome name = shown->get_attribute(tracer, interned(part));
