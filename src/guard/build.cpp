@@ -9,9 +9,9 @@ namespace stator {
 
 namespace {
 
-/// How many guards of one source are compared to find repetitions: enough for what tracing repeats.
+/// How many guards of one source are compared to find duplicates: enough for those that tracing produces.
 constexpr int kComparedForRepetition = 8;
-/// The same for expressions, which a loop repeats with others in between.
+/// The same for expressions; a loop produces the same ones with others in between.
 constexpr std::size_t kComparedExpressions = 32;
 
 }  // namespace
@@ -102,7 +102,7 @@ void GuardBuilder::add(const Guard& guard) {
             draft.absent = true;
             break;
         case GuardKind::Tensor:
-            // The metadata is all that is kept: an entry must not keep its inputs alive.
+            // Only the metadata is kept: an entry must not keep its inputs alive.
             fact.tensor = static_cast<std::int32_t>(state_.tensors.size());
             state_.tensors.push_back(torch_room::make_check(guard.expected));
             keep(reinterpret_cast<PyObject*>(state_.tensors.back().type));

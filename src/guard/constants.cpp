@@ -12,7 +12,7 @@ namespace stator {
 
 namespace {
 
-/// For classes written in C whose comparison looks at two plain structs.
+/// For classes written in C whose comparison compares two plain structs.
 bool equal_by_class(PyObject* object, PyObject* expected) {
     Ref<> answer = Ref<>::steal(Py_TYPE(expected)->tp_richcompare(object, expected, Py_EQ));
     if (!answer) PyErr_Clear();
@@ -20,7 +20,7 @@ bool equal_by_class(PyObject* object, PyObject* expected) {
 }
 
 bool is_class_of_torch(PyTypeObject* type, const char* name) {
-    // A class made in Python is on the heap, so nobody's class can pass for it by its name.
+    // A class created in Python is a heap type, so no user-defined class can match by its name.
     return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && std::strcmp(type->tp_name, name) == 0;
 }
 
@@ -28,8 +28,8 @@ bool is_torch_device(PyTypeObject* type) {
     return is_class_of_torch(type, "torch.device");
 }
 
-/// A tuple subclass whose instances are their items and nothing else: named tuples and `torch.Size`, but no class with
-/// instance attributes and no structseq, which hides items behind its length.
+/// A tuple subclass whose instances consist of their items only: named tuples and `torch.Size`, but no class with
+/// instance attributes and no structseq, which has items beyond its length.
 bool is_items_alone(PyTypeObject* type) {
     if (type == &PyTuple_Type) return true;
     if (type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) return false;
@@ -82,7 +82,7 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
                same_constant(is.step, was.step);
     }
     if (type == &PyRange_Type) {
-        // Equal ranges may have been written differently, and show it: range(0, 3, 2) == range(0, 4, 2).
+        // Equal ranges may have different parts, which are visible as attributes: range(0, 3, 2) == range(0, 4, 2).
         auto is = cpython::range_parts(object), was = cpython::range_parts(expected);
         return same_constant(is.start, was.start) && same_constant(is.stop, was.stop) &&
                same_constant(is.step, was.step);
@@ -120,7 +120,7 @@ bool is_known_by_identity(Borrowed<> object) {
 }
 
 bool is_safe_beside(Borrowed<> key) {
-    // Named tuples and sizes are compared as tuples are.
+    // Named tuples and sizes use the comparison of tuple.
     bool is_tuple = PyTuple_Check(key.get()) && Py_TYPE(key.get())->tp_richcompare == PyTuple_Type.tp_richcompare;
     return is_scalar_key(key) || is_known_by_identity(key) || (is_tuple && has_items(key, is_safe_beside));
 }
@@ -128,7 +128,7 @@ bool is_safe_beside(Borrowed<> key) {
 bool is_safe_beside_tensor(Borrowed<> key, Borrowed<> tensor) {
     if (torch_room::is_plain_tensor(key)) return key.get() != tensor.get();
     if (!is_safe_beside(key)) return false;
-    // The hash of a tensor is its id: with a number like that it would be compared, element by element.
+    // The hash of a tensor is its id: it would be compared, element by element, with a number that equals it.
     bool is_number = PyLong_Check(key.get()) || PyFloat_Check(key.get()) || PyComplex_Check(key.get());
     return !is_number ||
            PyObject_Hash(key.get()) != static_cast<Py_hash_t>(reinterpret_cast<std::intptr_t>(tensor.get()));

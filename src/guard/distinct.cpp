@@ -26,7 +26,7 @@ void DistinctObjects::erase(std::int32_t position) {
     std::size_t mask = table_.size() - 1;
     std::size_t hole = home(last_[position]);
     while (table_[hole] != position + 1) hole = (hole + 1) & mask;
-    // What follows moves up unless it would come before its home, so that probing needs no marks of removed ones.
+    // Later entries of the cluster move up, except in front of their home slot, so that probing needs no tombstones.
     for (std::size_t next = (hole + 1) & mask; table_[next] != 0; next = (next + 1) & mask) {
         std::size_t distance_from_home = (next - home(last_[table_[next] - 1])) & mask;
         if (distance_from_home < ((next - hole) & mask)) continue;

@@ -33,7 +33,7 @@ class DistinctObjects {
 
     std::vector<std::int32_t> registers_;
     std::vector<PyObject*> last_;      // by position; only compared by address
-    std::vector<std::int32_t> table_;  // open addressing over the objects: position + 1, or 0 where free
+    std::vector<std::int32_t> table_;  // open addressing over the objects: position + 1, or 0 if free
     std::vector<std::int32_t> changed_;
     bool valid_ = false;  // the table holds exactly the objects of `last_`
 };

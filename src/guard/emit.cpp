@@ -17,7 +17,7 @@ std::int32_t narrow(std::int64_t number) {
     return static_cast<std::int32_t>(number);
 }
 
-/// Whether the dict that was seen has the very object as a key, and not just one that is equal to it.
+/// Whether the dict that was seen has this very object as a key, and not only an equal one.
 bool holds_key_itself(const Source& source) {
     PyObject* dict = source.parent->object;
     if (dict == nullptr || !PyDict_Check(dict)) return false;

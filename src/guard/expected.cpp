@@ -1,5 +1,5 @@
-/// What a guard program expects at single sources, and what a frame holds there: finds the matching program among many
-/// without checking each.
+/// The values that a guard program expects at single sources, and those that a frame has there: finds the matching
+/// program among many without checking each.
 #include <cstring>
 
 #include "cpython/objects.h"
@@ -14,7 +14,7 @@ std::uint64_t mixed(const void* type, std::uint64_t value) {
     return (reinterpret_cast<std::uint64_t>(type) ^ value) * 0x9E3779B97F4A7C15ull;
 }
 
-/// The same for constants that `same_constant` takes for the same; nothing for classes that it does not know.
+/// A key that is equal for constants that are equal by `same_constant`; nothing for classes that it does not know.
 std::optional<std::uint64_t> constant_key(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     if (object == Py_None || object == Py_True || object == Py_False) return mixed(type, object == Py_True);
@@ -37,7 +37,7 @@ std::optional<std::uint64_t> key_of(GuardKind kind, PyObject* object) {
             return reinterpret_cast<std::uint64_t>(object);
         case GuardKind::Constant: {
             auto key = constant_key(object);
-            // The constants that have a key are of other classes.
+            // Constants of other classes have no key: all of them share 0.
             return key ? key : 0;
         }
         case GuardKind::Tensor:
@@ -54,7 +54,8 @@ PyObject* tuple_item(PyObject* tuple, std::int32_t number) {
 
 }  // namespace
 
-/// What is at a place, read as a check reads it but for what may run code or make objects; null if that can't be told.
+/// The object of a source, read as a check reads it, except for accesses that may run code or create objects; null if
+/// it can't be read.
 PyObject* GuardProgram::State::read(std::int32_t number, PyObject* const* slots, PyObject* function) const {
     const Place& place = places[number];
     if (place.access == Access::Slot) return slots[place.number];
@@ -93,7 +94,7 @@ PyObject* GuardProgram::State::read(std::int32_t number, PyObject* const* slots,
     }
 }
 
-/// Whether `read` knows all accesses on the way to a place. Printing such a place runs no code.
+/// Whether `read` supports all accesses on the way to a source. Printing such a source runs no code.
 bool GuardProgram::State::is_readable(std::int32_t number) const {
     for (; number >= 0; number = places[number].parent) switch (places[number].access) {
             case Access::Slot:
@@ -114,7 +115,7 @@ bool GuardProgram::State::is_readable(std::int32_t number) const {
 }
 
 std::vector<GuardProgram::Expected> GuardProgram::expected() const {
-    // The first ones are about arguments and what they hold. A deep model has thousands, none of which alone says much.
+    // The first ones are about arguments and their contents. A deep model has thousands, none of which selects much.
     constexpr std::size_t kMost = 128;
     std::vector<Expected> all;
     for (const Fact& fact : state_->facts) {

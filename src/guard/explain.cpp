@@ -1,4 +1,4 @@
-/// A guard program in words: its guards, its steps, and why a check failed.
+/// Guard programs as text: guards, steps, and the reason why a check failed.
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "guard/steps.h"
@@ -129,7 +129,7 @@ std::string a_kind_of(PyObject* object) {
     return object == nullptr ? "nothing" : "of type " + type_name(Py_TYPE(object));
 }
 
-/// Keys or elements that are there now, as a tuple.
+/// The current keys or elements as a tuple.
 std::string contents(PyObject* container) {
     Ref<> items = Ref<>::steal(PyDict_CheckExact(container) || PyODict_CheckExact(container) ||
                                        PySet_CheckExact(container) || PyFrozenSet_CheckExact(container)
@@ -162,7 +162,7 @@ std::string explain_function(const std::string& source, PyObject* object, PyObje
 }  // namespace
 
 std::string GuardProgram::State::print_place(std::int32_t place) const {
-    // The printer of sources follows parents, so the chain is put up again for the time of printing.
+    // The printer of sources follows parents, so the chain is recreated for printing.
     std::vector<std::int32_t> path;
     for (std::int32_t at = place; at >= 0; at = places[at].parent) path.push_back(at);
     std::vector<Source> chain(path.size());

@@ -13,7 +13,7 @@ struct Known {
     std::size_t width;
 };
 
-// Complex and extended numbers are left out: PyTorch has no use for them.
+// Complex and extended types are omitted: PyTorch does not use them.
 constexpr Known kKnown[] = {
     {"float64", NumpyNumber::Double, 8},     {"float32", NumpyNumber::OtherFloat, 4},
     {"float16", NumpyNumber::OtherFloat, 2}, {"int64", NumpyNumber::Integer, 8},
@@ -25,7 +25,7 @@ constexpr Known kKnown[] = {
 };
 
 const Known* known(PyTypeObject* type) {
-    // A class made in Python is on the heap, so nobody's class can pass for one of these by its name.
+    // A class created in Python is a heap type, so no user-defined class can match by its name.
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || std::strncmp(type->tp_name, "numpy.", 6) != 0) return nullptr;
     std::string_view name = type->tp_name + 6;
     for (const Known& one : kKnown)

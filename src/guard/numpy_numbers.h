@@ -8,7 +8,7 @@
 namespace stator {
 
 enum class NumpyNumber : unsigned char {
-    None,  // no number of numpy
+    None,  // not a NumPy scalar
     Bool,
     Integer,
     Double,  // also a Python float

@@ -7,7 +7,7 @@ namespace stator {
 
 namespace {
 
-/// Whether an object of exactly this class can't be given another class.
+/// Whether `__class__` of an instance of exactly this class can't be assigned.
 bool keeps_instances(PyTypeObject* type) {
     return PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
 }
@@ -16,7 +16,7 @@ bool is_in_block(const Source& source) {
     return source.access == Access::DictItem || source.access == Access::ClassAttribute;
 }
 
-/// Whether a key is looked up among keys that have to be safe for it.
+/// Whether SafeKeys has to check the other keys before this key is looked up.
 bool is_looked_up(PyObject* key) {
     return !PyUnicode_CheckExact(key) && is_constant_key(key);
 }
@@ -29,7 +29,7 @@ GuardBuilder::When GuardBuilder::when(const Fact& fact) const {
     switch (fact.kind) {
         case GuardKind::Present:
         case GuardKind::Absent:
-            return When::Never;  // the fetch says it
+            return When::Never;  // implied by the fetch
         case GuardKind::Type: {
             auto* type = reinterpret_cast<PyTypeObject*>(fact.expected);
             bool implied = any_fact(draft, [&](const Fact& other) {
@@ -88,7 +88,7 @@ bool GuardBuilder::is_lasting(const Source& source) {
 }
 
 void GuardBuilder::emit_all() {
-    // A work list, not recursion: modules nest deeper than the C stack of a thread may be.
+    // A work list, not recursion: modules nest deeper than the C stack allows.
     for (std::int32_t root : roots_) place(root);
     take_deferred();
     while (!tasks_.empty()) {
@@ -101,7 +101,7 @@ void GuardBuilder::emit_all() {
         if (when(state_.facts[i]) == When::Last) emit_check(static_cast<std::int32_t>(i));
 }
 
-/// What has nothing below it goes first: a call with another tensor should fail before the whole model is walked.
+/// Sources without children go first: a call with another tensor should fail before the whole model is checked.
 void GuardBuilder::take_deferred() {
     std::stable_partition(deferred_.begin(), deferred_.end(),
                           [&](std::int32_t index) { return drafts_[index].first_child == kNone; });

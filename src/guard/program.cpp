@@ -21,7 +21,7 @@ PyFunctionObject* as_function(PyObject* object) {
     return PyFunction_Check(object) ? reinterpret_cast<PyFunctionObject*>(object) : nullptr;
 }
 
-/// The item of a tuple that may not be there at all.
+/// An item of a tuple that may be null.
 PyObject* item_or_null(PyObject* tuple, Py_ssize_t index) {
     if (tuple == nullptr || !PyTuple_Check(tuple)) return nullptr;
     return index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr;
@@ -41,7 +41,8 @@ PyObject* look_up_by_identity(PyObject* dict, PyObject* key) {
     return nullptr;
 }
 
-/// Of a key that is equal to nothing but itself. A key that may say otherwise is not asked: the answer is then no.
+/// For a key that compares by identity. If another key with the same hash has a user-defined `__eq__`, it is not
+/// called: the result is false.
 bool has_no_identical_key(PyObject* dict, PyObject* key) {
     bool is_tensor = torch_room::is_plain_tensor(key);
     PyObject *present, *value;
@@ -73,8 +74,8 @@ bool has_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     return true;
 }
 
-/// An OrderedDict has an order of its own, which moves without the dict's version changing, and which only its iterator
-/// tells. That iterator looks keys up, so it is asked only where all keys are plain.
+/// The order of an OrderedDict changes without a change of the dict version, and only its iterator knows it. The
+/// iterator looks keys up, so it is used only if no key runs user code.
 bool has_ordered_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     Py_ssize_t count = PyTuple_GET_SIZE(expected);
     if (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) != count || !has_safe_keys(dict)) return false;
@@ -89,7 +90,7 @@ bool has_ordered_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
     return true;
 }
 
-/// -1 where asking failed.
+/// -1 if the check raised.
 int ask_subclass(PyObject* type, PyObject* of) {
     Ref<> held_type = Ref<>::share(type), held_of = Ref<>::share(of);
     int answer = PyObject_IsSubclass(type, of);
@@ -140,8 +141,8 @@ inline void GuardProgram::State::drop_computed() {
 
 void GuardProgram::State::enter_changed(Step* first, Step* enter) {
     enter->object = nullptr;
-    // The quick check has an Enter of its own, and is about to fill the registers of the block: they no longer hold
-    // what the program's Enter remembers.
+    // The quick check has its own Enter and is about to fill the registers of the block, so they no longer match the
+    // state that the program's Enter recorded.
     if (first != steps.data())
         if (const Step& leave = steps[enter->number]; leave.op == StepOp::LeaveDict || leave.op == StepOp::LeaveClass)
             steps[leave.number].object = nullptr;
@@ -168,7 +169,7 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = function;
                 break;
             case StepOp::HandledException: {
-                // The thread holds it, so the reference may go at once.
+                // The thread state holds a reference, so this one can be dropped.
                 Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
                 found = handled ? handled.get() : Py_None;
                 break;
@@ -279,7 +280,7 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             }
             case StepOp::EnterDict:
-                // Another object may be where the dict was.
+                // The address may hold another object now.
                 if (!PyDict_Check(from)) goto failed;
                 if (from == step->object && cpython::dict_version(from) == step->version) [[likely]] {
                     step = first + step->number;
@@ -373,7 +374,7 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (static_cast<std::uint64_t>(torch_room::storage_offset(from)) != step->version) goto failed;
                 continue;
             case StepOp::Subclass: {
-                // Abstract base classes give the answer they gave before until something is registered in one of them.
+                // The result of an abstract base class does not change until a class is registered.
                 std::uint64_t token = cpython::abstract_class_token();
                 if (step->version == token) [[likely]]
                     continue;
@@ -414,7 +415,7 @@ bool GuardProgram::State::execute_steps(Step* first, PyObject* const* slots, PyO
 
 template <bool kCounting>
 bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, std::size_t* count) {
-    // Code that a check runs may change the answer of what it was asked about again, but not for ever.
+    // Code that a check runs may invalidate the check, so it is repeated, but not endlessly.
     for (int repeated = 0;; ++repeated) {
         walked.clear();
         if (execute<kCounting>(steps.data(), slots, function, count)) break;
@@ -428,13 +429,13 @@ bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, 
 }
 
 bool GuardProgram::State::check(PyObject* const* slots, PyObject* function) {
-    // Another check is in its middle, where it runs code: registers, computed objects and blocks are its own.
+    // This check runs in the middle of another one, which owns the registers, computed objects and blocks.
     if (running > 0) [[unlikely]] {
         failed = kInterrupted;
         return false;
     }
     InUse in_use(running);
-    // Dropping an object can run anything, so it is done before the first register is filled.
+    // Freeing an object can run any code, so it is done before the first register is filled.
     drop_computed();
     if (quick.is_there() && quick.check(*this, slots, function)) {
         failed = kNone;
@@ -474,7 +475,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     if (running > 0) return places;
     InUse in_use(running);
     drop_computed();
-    // What changed is put up with, for the time of this walk, to find what else did.
+    // Changed numbers are accepted during this run, to find other changed ones.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
     std::vector<Ref<>> held;
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
@@ -490,7 +491,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
         step.object = object;
     }
     for (auto [index, expected] : put_up_with) steps[index].object = expected;
-    // Blocks have succeeded that would not have: nothing that they remember holds.
+    // Blocks succeeded that would have failed: their recorded states are invalid.
     quick.forget();
     for (Step& step : steps)
         if (step.op >= StepOp::EnterDict && step.op <= StepOp::EnterClass && step.op != StepOp::LeaveDict)

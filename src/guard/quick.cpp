@@ -7,7 +7,7 @@
 namespace stator {
 
 bool QuickCheck::check(State& state, PyObject* const* slots, PyObject* function) {
-    // Read before anything else is: what a step runs may change a dict that was looked at already.
+    // Read first: a step may run code that changes a dict that was compared already.
     std::uint64_t changes = cpython::watched_dict_changes();
     bool all_watched = cpython::kCanWatchDicts;
     if (changes == watched_since_) {

@@ -8,7 +8,7 @@ namespace {
 
 using Op = Expression::Op;
 
-/// `source op bound`, if that is what the condition says.
+/// `source op bound`, if the condition has that form.
 struct Bound {
     Op op;
     std::int64_t number;

@@ -17,7 +17,7 @@ bool reads_number(StepOp op) {
     return op == StepOp::StringItem || op == StepOp::NoStringKey || op == StepOp::Same || op == StepOp::Different;
 }
 
-/// How many kinds of tensors are told from each other: layers repeat themselves, and what is shared stays in the cache.
+/// How many different tensor checks are shared: layers repeat, and shared checks stay in the cache.
 constexpr std::size_t kSharedChecks = 16;
 
 }  // namespace
@@ -40,7 +40,7 @@ void Recording::succeeded(GuardProgram::State& state) {
     if (++repeated_ < patience_ || state.running > 1) return;
     repeated_ = 0;
     if (give_versions(state)) {
-        walked_before_.clear();  // the next run walks the same blocks once more, and the one after that does not
+        walked_before_.clear();  // the next run executes the same blocks once more, and the one after that does not
         return;
     }
     is_recorded_ = QuickRecorder(state).record();
@@ -141,7 +141,7 @@ const torch_room::TensorCheck& QuickRecorder::shared(const torch_room::TensorChe
 }
 
 void QuickRecorder::walk_block(std::int32_t enter) {
-    // An Enter that remembers nothing never skips.
+    // An Enter without a recorded state never skips its block.
     Step step = state_.steps[enter];
     step.object = nullptr;
     step.version = 0;
@@ -183,7 +183,7 @@ void QuickRecorder::expect_instance(const Step& enter) {
         at(known.level).instances.add({object, known.type, offset, enter.object, enter.version}, enter.from);
         return;
     }
-    // Without its class the place of its dict is unknown.
+    // The offset of its dict is unknown without its class.
     take_step({.op = StepOp::InstanceDict, .to = enter.to, .from = enter.from}, -1);
     take_step({.op = StepOp::Identity, .from = enter.to, .object = enter.object}, -1);
     at(known.level).dicts.add({enter.object, enter.version}, enter.to);
@@ -195,7 +195,7 @@ void QuickRecorder::settle(std::int32_t place, const Step* kind) {
     if (known.standing == Standing::Unknown)
         take_step({.op = StepOp::Identity, .from = place, .object = state_.registers[place]}, -1);
     known.standing = Standing::Here;
-    // Another object may be at the address by now. An Enter that remembers nothing sees to it that it is of the kind.
+    // The address may hold another object now. An Enter without a recorded state checks that it is of the right kind.
     if (kind != nullptr) take_step({.op = kind->op, .from = place}, -1);
 }
 

@@ -15,8 +15,8 @@ class Recording {
     static constexpr std::size_t kPaysOff = 16;  // checks: about what recording costs
     static constexpr int kMostPatience = 64;
 
-    /// Gives dicts of instances that have no version one, which the next success records. Not before
-    /// checks repeat: for an object that is checked once it would be a waste. False if there are none.
+    /// Creates dict versions for instance dicts that have none; the next success records them. Not before checks
+    /// repeat: it would be wasted on an object that is checked once. False if there are none.
     static bool give_versions(GuardProgram::State& state);
     void be_patient() { patience_ = patience_ < kMostPatience ? 2 * patience_ : kMostPatience; }
 

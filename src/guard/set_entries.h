@@ -1,4 +1,4 @@
-/// Walking a set in the order of its table, which is the order of iteration, without an iterator object.
+/// Iterates over a set in the order of its table, which is Python's order, without an iterator object.
 #pragma once
 
 #include "base/ref.h"

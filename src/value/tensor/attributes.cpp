@@ -54,20 +54,20 @@ bool has_layout(const TensorValue& tensor, const char* name) {
     return utf8(text.get()) == name;
 }
 
-/// `x.T`, `x.real`, ...: operations in the clothes of attributes. torch._dynamo writes them as `getattr(x, "T")`.
+/// `x.T`, `x.real`, ...: operations in the form of attributes. torch._dynamo records them as `getattr(x, "T")`.
 Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
     static PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
     return tracer.emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
 }
 
-/// The gradient that a tensor from outside has: another thing from outside, or None.
+/// The gradient of an outside tensor: another outside tensor, or None.
 Value* gradient(Tracer& tracer, TensorValue* tensor) {
     if (tensor->set_gradient != nullptr) return tensor->set_gradient;
     if (tensor->outside == nullptr || tensor->source == nullptr) {
         if (tensor->meta->is_leaf) return tracer.none();
         tracer.break_graph(BreakKind::UnsupportedTensor, ".grad of an intermediate tensor is read");
     }
-    // Each later call would ask the class for it.
+    // Each later call would call the subclass's `__torch_function__` for it.
     if (tensor->is_of_object)
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            ".grad of a tensor of class " + type_name(Py_TYPE(tensor->outside)) + " is read");
@@ -81,7 +81,7 @@ Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
     return tracer.boolean(tensor->meta->is_leaf);
 }
 
-/// Whether a `torch.autograd.Function` that was captured gave the tensor its history (autograd_function.cpp).
+/// Whether a captured `torch.autograd.Function` created the tensor's history (autograd_function.cpp).
 bool has_custom_history(const TensorValue* tensor) {
     static PyObject* const target = imported("stator.custom_gradients", "AttachBackward");
     const graph::Node* node = tensor->node;
@@ -90,7 +90,7 @@ bool has_custom_history(const TensorValue* tensor) {
     return from != nullptr && PyObject_TypeCheck(from, reinterpret_cast<PyTypeObject*>(target));
 }
 
-/// Whether `Module._call_impl`, or the function inside of it, runs: it wants the node for hooks of the old kind.
+/// Whether `Module._call_impl`, or its inner function, runs: it needs the node for non-full backward hooks.
 bool is_wanted_for_backward_hooks(Tracer& tracer) {
     auto* call_impl = reinterpret_cast<PyFunctionObject*>(torch_room::known().module_call_impl);
     auto* running = reinterpret_cast<PyObject*>(tracer.running_function()->code);
@@ -104,11 +104,11 @@ bool is_wanted_for_backward_hooks(Tracer& tracer) {
 Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
     guard_autograd_state(tracer, tensor);
     if (tensor->meta->is_leaf) return tracer.none();
-    // Such hooks get and replace the gradients of the operation itself, which a backend's graph does not have.
+    // Such hooks receive and replace the gradients of the operation itself, which a backend's graph does not have.
     if (is_wanted_for_backward_hooks(tracer))
         throw Break{BreakKind::UnsupportedTensor,
                     "a module with a non-full backward hook is called; use register_full_backward_hook", false};
-    // What the program would find on its own Function's node is not on the one that stands for it.
+    // Attributes of the user's Function node do not exist on the node that replaces it.
     if (has_custom_history(tensor))
         throw Break{BreakKind::UnsupportedTensor, "the grad_fn of a result of a torch.autograd.Function is read",
                     false};
@@ -134,7 +134,7 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("is_meta", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "meta")); });
         add("is_mps", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "mps")); });
         add("is_xpu", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "xpu")); });
-        // (A nested or quantized tensor is no value of the trace: see `TensorValue::realize`.)
+        // (Nested and quantized tensors break the graph: see `TensorValue::realize`.)
         add("is_quantized", [](Tracer& t, TensorValue*) { return t.boolean(false); });
         add("is_nested", [](Tracer& t, TensorValue*) { return t.boolean(false); });
         add("is_sparse", [](Tracer& t, TensorValue* x) { return t.boolean(has_layout(*x, "torch.sparse_coo")); });
@@ -169,7 +169,7 @@ TensorValue* self_of(Tracer& tracer, const Arguments& arguments) {
     return tensor;
 }
 
-/// Before a question about how the elements lie in memory.
+/// Called before the memory layout of a tensor is read.
 void needs_layout(Tracer& tracer, const TensorValue* tensor) {
     if (tensor->meta->layout != torch_room::Layout{})
         tracer.break_graph(BreakKind::UnsupportedTensor,
@@ -179,7 +179,7 @@ void needs_layout(Tracer& tracer, const TensorValue* tensor) {
                            "the strides or memory format of a gradient are read in a hook");
 }
 
-/// The dimension that an argument names, checked as PyTorch does.
+/// The dimension given by an argument, checked as PyTorch does.
 std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
     Ref<> constant = argument->as_constant(tracer);
     if (!constant || !PyLong_Check(constant.get()))
@@ -214,7 +214,7 @@ Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
 
 using Question = Value* (*)(Tracer&, const TensorMeta&);
 
-/// A method without arguments that asks for metadata.
+/// A method without arguments that reads metadata.
 template <Question kQuestion>
 Outcome answer(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
@@ -234,17 +234,17 @@ Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
     return tracer.integer(meta.device.index);
 }
 
-/// Asked as an operation: where a part of a tensor begins may depend on ints that change between calls.
+/// Recorded as an operation: the offset of a view may depend on symbolic ints.
 Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
     const TensorValue* base = cast<TensorValue>(arguments.positional[0]);
     while (base->view_of != nullptr) base = base->view_of;
-    // Compared where it is asked for only: other graphs hold wherever an input begins.
+    // Guarded only here: other graphs do not depend on the storage offset of an input.
     if (base->outside != nullptr) tracer.guard({GuardKind::Offset, base->source, base->outside});
     return tracer.emit_method(interned("storage_offset"), arguments);
 }
 
-/// A question about a dtype, asked of the dtype itself.
+/// An attribute of the dtype.
 Value* of_dtype(Tracer& tracer, const TensorMeta& meta, const char* attribute) {
     return tracer.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(meta.dtype), attribute)));
 }
@@ -267,7 +267,7 @@ Value* element_size_of(Tracer& tracer, const TensorMeta& meta) {
 
 Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
-    // The layout of memory formats is PyTorch's business: asked of it, through the inference of results.
+    // Recorded as an operation: shape inference asks PyTorch about memory formats.
     return tracer.emit_method(interned("is_contiguous"), arguments);
 }
 
@@ -282,7 +282,7 @@ Outcome reads_data(Tracer& tracer, const Arguments&) {
                        "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
 }
 
-/// `item()`, `int()` and the like: a number that the tensor holds.
+/// `item()`, `int()` and the like: the number in the tensor.
 template <const char* kMethod>
 Outcome reads_number(Tracer& tracer, const Arguments& arguments) {
     auto* tensor = arguments.positional.size() == 1 ? cast<TensorValue>(arguments.positional[0]) : nullptr;
@@ -291,15 +291,15 @@ Outcome reads_number(Tracer& tracer, const Arguments& arguments) {
     Ref<> number;
     if (contents) number = Ref<>::steal(PyObject_CallMethod(contents.get(), kMethod, nullptr));
     if (number) return tracer.fresh(std::move(number));
-    PyErr_Clear();  // the real tensor says what is wrong
+    PyErr_Clear();  // the real tensor raises the error
     return reads_data(tracer, arguments);
 }
 
 constexpr char kItem[] = "item", kInt[] = "__int__", kFloat[] = "__float__", kBool[] = "__bool__",
                kIndex[] = "__index__";
 
-/// `x.new(size)`. It tells a `torch.Size` from a tuple, which would be the numbers of the new tensor, and in `torch.fx`
-/// both are tuples.
+/// `x.new(size)`. It distinguishes a `torch.Size` from a tuple, whose items are the elements of the new tensor; in
+/// `torch.fx` both are tuples.
 Outcome method_new(Tracer& tracer, const Arguments& arguments) {
     bool is_size = arguments.positional.size() == 2 && arguments.keywords.empty() &&
                    arguments.positional[1]->type() == torch_room::known().size_class;
@@ -310,7 +310,7 @@ Outcome runs_backward(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "backward() is called inside the compiled function");
 }
 
-/// Backends that make all writes new tensors (aot_autograd) can't give another size to one that was there before.
+/// Functionalizing backends (aot_autograd) can't resize an input in place.
 Outcome resizes(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is resized in place");
 }
@@ -320,7 +320,7 @@ Outcome touches_autograd(Tracer& tracer, const Arguments&) {
                        "a hook is registered, or the autograd state of a tensor is changed");
 }
 
-/// `requires_grad_()`, which does nothing where the tensor is as wanted already.
+/// `requires_grad_()`, which is a no-op if the tensor already has that state.
 Outcome method_requires_grad(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     Value* wanted = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("requires_grad");

@@ -1,4 +1,4 @@
-/// Attributes and methods of tensors that are known from metadata alone, or that are operations written as attributes.
+/// Attributes and methods of tensors that are answered from metadata, or that are operations in the form of attributes.
 #pragma once
 
 #include "value/tensor/tensor.h"
@@ -7,10 +7,10 @@ namespace stator {
 
 class Handlers;
 
-/// Null if the attribute is none of these.
+/// Null if the attribute is not one of these.
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name);
 
-/// What `x.type()` says: `torch.FloatTensor`, a name for a dtype on a device. Breaks where PyTorch's name is not known.
+/// The result of `x.type()`: `torch.FloatTensor`, a name for a dtype on a device. Breaks if PyTorch's name is unknown.
 std::string legacy_type_name(Tracer& tracer, TensorValue* tensor);
 
 void register_tensor_methods(Handlers& handlers);

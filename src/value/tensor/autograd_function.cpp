@@ -1,8 +1,8 @@
-/// `torch.autograd.Function`: `forward` is inlined without gradients, like any call. If a gradient is wanted,
-/// `backward` is traced at once into a graph of its own, and a node gives the results that graph as their history. So
-/// what both read is guarded, what `forward` changes is an effect, and nothing of the Function itself runs any more.
-///
-/// `backward` runs later: it may change nothing, and what it reads is what was there when `forward` was called.
+/// `torch.autograd.Function`: `forward` is inlined with gradients disabled, like any call. If a gradient is needed,
+/// `backward` is traced right away into a separate graph, and a node attaches that graph to the results as their
+/// history. So everything that both read is guarded, side effects of `forward` are replayed, and no code of the
+/// Function runs later. `backward` must have no side effects, and everything that it reads has the value from when
+/// `forward` was called.
 #include <algorithm>
 
 #include "base/check.h"
@@ -40,7 +40,7 @@ bool contains(const std::vector<Value*>& values, const Value* value) {
     return std::ranges::find(values, value) != values.end();
 }
 
-/// What `forward` and `backward` get as `ctx`.
+/// The `ctx` of `forward` and `backward`.
 struct FunctionContext final : ObjectValue {
     FunctionContext(PyTypeObject* type, std::vector<Value*> needs)
         : ObjectValue(type), needs_input_grad(std::move(needs)) {}
@@ -97,7 +97,7 @@ PyTypeObject* function_class() {
     return type;
 }
 
-/// What a method is if the class has none of its own.
+/// The method that a class inherits from `torch.autograd.Function`.
 PyObject* inherited(const char* name) {
     return checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(function_class()), name)).release();
 }
@@ -121,7 +121,7 @@ struct Application {
     std::vector<TensorValue*> differentiable;
 };
 
-/// The arguments of `forward` that were left out: only where `setup_context` sees them do they count as arguments.
+/// The omitted arguments of `forward`: they count as arguments only if `setup_context` sees them.
 void add_defaults(Tracer& tracer, Application& call, Value* forward) {
     auto* function = cast<FunctionValue>(forward);
     if (function == nullptr) refuse(tracer, "has a forward that is not a Python function");
@@ -134,8 +134,8 @@ void add_defaults(Tracer& tracer, Application& call, Value* forward) {
         call.arguments.push_back(function->default_at(tracer, call.arguments.size() - first_default));
 }
 
-/// What PyTorch makes of the results of `forward`, while gradients are still off: an argument that is returned as it is
-/// becomes a view, because the result has a history of its own.
+/// Processes the results of `forward` as PyTorch does, while gradients are still disabled: an argument that is returned
+/// becomes a view, because the result has its own history.
 void settle_results(Tracer& tracer, Application& call) {
     const FunctionContext* context = call.context;
     tracer.realize(call.result);
@@ -167,7 +167,7 @@ void settle_results(Tracer& tracer, Application& call) {
             tensor = static_cast<TensorValue*>(result);
         } else if (!is_argument && ((tensor->meta->requires_grad && tensor->view_of == nullptr) ||
                                     (has_gradient && tensor->source != nullptr))) {
-            // (A view requires a gradient if its base does, recorded or not.)
+            // (A view requires grad if its base does, even if it was not recorded.)
             refuse(tracer, "returns a tensor that it did not create");
         } else if (is_written && call.needs_gradient) {
             bool is_simple = tensor->source == nullptr && tensor->view_of == nullptr && !tensor->refuses_writes &&
@@ -180,7 +180,7 @@ void settle_results(Tracer& tracer, Application& call) {
     if (!is_tuple) call.result = call.results[0];
 }
 
-/// What `backward` gets for each result. A stand-in for each gradient that will come, zeros where none can.
+/// The arguments of `backward`: a placeholder for each gradient, zeros for results without one.
 std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::vector<TensorValue*>& stand_ins) {
     static PyObject* const like = imported("torch", "empty_like");
     static PyObject* const zeros = imported("torch", "zeros");
@@ -208,7 +208,7 @@ std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::v
     return gradients;
 }
 
-/// The gradients of the arguments that need one, out of what `backward` gave.
+/// The gradients of the arguments that need one, among the results of `backward`.
 std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& call, Value* given) {
     tracer.realize(given);
     std::vector<Value*> gradients{given};
@@ -231,7 +231,7 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
     return wanted;
 }
 
-/// The node that gives the results their history.
+/// Adds the node that attaches the history to the results.
 void attach(Tracer& tracer, const Application& call, const Tracer::Later& backward, bool once) {
     static PyObject* const maker = imported("stator.custom_gradients", "AttachBackward");
     std::vector<TensorValue*> tensors;
@@ -277,7 +277,7 @@ std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Applicatio
     return *std::move(found);
 }
 
-/// Traces `backward` and gives the results their history.
+/// Traces `backward` and attaches it to the results.
 Task differentiate(Tracer& tracer, Application call) {
     static PyObject* const inherited_vjp = inherited("vjp");
     static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
@@ -294,7 +294,8 @@ Task differentiate(Tracer& tracer, Application call) {
     if (function == nullptr || function->outside == nullptr)
         refuse(tracer, "has a backward that is not a Python function");
     const bool once = checked(PyObject_CallOneArg(is_once, function->outside)).get() == Py_True;
-    // What this decorator puts around it asks for the grad mode, in which the captured one will run as well.
+    // The wrapper of this decorator reads the grad mode; the captured backward runs in both modes, so the wrapped
+    // function is traced.
     if (once) backward = co_await backward->get_attribute(tracer, interned("__wrapped__"));
 
     std::vector<const Value*> before = reachable_by_backward(tracer, call);
@@ -380,14 +381,14 @@ Task apply(Tracer& tracer, Application call) {
     co_return call.result;
 }
 
-/// `Function.apply`, with the class in front.
+/// `Function.apply`; the first argument is the class.
 Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     auto* function = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (function == nullptr) refuse(tracer, "is applied to a class that is not constant");
     if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
-    // Its node in autograd is what hooks of modules on gradients are registered on: those count the node's inputs.
+    // Module backward hooks are registered on its autograd node, and count the inputs of that node.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
     Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}};

@@ -1,8 +1,7 @@
 /// `torch.utils.checkpoint.checkpoint(..., use_reentrant=False)`: the function is inlined, and its operations are then
-/// taken out of the graph into one of their own, which a node runs by the real `checkpoint`. So they are computed again
-/// in the backward pass, with the same random numbers, and nothing of the program runs for it.
-///
-/// What is computed again runs twice: the function may change nothing.
+/// moved into a separate graph, which a node runs through the real `checkpoint`. So they are recomputed in the backward
+/// pass with the same random numbers, without running user code. The function must have no side effects, because it
+/// runs twice.
 #include <algorithm>
 
 #include "base/imported.h"
@@ -26,7 +25,7 @@ namespace {
     tracer.break_graph(BreakKind::UnsupportedTensor, "a checkpointed function " + why);
 }
 
-/// The call of `checkpoint`, taken apart.
+/// The parsed arguments of `checkpoint`.
 struct Checkpoint {
     Value* function = nullptr;
     Arguments arguments;  // of the function
@@ -78,7 +77,7 @@ Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
     return call;
 }
 
-/// All that the function could change without an effect being recorded, as it is now.
+/// The current state of everything that the function could mutate without recording a side effect.
 std::vector<const Value*> within_reach(Tracer& tracer, const Checkpoint& call) {
     std::vector<const Value*> roots{call.function};
     for (const Value* argument : call.arguments.positional) roots.push_back(argument);
@@ -89,7 +88,7 @@ std::vector<const Value*> within_reach(Tracer& tracer, const Checkpoint& call) {
     return *std::move(found);
 }
 
-/// The tensors in what the function gave that it has made.
+/// The tensors in the function's result that it created.
 std::vector<TensorValue*> results_of(Tracer& tracer, Value* given) {
     std::optional<std::vector<const Value*>> found = reachable({given});
     if (!found) refuse(tracer, "returns a " + given->print());
@@ -103,7 +102,7 @@ std::vector<TensorValue*> results_of(Tracer& tracer, Value* given) {
     return results;
 }
 
-/// What a result is a view of may be gone with the function.
+/// Redirects views to a base outside of the function: intermediate bases do not exist outside of it.
 void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
     for (TensorValue* result : results) {
         if (result->view_of == nullptr) continue;
@@ -140,7 +139,7 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
         tracer.break_graph(BreakKind::ReadInBackward, "a checkpointed function reads " + part.rereads +
                                                           ", which may change before it is recomputed");
     if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
-    // PyTorch holds the function's own arguments against what they were, and reads all else anew.
+    // PyTorch checks only the function's arguments for changes; other tensors are read again.
     Ref<> given_to_it = checked(PyList_New(0));
     for (std::size_t i = 0; i < part.reads.size(); ++i)
         if (std::ranges::find(call.arguments.positional, part.reads[i]) != call.arguments.positional.end())
@@ -157,7 +156,7 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
 
 Outcome checkpoint(Tracer& tracer, const Arguments& arguments) {
     Checkpoint call = take_apart(tracer, arguments);
-    // Without gradients there is nothing to compute again; and what is computed again is so as a whole.
+    // Without gradients nothing is recomputed; and inside a recomputed function, everything is recomputed as a whole.
     if (!tracer.modes().grad || tracer.is_later()) return operations::call(tracer, call.function, call.arguments);
     return tracer.start(run_checkpointed(tracer, std::move(call)));
 }

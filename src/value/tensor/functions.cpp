@@ -1,4 +1,4 @@
-/// PyTorch's own functions that are no operations: modes, queries, and what the compiler's users call.
+/// PyTorch functions that are not operations: modes, queries, and the functions of torch.compiler.
 #include <span>
 #include <unordered_map>
 
@@ -73,7 +73,7 @@ Outcome is_inference_mode_enabled(Tracer& tracer, const Arguments&) {
     return tracer.boolean(tracer.modes().inference);
 }
 
-/// `torch._C._InferenceMode(mode)`: what `torch.inference_mode` enters and leaves.
+/// `torch._C._InferenceMode(mode)`, which `torch.inference_mode` enters and exits.
 struct InferenceModeValue final : Value {
     InferenceModeValue(bool mode, Value* argument) : Value(Kind::Context), mode(mode), mode_argument(argument) {}
 
@@ -101,7 +101,7 @@ Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
     static PyObject* leave = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
     static PyObject* enter = PyObject_GetAttrString(reinterpret_cast<PyObject*>(context->type()), "__enter__");
-    // Tensors that are made in this mode are inference tensors. A compiler makes all results of a graph in one mode.
+    // Tensors created in this mode are inference tensors. A compiler creates all results of a graph in one mode.
     if (tracer.run_by() == Tracer::RunBy::Compiler && context->mode != tracer.modes().inference) {
         if (!tracer.wants_one_graph())
             tracer.break_graph(BreakKind::UnsupportedTensor,
@@ -125,7 +125,7 @@ Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
 // --- autocast
 // ----------------------------------------------------------------------------------------------------------
 
-/// The kind of device that autocast's functions name by a string.
+/// The device type that autocast functions take as a string.
 torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
     Ref<> device =
         Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
@@ -193,7 +193,8 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
     graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
     if (self->source == nullptr) {
-        // Should the object leave the compiled code while it is entered, its own `__exit__` needs these.
+        // If the object is still used after the captured region while it is entered, its `__exit__` needs these
+        // attributes.
         torch_room::Modes::Autocast* outer = before.autocast_of(device_kind(tracer, device_type.get()));
         self->set_own_attribute(tracer, interned("prev_cache_enabled"), tracer.boolean(before.autocast_cache));
         self->set_own_attribute(tracer, interned("prev"), tracer.boolean(outer->enabled));
@@ -227,7 +228,7 @@ Outcome answers_none(Tracer& tracer, const Arguments&) {
     return tracer.none();
 }
 
-/// `has_torch_function`: only tensors without a `__torch_function__` of their own are captured.
+/// `has_torch_function` for a value that is not a tensor.
 bool may_have_torch_function(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (SequenceValue* sequence = as_sequence(value)) {
@@ -281,7 +282,7 @@ Outcome size_class(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(make_size(tracer, arguments.positional[0]));
 }
 
-/// A function that `torch.jit.script` made of a Python function: that one is traced, as torch._dynamo does.
+/// A function compiled by `torch.jit.script`: the original Python function is traced, as torch._dynamo does.
 Task call_scripted(Tracer& tracer, Value* scripted, Arguments given) {
     Value* original = scripted->own_attribute(tracer, interned("_torchdynamo_inline"));
     if (original == nullptr) tracer.break_graph(BreakKind::UnknownFunction, "a TorchScript function is called");
@@ -294,7 +295,7 @@ Outcome scripted_function(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(call_scripted(tracer, arguments.positional.at(0), std::move(given)));
 }
 
-/// `torch.autograd.Variable(tensor)`, which old programs call: another tensor with the same data.
+/// `torch.autograd.Variable(tensor)` of old programs: another tensor with the same data.
 Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
     Value* tensor = arguments.count() == 1 && !arguments.positional.empty() ? arguments.positional[0] : nullptr;
     if (tensor != nullptr) tracer.realize(tensor);
@@ -304,7 +305,7 @@ Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
     return tracer.emit_method(interned("detach"), arguments);
 }
 
-/// Whether a call of autograd makes gradients that can be differentiated again.
+/// Whether an autograd call has `create_graph=True`.
 bool creates_graph(Tracer& tracer, const Arguments& arguments) {
     constexpr std::size_t kPlace = 4;  // of torch.autograd.grad; that of backward is 3
     Value* wanted = arguments.keyword("create_graph");
@@ -314,7 +315,7 @@ bool creates_graph(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome runs_backward(Tracer& tracer, const Arguments& arguments) {
-    // What aot_autograd makes of a graph can be differentiated once.
+    // A graph compiled by aot_autograd can be differentiated only once.
     if (creates_graph(tracer, arguments)) tracer.keep_as_captured();
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
@@ -323,7 +324,7 @@ Outcome changes_random_state(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::OutsideMutation, "the random number generator state of PyTorch is set");
 }
 
-/// aot_autograd drops an assertion without a message. The program itself raises in the end, in the usual words.
+/// aot_autograd drops assertions without a message, so the usual message is added.
 Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = find("torch", "_assert_async").release();
     Arguments given = arguments;
@@ -385,7 +386,7 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch.autograd", "backward", runs_backward);
     for (const char* name : {"manual_seed", "seed", "set_rng_state"}) handlers.add("torch", name, changes_random_state);
 
-    // Read for real: what they say is guarded with the global state, or can't change while the process runs.
+    // Executed while tracing: their results are guarded as part of the global state, or are constant within a process.
     for (const char* name :
          {"get_default_dtype", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
           "get_float32_matmul_precision", "promote_types", "can_cast", "result_type", "get_default_device",

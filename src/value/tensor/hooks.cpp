@@ -1,7 +1,7 @@
-/// A hook on an input is registered by the plan once the graph has run: the engine asks for it in the backward pass,
-/// not before. A hook on a result inside the graph is registered by a node, because a backend may take the graph apart.
-/// Such a backend traces the hook when it compiles, so the hook must change nothing: it is traced here first, for what
-/// it does and for guards on what it reads. Where the graph can't hold the hook, it holds what was traced.
+/// A hook on an input is registered by the plan after the graph: the autograd engine reads it in the backward pass
+/// only. A hook on an intermediate tensor is registered by a node, because a backend may restructure the graph. Such a
+/// backend traces the hook when it compiles, so the hook must have no side effects: it is traced here first, to check
+/// that and to guard what it reads. If the graph can't hold the hook object, it holds the traced graph.
 #include "value/tensor/hooks.h"
 
 #include "base/imported.h"
@@ -30,14 +30,14 @@ PyTypeObject* handle_class() {
     return type;
 }
 
-/// What registering a hook gave the program.
+/// The handle that registering a hook returned.
 struct HandleValue final : Value {
     HandleValue(TensorValue* tensor, Value* hook, PyObject* method)
         : Value(Kind::Context), tensor(tensor), hook(hook), method(method) {}
 
     TensorValue* tensor;
     Value* hook;
-    PyObject* method;  // `register_hook` of tensors, or a sister of it; null where a node registers the hook
+    PyObject* method;  // `register_hook` or a similar method; null if a node registers the hook
 
     PyTypeObject* type() const override { return handle_class(); }
     bool truth(Tracer&) override { return true; }
@@ -77,7 +77,7 @@ Outcome HandleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.break_graph(BreakKind::UnsupportedTensor, why);
 }
 
-/// Whether an object or one inside of it can change: a copy would not do in its place.
+/// Whether an object or a part of it is mutable, so that a copy can't replace it.
 bool can_change(PyObject* object) {
     if (PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object))
         return true;
@@ -87,7 +87,7 @@ bool can_change(PyObject* object) {
     return false;
 }
 
-/// Whether every value is known and stays what it is; the objects are then in `constants`.
+/// Whether all values are immutable constants; the objects are then in `constants`.
 bool all_constant(Tracer& tracer, const std::vector<Value*>& values, std::vector<Ref<>>& constants) {
     for (Value* value : values) {
         constants.push_back(value->as_constant(tracer));
@@ -130,7 +130,7 @@ Ref<> made_function(Tracer& tracer, FunctionValue* function) {
     return made;
 }
 
-/// The hook as an object that the graph can hold; empty if it is bound to what is not known.
+/// The hook as an object that the graph can hold; empty if it captures values that are not constants.
 Ref<> real_hook(Tracer& tracer, Value* hook) {
     if (hook->source != nullptr && hook->object() != nullptr) {
         tracer.guard({GuardKind::Identity, hook->source, hook->object()});
@@ -161,7 +161,7 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
     return checked(PyObject_Call(reinterpret_cast<PyObject*>(partial->class_), all.get(), named.get()));
 }
 
-/// What a hook may change: what it is bound to, and what was put into objects from outside.
+/// The state that a hook may mutate: everything that it references, and values stored in outside objects.
 std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
     std::vector<const Value*> roots{hook};
     for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
@@ -170,7 +170,7 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
     return *std::move(found);
 }
 
-/// Traces the hook with a stand-in for the gradient, into a graph of its own.
+/// Traces the hook with a placeholder for the gradient, into a separate graph.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     static PyObject* const stand_in = imported("torch", "empty_like");
     static PyObject* const registration = imported("stator.hooks", "RegisterHook");
@@ -209,8 +209,8 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     TensorValue* const inputs[] = {gradient};
     Value* const outputs[] = {result};
     Tracer::Later later = tracer.end_later(inputs, outputs);
-    // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
-    // tensors, which a backend that traces it would not know.
+    // The original hook reads current values in the backward pass. It can be used if Stator runs the graph and the hook
+    // reads no tensors, which a backend that traces it would not know.
     Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
     if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
         tracer.break_graph(BreakKind::ReadInBackward, "a hook on an intermediate tensor reads " + later.rereads +
@@ -237,7 +237,8 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(hook);
     if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that does not require grad");
     guard_autograd_state(tracer, tensor);
-    // A leaf stays what it is, whatever the graph does; where another tensor got its value is not the same later on.
+    // The hooks of a leaf input do not depend on the graph. The history of any other tensor may change until the plan
+    // runs.
     if (tensor->source != nullptr && tensor->meta->is_leaf &&
         (tensor->node->kind == graph::NodeKind::Placeholder || tensor->node->kind == graph::NodeKind::Attribute)) {
         auto* handle = tracer.make<HandleValue>(tensor, hook, method);

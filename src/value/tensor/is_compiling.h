@@ -1,13 +1,12 @@
-/// Programs that ask whether they are being compiled, and do something else then.
+/// `is_compiling()` and similar queries.
 #pragma once
 
 #include "value/value.h"
 
 namespace stator {
 
-/// The answer to the function that runs: it is, as with torch.compile, except for the functions of libraries listed in
-/// `is_compiling.cpp`. A yes is remembered, because the program may fail for it where it would not have failed
-/// otherwise.
+/// The result for the calling function: True, as with torch.compile, except for the library functions listed in
+/// `is_compiling.cpp`. A True is recorded, because the program may raise only because of it.
 Value* answer_compiling(Tracer& tracer);
 
 }  // namespace stator

@@ -24,11 +24,11 @@ using graph::Argument;
 using graph::Node;
 using graph::NodeKind;
 
-/// Longer computations are not done twice.
+/// Longer computations are not executed while tracing.
 constexpr std::size_t kLongest = 16;
 
-/// Operations that compute what they give from their arguments and nothing else, by name: as functions of `torch`, as
-/// methods and as operators.
+/// Names of operations whose result depends on their arguments only: as functions of `torch`, as methods and as
+/// operators.
 bool only_computes(std::string_view name) {
     static const std::unordered_set<std::string_view> names = {
         "abs",           "add",        "all",          "and_",      "any",    "arange",   "as_tensor",
@@ -44,8 +44,8 @@ bool only_computes(std::string_view name) {
     return names.contains(name);
 }
 
-/// The name of a method, or of a function of `torch` or `operator`; empty for any other node. A function of the program
-/// may be in graphs too, and be called anything.
+/// The name of a method, or of a function of `torch` or `operator`; empty for any other node. A user function in the
+/// graph can have any name.
 std::string operation_of(const Node& node) {
     if (node.kind == NodeKind::Method) return std::string(utf8(node.target));
     if (node.kind != NodeKind::Function || !PyCFunction_Check(node.target)) return {};
@@ -63,7 +63,7 @@ bool only_computes(const Node& node) {
     return !node.has_effect && !node.is_seen && only_computes(operation_of(node));
 }
 
-/// Whether anything in the graph may have written to what these nodes gave, or to a view of it.
+/// Whether an operation of the graph may have written to results of these nodes, or to a view of them.
 bool is_written(const Tracer& tracer, std::unordered_set<const Node*> reached) {
     for (const Node* node : tracer.graph().nodes()) {
         bool takes = false;
@@ -75,12 +75,12 @@ bool is_written(const Tracer& tracer, std::unordered_set<const Node*> reached) {
     return false;
 }
 
-/// Runs nodes of the graph for real.
+/// Executes nodes of the graph.
 class Computation {
   public:
     explicit Computation(Tracer& tracer) : tracer_(tracer) {}
 
-    /// Finds what the node is computed from; false if that is not all known.
+    /// Collects the nodes that the node is computed from; false if one of them is not computed from constants.
     bool collect(Node* node) {
         if (nodes_.contains(node)) return true;
         if (nodes_.size() == kLongest || !only_computes(*node)) return false;
@@ -93,7 +93,7 @@ class Computation {
 
     bool is_written() const { return stator::is_written(tracer_, {nodes_.begin(), nodes_.end()}); }
 
-    /// Empty, with no error set, if PyTorch refuses.
+    /// Empty, with no error set, if PyTorch raises.
     Ref<> compute(Node* node) {
         if (auto found = results_.find(node); found != results_.end()) return Ref<>::share(found->second.get());
         std::vector<Ref<>> held;
@@ -123,7 +123,7 @@ class Computation {
     }
 
   private:
-    /// One number, or few, on the CPU: the contents of more are not looked into.
+    /// A tensor with one or few elements on the CPU; larger ones are not evaluated.
     static bool is_small(const torch_room::TensorMeta& meta) {
         std::int64_t count = 1;
         for (torch_room::Dim size : meta.sizes) count *= size.value();
@@ -163,7 +163,7 @@ bool is_one_number(const graph::Result& result) {
            std::ranges::all_of(result.tensor->sizes, [](torch_room::Dim size) { return size.value() == 1; });
 }
 
-/// `torch.rand` gives no number below 0, so `torch.rand([]) < self.layerdrop` is known where nothing is to be dropped.
+/// `torch.rand` returns no number below 0, so `torch.rand([]) < self.layerdrop` is known if `layerdrop` is 0.
 std::optional<bool> truth_of_chance(const Tracer& tracer, const Node& comparison) {
     if (comparison.arguments.size() != 2 || !comparison.keywords.empty() || !is_one_number(comparison.result))
         return std::nullopt;
@@ -189,7 +189,7 @@ std::optional<bool> truth_of_chance(const Tracer& tracer, const Node& comparison
 
 enum class Wants : std::uint8_t { None, All, BehindFirst };
 
-/// Which arguments of an operation are sizes or positions where they are no plain numbers.
+/// Which arguments of an operation are sizes or indices, if they are tensors.
 Wants wants_integers(graph::NodeKind kind, Borrowed<> target) {
     static const std::unordered_set<std::string_view> made = {
         "zeros", "ones", "full", "empty", "rand", "randn", "arange", "eye",
@@ -218,7 +218,7 @@ bool is_one_integer(const TensorValue* tensor) {
            torch_room::is_integral(tensor->meta->dtype);
 }
 
-/// The value with integers in the place of tensors; itself if there is nothing to replace.
+/// The value with tensors replaced by ints; the value itself if there is nothing to replace.
 Value* replaced(Tracer& tracer, Value* value) {
     if (auto* tensor = cast<TensorValue>(value); is_one_integer(tensor)) {
         Ref<> contents = known_contents(tracer, tensor);

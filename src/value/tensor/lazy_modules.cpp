@@ -22,7 +22,7 @@ namespace {
                        "a lazy module is initialized with arguments that have no FakeTensor equivalent");
 }
 
-/// An argument of the module's first call, with fake tensors.
+/// An argument of the module's first call, with FakeTensors.
 Ref<> stand_in(Tracer& tracer, Value* value, Borrowed<> mode) {
     tracer.realize(value);
     if (auto* tensor = cast<TensorValue>(value)) return torch_room::make_fake(mode, *tensor->meta);
@@ -51,15 +51,15 @@ Ref<> stand_in(Tracer& tracer, Value* value, Borrowed<> mode) {
     return constant;
 }
 
-/// The pre-hook of a lazy module: it runs for real, on the real module. It does so once, whatever becomes of the trace,
-/// as in the uncompiled program.
+/// The pre-hook of a lazy module: it is executed on the real module while tracing. As uncompiled, that happens once,
+/// whatever the result of the trace.
 Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const initialise = imported("stator.lazy_modules", "initialise");
     static PyObject* const mode_cell = imported("stator.fake", "ModeCell");
     if (arguments.positional.size() < 3) refuse(tracer);
     PyObject* module = arguments.positional[1]->object();
     if (module == nullptr || tracer.has_recorded()) refuse(tracer);
-    // The parameters are drawn at random too, now, while what was captured runs later.
+    // Initialization draws random numbers now, but the captured operations run later.
     if (std::ranges::any_of(tracer.graph().nodes(), &graph::Node::is_random))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a lazy module is initialized after an operation that draws random numbers");

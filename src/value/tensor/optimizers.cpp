@@ -1,4 +1,4 @@
-/// What optimizers do to their parameters, where that asks for another form in a graph.
+/// Operations of optimizers that need another form in a graph.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -21,7 +21,7 @@ TensorValue* as_tensor(Tracer& tracer, Value* value) {
     return static_cast<TensorValue*>(value);
 }
 
-/// Whether `self + value * over / by` has the same bits in one operation and in three: on the CPU it is rounded after
+/// Whether `self + value * over / by` has the same bits as one operation and as three: on the CPU it is rounded after
 /// each step.
 bool is_computed_in_steps(Tracer& tracer, const Arguments& arguments) {
     const TensorValue* self = as_tensor(tracer, arguments.positional[0]);
@@ -36,7 +36,7 @@ bool is_computed_in_steps(Tracer& tracer, const Arguments& arguments) {
     return true;
 }
 
-/// `addcdiv` with a tensor for its number, whose contents it would look at; null if it has none.
+/// `addcdiv` with a tensor as `value`, whose data it would read; null if `value` is not a tensor.
 Value* add_quotient(Tracer& tracer, const Arguments& arguments, const char* add) {
     const TensorValue* number = as_tensor(tracer, arguments.keyword("value"));
     bool is_number = number != nullptr && number->meta->sizes.empty() && !number->meta->requires_grad &&
@@ -72,8 +72,8 @@ std::vector<Value*> items_of(Tracer& tracer, Value* list) {
     return sequence == nullptr ? std::vector<Value*>() : sequence->all(tracer);
 }
 
-/// `torch._foreach_addcdiv_` with its numbers in a tensor, which it would look into: as many steps as there are
-/// tensors. False if they would not compute the same.
+/// `torch._foreach_addcdiv_` with its scalars in a tensor, whose data it would read: replaced by operations on each
+/// tensor. False if those would not compute the same bits.
 bool add_quotients(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 4 || !arguments.keywords.empty()) return false;
     const TensorValue* numbers = as_tensor(tracer, arguments.positional[3]);
@@ -104,13 +104,13 @@ Outcome foreach_addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
     return tracer.emit_function(function, arguments);
 }
 
-/// A whole step of an optimizer in one operation: it takes lists to write to that may be empty, which aot_autograd
-/// fails on, and numbers that change with every step.
+/// A whole step of an optimizer in one operation: it writes to lists that may be empty, for which aot_autograd fails,
+/// and takes numbers that change with every step.
 Outcome steps_at_once(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "an optimizer uses a fused step (fused=True)");
 }
 
-/// `torch._C._group_tensors_by_device_and_dtype`, which decides which tensors one operation on lists may take together.
+/// `torch._C._group_tensors_by_device_and_dtype`, which decides which tensors one foreach operation can take together.
 Outcome group_tensors(Tracer& tracer, const Arguments& arguments) {
     auto give_up = [&tracer]() {
         tracer.break_graph(BreakKind::UnknownFunction, "an optimizer groups tensors of several devices or dtypes");
@@ -131,7 +131,7 @@ Outcome group_tensors(Tracer& tracer, const Arguments& arguments) {
         for (Value* each : tensors) {
             const TensorValue* tensor = as_tensor(tracer, each);
             if (first == nullptr) first = tensor;
-            // Several groups come in an order that only the function itself knows.
+            // The order of several groups is known only to the function itself.
             if (tensor == nullptr || tensor->meta->dtype != first->meta->dtype ||
                 tensor->meta->device != first->meta->device)
                 give_up();

@@ -1,4 +1,4 @@
-/// `torch.profiler.record_function`: a name for what runs inside of it, which the graph enters and leaves.
+/// `torch.profiler.record_function`: nodes of the graph enter and exit it.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -22,8 +22,8 @@ PyTypeObject* record_function_class() {
     return held;
 }
 
-/// Its own `__init__` asks `typing` for an annotation, for TorchScript. What it leaves in the object beside the name
-/// and the arguments is the same for all.
+/// Its `__init__` evaluates an annotation of `typing`, for TorchScript. Its attributes other than name and arguments
+/// are always the same.
 Outcome make_recording(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const attributes = [] {
         Ref<> made = checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(record_function_class()), "s", ""));
@@ -55,7 +55,7 @@ Outcome enter_recording(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const enter =
         checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(record_function_class()), "__enter__")).release();
     Value* self = arguments.positional.at(0);
-    // An object that others hold keeps what entering it gave, and the graph alone has that.
+    // An outside object would have to store the result of entering it, which exists only in the graph.
     if (self->source != nullptr)
         tracer.break_graph(BreakKind::UnknownObject, "a record_function that was created before the call is entered");
     tracer.realize(self);

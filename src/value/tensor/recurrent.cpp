@@ -1,5 +1,5 @@
-/// What `torch.nn.LSTM` and its kind call. With dropout between layers they are not captured: PyTorch's own
-/// decomposition, which backends compile, leaves that dropout out. Nor is `lstm`, where the decomposition is wrong.
+/// The functions that `torch.nn.LSTM`, GRU and RNN call. They are not captured with dropout between layers: PyTorch's
+/// decomposition, which backends compile, omits that dropout. Nor is `lstm` in versions whose decomposition is wrong.
 #include <array>
 #include <string_view>
 
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::array kNames{"lstm", "gru", "rnn_tanh", "rnn_relu"};
 
-/// `has_biases`, the number of layers, the dropout and whether it trains stand in this order behind the weights, in
-/// the forms for padded and for packed sequences.
+/// `has_biases`, the number of layers, the dropout and `train` follow the weights in this order, for padded and for
+/// packed sequences.
 bool may_drop_between_layers(Tracer& tracer, const Arguments& arguments) {
     if (!arguments.keywords.empty()) return true;
     for (std::size_t i = 0; i + 3 < arguments.positional.size(); ++i) {

@@ -26,7 +26,7 @@ namespace stator {
 
 namespace {
 
-/// What may stand beside a tensor in an operator.
+/// Whether a value can be the other operand of a tensor operator.
 bool is_operand(Value* value) {
     if (value->kind == Kind::Tensor) return true;
     PyObject* object = value->kind == Kind::Constant ? value->object() : nullptr;
@@ -34,7 +34,7 @@ bool is_operand(Value* value) {
            (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || is_numpy_number(object));
 }
 
-/// Whether a class brings its own meaning of operations.
+/// Whether a class does not customize operations.
 bool is_plain_class(PyTypeObject* type) {
     return type == torch_room::tensor_class() || type == torch_room::parameter_class();
 }
@@ -50,7 +50,7 @@ void TensorValue::realize(Tracer& tracer) {
         if (is_of_object) read->python_class = torch_room::tensor_class();
         meta = read;
     } catch (const PythonError&) {
-        // A view whose base was changed behind its back: PyTorch says so wherever it is used.
+        // A view whose base was modified in place, for example: PyTorch raises an error wherever it is used.
         PyErr_Clear();
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "PyTorch raises an error when the metadata of a tensor is read");
@@ -119,7 +119,7 @@ bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
     tracer.realize(this);
     tracer.realize(value);
     if (value->object() != Py_None) {
-        // What PyTorch refuses, it refuses in its own words.
+        // PyTorch's own error is raised for invalid gradients.
         auto* gradient = cast<TensorValue>(value);
         if (gradient == nullptr || gradient == this || gradient->meta->sizes != meta->sizes ||
             gradient->meta->dtype != meta->dtype || gradient->meta->device != meta->device ||
@@ -144,7 +144,7 @@ Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
 void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
     if (!symbolic::is(value)) tracer.realize(value);
     auto* tensor = cast<TensorValue>(value);
-    // What is written through a part makes the whole require a gradient, which only `[]` itself tells.
+    // Writing through a view can make its base require grad, which shape inference knows only for `[]` itself.
     if (tensor != nullptr && tensor->meta->requires_grad && !meta->requires_grad) symbolic::realize_all(tracer, key);
     auto [part, rest] = symbolic::select(tracer, this, key);
     if (rest == nullptr) rest = tracer.constant(Py_Ellipsis);
@@ -166,8 +166,8 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
         rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
-    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same
-    // for a row that leaves the graph or is written to.
+    // The nodes are those of torch._dynamo. PyTorch iterates over `unbind(0)`, which differs for autograd if a row
+    // leaves the graph or is written to.
     tracer.note_rows(this, rows);
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
@@ -204,7 +204,7 @@ Py_hash_t TensorValue::hash(Tracer& tracer) {
 
 graph::Argument TensorValue::as_argument(Tracer& tracer) {
     tracer.realize(this);
-    // Neither FakeTensor nor compilers know them.
+    // Neither FakeTensor nor compilers support them.
     if (torch_room::is_quantized(meta->dtype))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a quantized tensor is used: " + print());
     tracer.note_tensor_argument(this);
@@ -223,15 +223,15 @@ bool is_as_it_came(const TensorValue* tensor) {
 
 int TensorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
-    // `x.data` of an input is taken from the input itself. What a backend makes of it may count writes to it as writes
-    // to the input.
+    // `x.data` of an input is computed from the input by the plan: a backend may count writes to it as writes to the
+    // input.
     if (source == nullptr && view_of != nullptr && is_as_it_came(view_of) && node->target == data_function()) {
         int data = plan.add(PlanOp::Call, {view_of->rebuild(plan)}, node->target);
         plan.remember(this, data);
         return data;
     }
     if (source == nullptr) return plan.output(node);
-    // An input that an operation gave back: the graph returns it too, but what the program gets is its own object.
+    // An input that an operation returned: the graph returns it too, but the program gets the input object itself.
     if (!is_as_it_came(this) && plan.gives_back_inputs) plan.output(node);
     return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);
 }

@@ -1,4 +1,4 @@
-/// Tensors: a node of the graph and what is known of its result.
+/// Tensors: a node of the graph with the metadata of its result.
 #pragma once
 
 #include "torch/meta.h"
@@ -13,15 +13,14 @@ struct TensorValue final : Value {
     graph::Node* node = nullptr;  // null for an input that was not used yet
     const torch_room::TensorMeta* meta = nullptr;
     PyObject* outside = nullptr;     // the real tensor, if it is an input
-    TensorValue* view_of = nullptr;  // what it shares its data with, where an operation made it so
-    /// A view to which PyTorch lets nothing be written while gradients are recorded: one of several (of `unbind`,
-    /// `split`,
-    /// ...), or made while they were not.
+    TensorValue* view_of = nullptr;  // the tensor that it is a view of
+    /// Whether PyTorch rejects in-place writes to the view while gradients are recorded: one of several views
+    /// (`unbind`, `split`, ...), or one created with gradients disabled.
     bool refuses_writes = false;
-    bool is_of_object = false;      // the tensor of a TensorObjectValue that came from outside
-    bool is_row = false;            // of iterating over a tensor
-    Value* set_gradient = nullptr;  // what the program has put into `grad`
-    bool is_gradient = false;       // stands for a gradient that will come: how its memory is laid out is not known
+    bool is_of_object = false;      // the plain tensor of an outside TensorObjectValue
+    bool is_row = false;            // created by iterating over a tensor
+    Value* set_gradient = nullptr;  // assigned to `grad` by the program
+    bool is_gradient = false;       // a placeholder for a gradient: its memory layout is unknown
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;
@@ -47,12 +46,12 @@ struct TensorValue final : Value {
     std::string print() const override;
 };
 
-/// `x.data` as torch._dynamo writes it; null where this PyTorch has no such function.
+/// `x.data` as torch._dynamo records it; null if this PyTorch has no such function.
 PyObject* data_function();
-/// From here on the trace relies on how autograd stands to a tensor from outside.
+/// Guards the autograd state of an outside tensor.
 void guard_autograd_state(Tracer& tracer, TensorValue* tensor);
 
-/// The result of a node that is no tensor and that the program does not see: what leaving a mode needs.
+/// The result of a node that is not a tensor and that the program does not see: needed to exit a mode.
 struct NodeValue final : Value {
     explicit NodeValue(graph::Node* node) : Value(Kind::Context), node(node) {}
     graph::Node* node;

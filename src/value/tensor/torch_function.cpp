@@ -30,7 +30,7 @@ namespace stator {
 
 namespace {
 
-/// What a class says to `__torch_function__`; null if it leaves its tensors to PyTorch.
+/// The `__torch_function__` of a class; null if it is that of torch.Tensor or disabled.
 Value* torch_function_of(Tracer& tracer, PyTypeObject* type) {
     static PyObject* const disabled = imported("torch._C", "_disabled_torch_function_impl");
     PyObject* raw = nullptr;
@@ -49,7 +49,7 @@ bool is_sequence(const Value* value) {
     return value->kind == Kind::List || value->kind == Kind::Tuple;
 }
 
-/// Every argument, and what lists and tuples among them hold.
+/// Visits every argument, and the items of lists and tuples among them.
 template <class Visit>
 void for_each_operand(Tracer& tracer, const Arguments& arguments, Visit visit) {
     auto visit_one = [&](Value* value) {
@@ -62,7 +62,7 @@ void for_each_operand(Tracer& tracer, const Arguments& arguments, Visit visit) {
     for (const Keyword& keyword : arguments.keywords) visit_one(keyword.value);
 }
 
-/// The same question without a guard on what is asked.
+/// The same without installing guards.
 bool may_be_tensor_object(const Value* value) {
     if (value->kind == Kind::TensorObject) return true;
     if (!is_sequence(value)) return false;
@@ -78,7 +78,7 @@ bool may_be_tensor_object(const Value* value) {
     return false;
 }
 
-/// The class that is asked; null if none is.
+/// The class whose `__torch_function__` is called; null if there is none.
 PyTypeObject* class_to_ask(Tracer& tracer, const Arguments& arguments) {
     PyTypeObject* asked = nullptr;
     for_each_operand(tracer, arguments, [&](Value* value) {
@@ -92,7 +92,7 @@ PyTypeObject* class_to_ask(Tracer& tracer, const Arguments& arguments) {
     return asked;
 }
 
-/// A call on stand-ins, and the way back from what PyTorch made of them.
+/// A call on stand-ins, which maps the objects that PyTorch passes on back to values.
 class StandIns {
   public:
     explicit StandIns(Tracer& tracer) : tracer_(tracer) {}
@@ -143,7 +143,7 @@ class StandIns {
     std::vector<std::pair<Ref<>, Value*>> pairs_;
 };
 
-/// A call with C code between it and the program. `asks`: whether classes are asked in it.
+/// A call that C code makes. `asks`: whether `__torch_function__` is enabled in it.
 Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, bool is_inlined = false) {
     const bool asked_before = tracer.asks_torch_functions();
     tracer.begin_torch_function();
@@ -170,7 +170,7 @@ Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
     co_return result;
 }
 
-/// Asks the class what becomes of a call; nothing if PyTorch does not.
+/// Calls the `__torch_function__` of the class; nothing if PyTorch does not call it.
 std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* function, const Arguments& arguments) {
     static PyObject* const handed = imported("stator.torch_functions", "handed");
     StandIns stand_ins(tracer);
@@ -216,7 +216,7 @@ Value* without_object(Tracer& tracer, Value* value) {
     std::vector<Value*> items = static_cast<SequenceValue*>(value)->items;
     if (std::ranges::none_of(items, [](Value* item) { return item != nullptr && item->kind == Kind::TensorObject; }))
         return value;
-    // It goes no further than to the graph.
+    // The new list is used as an argument of a node only.
     items = static_cast<SequenceValue*>(value)->all(tracer);
     for (Value*& item : items)
         if (item->kind == Kind::TensorObject) item = without_object(tracer, item);
@@ -231,7 +231,7 @@ Arguments without_objects(Tracer& tracer, const Arguments& arguments) {
     return plain;
 }
 
-/// What the operators of a plain tensor do, by the name of their method; null for any other method.
+/// The operator of a plain tensor, by the name of its special method; null for any other method.
 std::optional<Outcome> apply_operator(Tracer& tracer, PyObject* function, const Arguments& arguments) {
     if (Py_TYPE(function) != &PyWrapperDescr_Type && Py_TYPE(function) != &PyMethodDescr_Type) return std::nullopt;
     std::string_view name = utf8(reinterpret_cast<PyDescrObject*>(function)->d_name);
@@ -324,7 +324,7 @@ Value* method_that_asks(Tracer& tracer, Value* self, Value* other, const char* n
 
 namespace {
 
-/// `torch._C.DisableTorchFunctionSubclass()`: inside of it no class is asked.
+/// `torch._C.DisableTorchFunctionSubclass()`: disables `__torch_function__` inside of it.
 struct DisableValue final : Value {
     DisableValue() : Value(Kind::Context) {}
 
@@ -352,7 +352,7 @@ DisableValue* disabled_of(const Arguments& arguments) {
 }
 
 Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
-    // Elsewhere the program could go on for real inside of it.
+    // Outside of a `__torch_function__`, a graph break could occur while it is entered.
     DisableValue* context = disabled_of(arguments);
     if (!tracer.is_in_torch_function() || context == nullptr || context->asked_before)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program disables __torch_function__");
@@ -395,7 +395,7 @@ Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(call_disabled(tracer, given[0], given[2], given.size() == 4 ? given[3] : tracer.none()));
 }
 
-/// A tensor as an object of a class, which may be `torch.Tensor` itself.
+/// A tensor as an instance of a class, which may be `torch.Tensor` itself.
 Value* as_object_of(Tracer& tracer, TensorValue* tensor, ClassValue* type) {
     if (type->held == torch_room::known().tensor_class) return tensor;
     if (!is_followed_class(type->held))
@@ -412,7 +412,7 @@ ClassValue* tensor_class_of(Tracer& tracer, Value* value) {
     return type != nullptr && PyType_IsSubtype(type->held, torch_room::known().tensor_class) ? type : nullptr;
 }
 
-/// A view of a tensor, as an object of another class.
+/// A view of a tensor, as an instance of another class.
 Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
     ClassValue* type =
         tensor_class_of(tracer, arguments.positional.size() == 2 ? arguments.positional[1] : arguments.keyword("cls"));
@@ -431,7 +431,7 @@ Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
     return tracer.emit_function(alias, Arguments::of(self));
 }
 
-/// `torch.Tensor._make_subclass(cls, data, require_grad=False)`: the data alone.
+/// `torch.Tensor._make_subclass(cls, data, require_grad=False)`: detached.
 Outcome make_subclass(Tracer& tracer, const Arguments& arguments) {
     const std::vector<Value*>& given = arguments.positional;
     ClassValue* type = given.empty() ? nullptr : tensor_class_of(tracer, given[0]);
@@ -445,7 +445,7 @@ Outcome make_subclass(Tracer& tracer, const Arguments& arguments) {
     return as_object_of(tracer, static_cast<TensorValue*>(detached), type);
 }
 
-/// `cls(tensor)`: a view of it, as an object of the class.
+/// `cls(tensor)`: a view, as an instance of the class.
 Outcome new_tensor(Tracer& tracer, const Arguments& arguments) {
     const std::vector<Value*>& given = arguments.positional;
     ClassValue* type = given.empty() ? nullptr : tensor_class_of(tracer, given[0]);
@@ -459,7 +459,7 @@ Outcome new_tensor(Tracer& tracer, const Arguments& arguments) {
 }  // namespace
 
 bool is_followed_class(PyTypeObject* type) {
-    // A class with a `__torch_dispatch__` computes in its own way below PyTorch's operations.
+    // A class with `__torch_dispatch__` customizes operations below the level that is traced.
     static PyObject* const none =
         PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), "__torch_dispatch__");
     if (!PyType_IsSubtype(type, torch_room::known().tensor_class)) return false;
