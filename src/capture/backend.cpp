@@ -19,8 +19,8 @@ namespace stator {
 
 namespace {
 
-/// What a backend gets to see of the inputs. One that shares its memory with another one, and is written to, is no
-/// example of what the compiled code will get: such calls run the graph as it was captured.
+/// The example inputs for a backend. An input that aliases another one and is written to is not a valid example: such
+/// calls run the graph as it was captured.
 Ref<> make_examples(const BackendTraits& traits, Borrowed<> module, std::span<PyObject* const> inputs,
                     std::span<const std::size_t> written) {
     bool shares = !traits.runs_as_captured && !written.empty() && SharedMemory(inputs.size(), written).matters(inputs);
@@ -41,7 +41,7 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, Borrowed<> 
     Ref<> compiled =
         checked(PyObject_CallFunctionObjArgs(options.backend.get(), module.get(), examples.get(), nullptr));
     if (compiled.get() != module.get()) return compiled;
-    // The graph itself: its forward runs without Python in between, as long as nobody hangs hooks on the module.
+    // The graph itself: its forward runs without Python code in between, as long as the module has no hooks.
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
 
@@ -57,8 +57,8 @@ void tell_of_needed_data(const TakenError& error, const Callee& callee) {
              "data leaves the rest to the backend.");
 }
 
-/// The same where the program may go on without the backend: if that can't do without what the tensors hold, or fails
-/// where only a backward pass of the program would, the graph runs as it was captured.
+/// The same if the program can run without the backend: if that needs the data of tensors, or raises an error that only
+/// a backward pass would raise uncompiled, the graph runs as it was captured.
 Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, Borrowed<> examples, cpython::Frame* frame,
                           bytecode::Index at) {
     try {
@@ -79,7 +79,7 @@ Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, Borr
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
 
-/// What the backend made of the graph, as far as that is known.
+/// How the backend runs the graph, as far as that is known.
 Undo::By run_by(Borrowed<> compiled, const BackendTraits& traits) {
     if (graph::runner_of(compiled) != nullptr) return Undo::By::Runner;
     return traits.writes_at_end ? Undo::By::WritesAtEnd : Undo::By::Backend;
@@ -112,7 +112,8 @@ std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOpti
     graph.is_seen = module.is_seen;
     graph.has_custom_operations = module.has_custom_operations;
     if (!module.module) return graph;
-    // aot_autograd fails on the gradients of oneDNN's LSTM, which saves nothing in one of its places.
+    // aot_autograd fails on the gradients of oneDNN's LSTM, which returns an undefined tensor among those that it
+    // saves.
     std::optional<torch_room::WithoutOneDnn> without_onednn;
     if (modes.with_grad_at_end && module.has_lstm) without_onednn.emplace();
     const BackendTraits traits = traits_of(options.backend.get());

@@ -1,4 +1,4 @@
-/// The backend: from a graph module to something that runs it.
+/// Calls the backend, which compiles a graph module.
 #pragma once
 
 #include <variant>
@@ -10,7 +10,7 @@
 
 namespace stator {
 
-/// What a backend says of itself: see stator.backends.
+/// Properties of a backend: see stator.backends.
 struct BackendTraits {
     bool runs_as_captured = false;
     bool is_pytorchs = false;
@@ -20,17 +20,17 @@ struct BackendTraits {
 
 BackendTraits traits_of(Borrowed<> backend);
 
-/// Whether inductor will fold a model's parameters into its code: then it wants them in the graph module.
+/// Whether inductor will freeze parameters into its code: then they have to be attributes of the graph module.
 bool is_freezing();
 
-/// What the graph runs under.
+/// The modes in which the graph runs.
 struct BackendModes {
-    bool is_kept_as_captured = false;  // no compiler may have the graph
+    bool is_kept_as_captured = false;  // the graph must not be compiled
     bool with_grad_at_start = false;
     bool with_grad_at_end = false;
 };
 
-/// Hands the graph to the backend. `Again` where that took numbers for constants which are inputs. Throws PythonError.
+/// Passes the graph to the backend. `Again` if the backend specialized on numbers that are inputs. Throws PythonError.
 std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
                                            cpython::Frame* frame, bytecode::Index at);
 

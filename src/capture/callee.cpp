@@ -10,7 +10,7 @@ namespace stator {
 
 namespace {
 
-/// By stator/naming.py. Throws PythonError.
+/// Calls stator/naming.py. Throws PythonError.
 Callee ask_for_callee(PyFunctionObject* function, PyObject* first) {
     Ref<> naming = checked(PyImport_ImportModule("stator.naming"));
     Ref<> answer = checked(PyObject_CallMethod(naming.get(), "callee", "OO", reinterpret_cast<PyObject*>(function),
@@ -29,7 +29,7 @@ bool is_call_of_module(PyCodeObject* code) {
 
 int line_of(PyCodeObject* code, bytecode::Index at) {
     if (at.value == 0) return code->co_firstlineno;
-    // Instructions that clean up have no line: the one before them has.
+    // Cleanup instructions have no line: the previous one is used.
     const bytecode::Code& decoded = bytecode::decode(code);
     while (at.value > 0 && decoded[at].line <= 0) --at.value;
     return decoded[at].line > 0 ? decoded[at].line : code->co_firstlineno;

@@ -1,4 +1,4 @@
-/// Name and place of a function, for messages.
+/// Name, file and line of a function, for messages.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ using Attempt = std::variant<Shared<Entry>, Again>;
 
 std::size_t captures = 0;
 
-/// Notes for the report how long each stage takes.
+/// Records the time of each stage for the report.
 class StageClock {
   public:
     /// The frame's own code was decoded before.
@@ -35,14 +35,14 @@ class StageClock {
         report_.add_time("decode", bytecode::decode(code).take_decoding_seconds());
     }
     void end(const char* stage) { report_.add_time(stage, watch_.lap()); }
-    /// A trace has parts that are told by themselves.
+    /// Some parts of a trace are reported separately.
     void end_trace(const Trace& trace) {
         const double all = watch_.lap(), shapes = watch_.seconds_of(trace.shape_ticks);
         report_.add_time("decode", trace.decoding_seconds);
         report_.add_time("trace", all - trace.decoding_seconds - shapes);
         report_.add_time("shapes", shapes);
     }
-    /// What happened since then is no part of the capture.
+    /// The time since then is not part of the capture.
     void skip() { watch_.lap(); }
 
   private:
@@ -50,7 +50,7 @@ class StageClock {
     Stopwatch watch_;
 };
 
-/// Sizes are numbers in every graph, whatever a tensor is marked with.
+/// Stator specializes on sizes, even if a tensor is marked as dynamic.
 void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* frame) {
     static PyObject* const decorators = PyUnicode_InternFromString("torch._dynamo.decorators");
     if (PyDict_GetItemWithError(PyImport_GetModuleDict(), decorators) == nullptr) return;
@@ -73,7 +73,7 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
     }
 }
 
-/// Whether functions have the code that was traced. What a trace runs may have given them another one.
+/// Whether functions still have the code that was traced. Code that runs during a trace may have replaced it.
 bool has_traced_code(std::span<const Guard> guards) {
     return std::ranges::all_of(guards, [](const Guard& guard) {
         if (guard.kind != GuardKind::Function || guard.source->value == nullptr) return true;
@@ -90,10 +90,11 @@ bool has_traced_code(std::span<const Guard> guards) {
     raise_unsupported(*report.broken);
 }
 
-/// Decides what a break means for the capture, and tells of it. Throws PythonError where the program wants an error.
+/// Decides what a graph break means for the capture, and reports it. Throws PythonError if the program requires an
+/// error.
 void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& report) {
     if (trace.end == TraceEnd::Returned) return;
-    // Told that it is not compiled, it may go another way, and not raise.
+    // With `is_compiling()` False, the program may take another path and not raise.
     const bool raises = trace.end == TraceEnd::Broke &&
                         (trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails);
     if (trace.told_compiling && raises && !request.options.fullgraph) trace.end = TraceEnd::Failed;
@@ -112,7 +113,8 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     if (is_reported && request.options.fullgraph) raise_with(report);
 }
 
-/// Where nothing could be captured: frames for which these guards hold run uncompiled, and are not traced again.
+/// The entry for a frame that can't be captured: frames for which these guards hold run uncompiled, and are not traced
+/// again.
 Shared<Entry> make_uncompiled_entry(const CaptureRequest& request, torch_room::GlobalState state, const Trace& trace) {
     return Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state),
                                GuardProgram(trace.guards, {}));
@@ -120,7 +122,7 @@ Shared<Entry> make_uncompiled_entry(const CaptureRequest& request, torch_room::G
 
 // --- the stages
 
-/// Nothing where a tensor does not tell its metadata: the program will hear of it where it is used.
+/// Nothing if the metadata of a tensor can't be read: the program will raise that error where it uses the tensor.
 std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace) {
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
@@ -177,7 +179,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
 
     const BackendModes modes{trace.is_kept_as_captured, state.modes.grad, trace.modes.grad};
     Plan plan = std::move(trace.plan);
-    traced = Again{};  // the backend may take long, and what the trace was made of is many times as large as the graph
+    traced = Again{};  // the backend may take long, and the data of the trace is many times as large as the graph
     std::variant<CompiledGraph, Again> compiled =
         compile(std::move(module), request.options, modes, request.frame, request.at);
     clock.end("backend");
@@ -220,11 +222,11 @@ Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge,
     report.code = Ref<PyCodeObject>::share(code);
     while (true) {
         report.start_attempt();
-        // What an attempt runs may capture this code too, and teach something while it is being read.
+        // Code that an attempt runs may capture this function too, and add knowledge meanwhile.
         const Knowledge known = knowledge.known;
         Attempt answer = attempt(request, known, report);
         if (auto* again = std::get_if<Again>(&answer)) {
-            // This ends: a fact is learned once, and a lazy module is initialised once.
+            // This terminates: each fact is learned once, and each lazy module is initialized once.
             knowledge.known.add(again->learned);
             tell_of_whole_calls(again->learned, code);
             continue;

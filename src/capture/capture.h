@@ -1,5 +1,5 @@
-/// From a frame, and what was learned before, to an entry. A capture is a loop over attempts, and an attempt goes
-/// through stages, each a function from a value to a value:
+/// Captures a frame: from the frame and the knowledge of earlier captures to an entry. A capture is a loop over attempts,
+/// and an attempt goes through stages, each a function from a value to a value:
 ///
 ///     trace          the program, up to its end or to a graph break      -> Trace           trace/trace.h
 ///     guards         what the trace assumed, compiled                    -> GuardProgram    guard/program.h
@@ -8,7 +8,7 @@
 ///     backend        compiles the graph                                  -> CompiledGraph   capture/backend.h
 ///     entry                                                              -> Entry           capture/entry.h
 ///
-/// A stage may answer `Again`: then the next attempt begins with what that one has learned.
+/// A stage may return `Again`: then the next attempt starts with what that stage has learned.
 #pragma once
 
 #include "base/shared.h"
@@ -20,7 +20,7 @@
 
 namespace stator {
 
-/// What is to be captured, and how.
+/// What to capture, and how.
 struct CaptureRequest {
     cpython::Frame* frame;
     bytecode::Index at;  // the instruction that the frame is about to execute
@@ -29,11 +29,11 @@ struct CaptureRequest {
     TraceRequest for_trace() const;
 };
 
-/// A new entry for the frame; null where it runs uncompiled without being remembered. `knowledge` gets what was
+/// A new entry for the frame; null if it runs uncompiled and is traced again next time. `knowledge` receives what was
 /// learned. Throws PythonError.
 Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge, CaptureReport& report);
 
-/// How many captures succeeded since the process began.
+/// The number of successful captures since the process started.
 std::size_t capture_count();
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// What the backend made of a graph, and what has to be known to run it.
+/// A compiled graph, and the data that is needed to run it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,9 @@
 namespace stator {
 
 struct CompiledGraph {
-    /// Called with the inputs; empty where the graph has nothing to do.
+    /// Called with the inputs; empty if the graph has no operations.
     Ref<> compiled;
-    /// The graph as it was captured, for inputs in the same memory and for gradients of gradients; empty where that is
-    /// what runs anyway.
+    /// The graph as it was captured, for aliased inputs and for double backward; empty if `compiled` is that graph.
     Ref<> as_captured;
     std::size_t input_count = 0;
     /// Inputs that are tensor subclasses: the graph gets plain views of them.
@@ -23,11 +22,11 @@ struct CompiledGraph {
     bool has_told_of_sharing = false;
     /// Whether autograd records what the compiled graph does.
     bool is_recorded = false;
-    /// Whether the graph as it was captured gives the same results when it runs once more on the same inputs.
+    /// Whether the graph as it was captured returns the same results when it is run again on the same inputs.
     bool is_repeatable = false;
-    /// The program sees something of a run of the graph that does not come to its end.
+    /// Whether the program can see effects of a run of the graph that raised.
     bool is_seen = false;
-    /// The graph calls operations that the program, or a library, has registered: these may raise anything.
+    /// Whether the graph calls custom operations, which may raise any exception.
     bool has_custom_operations = false;
     Undo undo;
 };

@@ -1,4 +1,4 @@
-/// One captured way through a function: what has to hold for it, and what to do then.
+/// One captured path through a function: its guards, graph and plan.
 #pragma once
 
 #include <memory>
@@ -26,22 +26,22 @@ struct Entry : Counted {
     bytecode::Index at;      // where it starts
     torch_room::GlobalState state;
     GuardProgram guards;
-    /// False where the program could not be captured under these guards: such frames run uncompiled, without being
-    /// traced again and again.
+    /// False if the program could not be captured under these guards: such frames run uncompiled, without being traced
+    /// again.
     bool is_captured = false;
     CompiledGraph graph;
     Plan plan;
 
-    /// The backend that `torch.compiler.set_stance` put in the place of the callable's own; empty if it did not.
+    /// The backend that `torch.compiler.set_stance` forced; empty if it did not.
     Ref<> forced_backend;
 
-    /// A weak reference to the instance whose method it was captured for, if it was one: many instances of a class do
+    /// A weak reference to the instance whose method it was captured for, if it was a method: instances of a class do
     /// not compete for the entries of one function.
     Ref<> owner;
 
-    /// Whether it runs a graph; else it is only a way from one real step to the next.
+    /// Whether it has a graph; otherwise it only leads from one executed instruction to the next.
     bool has_graph() const { return bool(graph.compiled); }
-    /// Why it does not fit a frame, in words.
+    /// The reason why it does not match a frame.
     std::string explain(cpython::Frame* frame);
     bool matches(cpython::Frame* frame) {
         try {
@@ -52,7 +52,7 @@ struct Entry : Counted {
             guards.release();
             return false;
         } catch (const PythonError&) {
-            // A view whose base was changed behind its back does not even tell whether it requires a gradient.
+            // For a view whose base was modified in place, even `requires_grad` may raise.
             PyErr_Clear();
             return false;
         }

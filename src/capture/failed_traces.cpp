@@ -11,7 +11,7 @@ namespace stator {
 
 namespace {
 
-/// A slot of a frame may be empty: it is a tuple with what it holds.
+/// A slot of a frame may be empty: as a tuple with the object, or an empty one.
 Ref<> tuple_of(PyObject* held) {
     return checked(held == nullptr ? PyTuple_New(0) : PyTuple_Pack(1, held));
 }

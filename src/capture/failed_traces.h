@@ -1,4 +1,4 @@
-/// Traces that failed by an error of Stator's own, kept so that they can be run again. See `stator.recordings`.
+/// Records traces that failed with an internal error, so that they can be run again. See `stator.recordings`.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace stator {
 
-/// Where `stator.config.record_errors` names a folder: writes there what the trace of a frame began with, and says
-/// where that is; empty otherwise. Never raises.
+/// If `stator.config.record_errors` is a folder, writes the inputs of a frame's trace to a file there and returns its
+/// path; otherwise empty. Never raises.
 std::string record_failed_trace(cpython::Frame* frame, bytecode::Index at, const BreakReport& report);
 
-/// Runs a recorded trace: what it fails of, as reports have it, or None. `slots` is a list with a tuple for each, and
-/// the object in it where there is one. Throws InternalError if the recording does not fit, PythonError.
+/// Runs a recorded trace and returns the break as a dict, as in reports, or None. `slots` is a list of tuples with the
+/// object, or empty. Throws InternalError if the recording does not match, PythonError.
 Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
                   bool is_generator);
 

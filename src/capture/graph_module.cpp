@@ -14,7 +14,7 @@ namespace stator {
 
 namespace {
 
-/// A fake tensor in the mode that a cell of stator.fake holds, made when it is first asked for.
+/// A FakeTensor in the mode that a cell of stator.fake holds; the mode is created on first use.
 Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
     Ref<> mode = checked(PyObject_CallMethodNoArgs(cell, interned("get")));
     return torch_room::make_fake(mode.get(), meta);
@@ -96,7 +96,7 @@ GraphModule make_graph_module(Trace& trace) {
 
 Ref<> make_fake_example(Borrowed<> module, PyObject* input) {
     try {
-        // The mode that a tensor was made in says nothing of the mode that a backend runs in.
+        // A tensor created in inference mode does not imply that the backend runs in it.
         torch_room::TensorMeta meta = torch_room::read_meta(input);
         meta.dispatch_keys &= ~torch_room::trait::kInference;
         Ref<> state = checked(PyObject_GetAttr(module, interned("__dict__")));

@@ -1,4 +1,4 @@
-/// From a traced graph to the `torch.fx.GraphModule` that a backend gets.
+/// Turns a traced graph into the `torch.fx.GraphModule` for a backend.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@
 namespace stator {
 
 struct GraphModule {
-    Ref<> module;  // empty where the graph has nothing to do
+    Ref<> module;  // empty if the graph has no operations
     std::size_t nodes = 0;
-    std::vector<Ref<>> inputs;              // as the graph gets them in this call
+    std::vector<Ref<>> inputs;              // as the graph receives them in this call
     std::vector<std::uint32_t> of_classes;  // those that are plain views of tensor subclasses
     std::vector<std::size_t> written;       // those that it writes to
     std::vector<std::string> paths;         // of the numbers among them; empty for tensors
     Undo undo;
     bool is_seen = false;
     bool has_custom_operations = false;
-    /// Neither draws random numbers nor has effects that the program could see.
+    /// It neither draws random numbers nor has effects that the program could see.
     bool is_pure = false;
     bool has_lstm = false;
 
@@ -31,8 +31,7 @@ struct GraphModule {
 /// Takes the graph of the trace. Throws PythonError.
 GraphModule make_graph_module(Trace& trace);
 
-/// A fake tensor in the mode that belongs to a graph module, for backends that want fake examples; empty where PyTorch
-/// has none for it.
+/// A FakeTensor in the mode of a graph module, for backends that want fake examples; empty if PyTorch can't create one.
 Ref<> make_fake_example(Borrowed<> module, PyObject* input);
 
 }  // namespace stator

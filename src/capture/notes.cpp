@@ -25,7 +25,7 @@ const char* name(NoteKind kind) {
 
 void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text) {
     ErrorAside aside;
-    // What is logged is nothing that a debugger should step through.
+    // A debugger should not step into the logging.
     cpython::Unwatched unwatched(PyThreadState_Get());
     try {
         Ref<> notes = checked(PyImport_ImportModule("stator.notes"));
@@ -34,7 +34,7 @@ void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, con
                                     text.c_str(), once == NoteOnce::AtPlace ? Py_True : Py_False, listener,
                                     at.print().c_str()));
     } catch (const PythonError&) {
-        // Ctrl-C is for the program: it comes again where the program can be interrupted.
+        // Ctrl-C is for the program: it is raised again where the program can be interrupted.
         if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0)
             PyErr_SetInterrupt();
         else
@@ -46,7 +46,7 @@ void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, con
 namespace {
 
 void tell_of_watched(PyCodeObject* code, cpython::WatchedBy who) {
-    // Each time to a listener, else once: this is asked at each call.
+    // Every time for a listener, otherwise once: this runs at each call.
     static bool was_told[3] = {};
     bool& is_told = was_told[static_cast<int>(who)];
     if (is_told && report_listener == nullptr) return;

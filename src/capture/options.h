@@ -1,4 +1,4 @@
-/// How a callable was compiled: what `stator.compile` was given.
+/// The options of `stator.compile` for a callable.
 #pragma once
 
 #include "base/ref.h"

@@ -7,7 +7,8 @@ namespace stator {
 
 namespace {
 
-/// The numbers that the graph was made for. `fixed` ones are among them: that they differ is an error then.
+/// The numbers that the graph is specialized on, including those that can't become inputs: for these, a difference is
+/// an error.
 Ref<> numbers_of(std::span<const Guard> guards) {
     Ref<> numbers = checked(PyDict_New());
     for (const Guard& guard : guards)
@@ -35,7 +36,7 @@ std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace&
     Again again{"numbers differ between ranks", {}};
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places.get()); ++i) {
         std::string place(utf8(PyList_GET_ITEM(places.get(), i)));
-        // One that is an input already, or can't be one, is not asked about again.
+        // A number that is an input already, or can't be one, is not learned again.
         if (!knowledge.changing_numbers.contains(place)) again.learned.changing_numbers.insert(std::move(place));
     }
     if (again.learned.changing_numbers.empty()) return std::nullopt;

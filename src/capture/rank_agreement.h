@@ -1,4 +1,4 @@
-/// Ranks of a process group agree on what they compile. See `stator.collectives`.
+/// Agreement between the ranks of a process group on what they compile. See `stator.collectives`.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace stator {
 
-/// Tells the other ranks what was captured. `Again` where numbers differ between them that can be inputs of the graph.
-/// Throws PythonError where they differ otherwise.
+/// Exchanges what was captured with the other ranks. `Again` if numbers differ that can be inputs of the graph. Throws
+/// PythonError for any other difference.
 std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace& trace, const Knowledge& knowledge,
                                          const CaptureReport& report);
 

@@ -1,4 +1,4 @@
-/// What is told to the user about a capture.
+/// Reports about captures.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace stator {
 
 struct CaptureReport {
     Ref<PyCodeObject> code;
-    // If somebody listens: what was compiled, and the place in it where the capture starts.
+    // If there is a listener: the compiled function, and where in it the capture starts.
     Callee callee;
     Callee start;
     std::string graph_text;
@@ -22,35 +22,35 @@ struct CaptureReport {
     std::size_t nodes = 0;
     std::vector<std::string> guards;
     std::vector<std::pair<const char*, double>> times;  // seconds
-    std::vector<std::string> recompiled;                // why each of the entries that were there did not fit
+    std::vector<std::string> recompiled;                // why each existing entry did not match
     std::vector<MismatchedCall> mismatched_calls;
-    std::vector<std::string> knowledge;  // what earlier attempts and calls have taught
+    std::vector<std::string> knowledge;  // facts from earlier attempts and calls
     bool is_captured = false;
     std::optional<BreakReport> broken;
 
-    /// What the attempts before have left is gone, but for the time that they took.
+    /// Discards the results of earlier attempts, except their times.
     void start_attempt() {
         mismatched_calls.clear();
         broken.reset();
     }
-    /// Attempts add up.
+    /// Adds to the time of earlier attempts.
     void add_time(const char* stage, double seconds);
 };
 
-/// Called with a dict (see python/stator/report.py) after every capture; null if nobody listens in this thread.
+/// Called with a dict (see python/stator/report.py) after every capture; null if this thread has no listener.
 extern thread_local PyObject* report_listener;
 
-/// Hands the report to whoever listens in this thread. Never raises.
+/// Passes the report to the listener of this thread. Never raises.
 void publish(const CaptureReport& report);
 
-/// An error of Stator's own as the reason why the code is not compiled.
+/// An internal error as the reason why the code is not compiled.
 BreakReport internal_error(PyCodeObject* code, const std::string& reason);
-/// Publishes an error of Stator's own that left the frame uncompiled. The first one of a process is a warning.
+/// Publishes an internal error that left the frame uncompiled. The first one of a process is a warning.
 void report_internal_error(PyCodeObject* code, const std::string& reason);
-/// The warning alone.
+/// Only the warning.
 void warn_of_internal_error(const BreakReport& report);
 
-/// As it is told to Python. Throws PythonError.
+/// As a dict for Python. Throws PythonError.
 Ref<> as_dict(const BreakReport& report);
 
 /// Raises `stator.Unsupported`. Throws PythonError.

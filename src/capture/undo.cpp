@@ -6,7 +6,7 @@ namespace stator {
 
 namespace {
 
-/// Where a backend runs the graph, or a C function calls the program, there is no other way out: more may be copied.
+/// If a backend runs the graph, or a C function calls user code, there is no alternative: more may be copied.
 constexpr std::size_t kMostKeptWithoutOtherWay = std::size_t{1} << 20;
 
 void add_devices(const graph::Result& result, std::vector<torch_room::Device>& devices) {
@@ -16,7 +16,7 @@ void add_devices(const graph::Result& result, std::vector<torch_room::Device>& d
     for (const graph::Result& item : result.items) add_devices(item, devices);
 }
 
-/// The devices on which the graph draws random numbers: a tensor is filled where it lies.
+/// The devices on which the graph draws random numbers: those of the filled tensors.
 std::vector<torch_room::Device> devices_of_random_numbers(const graph::Graph& graph) {
     std::vector<torch_room::Device> devices;
     for (const graph::Node* node : graph.nodes()) {
@@ -45,7 +45,7 @@ Undo::Undo(const graph::Graph& graph, std::span<PyObject* const> inputs, std::sp
             *bytes_ += *size;
         else
             bytes_.reset();
-    // What the graph module holds may be written to as well.
+    // Attributes of the graph module may be written to as well.
     if (has_attributes) is_lasting_ = true;
 }
 
@@ -53,7 +53,7 @@ void Undo::settle(By by) {
     auto fits = [&](std::size_t most) { return bytes_ && *bytes_ <= most; };
     switch (by) {
         case By::Runner:
-            // (Whether something lasting came before the failure, the runner says.)
+            // (The runner reports whether an effect came before the failure.)
             is_wanted_ =
                 may_fail_behind_effect_ && fits(has_other_way_ ? torch_room::kMostKept : kMostKeptWithoutOtherWay);
             break;

@@ -109,7 +109,7 @@ void find_shape(Plan& plan) {
         plan.shape = Plan::Shape::OnePart;
         add_part(plan.steps.back().from[0]);
     } else if (leaves + 2 == plan.steps.size() && result.op == PlanOp::Tuple && result.object == nullptr) {
-        // (What is made anew is made once, even if the tuple has it twice.)
+        // (A new constant is created once, even if the tuple contains it twice.)
         std::vector<std::int32_t> made;
         for (std::int32_t from : result.from)
             if (filled_by[from]->op == PlanOp::Constant && filled_by[from]->number == 1) made.push_back(from);

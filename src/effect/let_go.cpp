@@ -8,7 +8,7 @@ namespace stator {
 
 namespace {
 
-/// A slot of the class is read through its descriptor, which runs no code of the program.
+/// A slot of the class is read through its descriptor, which runs no user code.
 Ref<> attribute_of(PyObject* object, PyObject* name) {
     if (PyType_Check(object)) {
         PyObject* dict = cpython::class_dict(reinterpret_cast<PyTypeObject*>(object));
@@ -61,14 +61,14 @@ bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched) {
         if (!found) continue;
         PyObject* object = found.get();
         const Py_ssize_t holders = Py_REFCNT(object) - 1;
-        // It has another owner, and so has what it contains, if there are more references than the plan can drop.
+        // If there are more references than the plan can drop, the object has another owner, and so do its contents.
         bool stays = gone.place != LetGo::Place::Contents && holders > static_cast<Py_ssize_t>(plan.let_go.size());
         if (!stays)
             gone_for_good.push_back(object);
         else if (cpython::has_finalizer(object))
             return false;
     }
-    // Two containers may hold one object that nobody else holds.
+    // Two containers may hold an object that nothing else references.
     return cpython::die_quietly(gone_for_good);
 }
 

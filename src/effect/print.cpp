@@ -51,7 +51,7 @@ std::string callee(PyObject* object) {
 
 std::string print(const PlanStep& step) {
     auto from = [&](std::size_t i) { return name(step.from[i]); };
-    /// Nothing to write means a deletion.
+    /// A missing value means a deletion.
     auto assignment = [&](const std::string& target, std::size_t value) {
         return step.from[value] < 0 ? "delete " + target : target + " = " + from(value);
     };

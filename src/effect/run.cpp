@@ -15,7 +15,7 @@ newfunc builtin_new(PyTypeObject* type) {
     static PyObject* const name = PyUnicode_InternFromString("__new__");
     for (; type != nullptr; type = type->tp_base) {
         if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return type->tp_new;
-        // A heap class made by C code (most structseqs) has `__new__` as a builtin function.
+        // A heap class created by C code (most structseqs) has `__new__` as a builtin function.
         PyObject* own = PyDict_GetItemWithError(cpython::class_dict(type), name);
         if (own != nullptr && PyCFunction_Check(own)) return type->tp_new;
     }
@@ -91,7 +91,7 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
     checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
 }
 
-/// For exact ints and floats, whose operations run no code of the program.
+/// For exact ints and floats, whose operations run no user code.
 Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
     using Op = Expression::Op;
     switch (op) {
@@ -288,7 +288,7 @@ class Executor {
         bool is_frozen = step.op == PlanOp::Frozenset;
         PyTypeObject* plain = is_frozen ? &PyFrozenSet_Type : &PySet_Type;
         PyTypeObject* type = step.object == nullptr ? plain : class_of(step);
-        // A frozenset takes its elements when it is made.
+        // A frozenset gets its elements when it is created.
         if (is_frozen) {
             Ref<> arguments = checked(PyTuple_Pack(1, tuple_of(step).get()));
             return make_instance(type, arguments);

@@ -49,7 +49,7 @@ bool EntryCache::compiles_like(const EntryCache& other) const {
     if (options_.fullgraph != other.options_.fullgraph ||
         options_.registers_attributes != other.options_.registers_attributes)
         return false;
-    // Comparing may be the end of the other cache.
+    // Comparing backends may run code that frees the other cache.
     Ref<> own = options_.backend, others = other.options_.backend;
     if (!own || !others) return false;
     int is_same = PyObject_RichCompareBool(own.get(), others.get(), Py_EQ);
@@ -62,7 +62,7 @@ std::vector<Shared<Entry>> EntryCache::entries_of_others(cpython::Frame* frame, 
     PyCodeObject* code = cpython::code_of(frame);
     std::vector<Shared<Entry>> found;
     for (const EntryCache* other : std::vector<EntryCache*>(all_caches().begin(), all_caches().end())) {
-        // Comparing backends may run anything, and be the end of a cache.
+        // Comparing backends may run any code, and may free a cache.
         if (other == this || !all_caches().contains(const_cast<EntryCache*>(other))) continue;
         auto inner = other->inner_.find({code, at});
         Shared<EntryPoint> point = is_main ? other->start_ : inner == other->inner_.end() ? nullptr : inner->second;
@@ -74,7 +74,7 @@ std::vector<Shared<Entry>> EntryCache::entries_of_others(cpython::Frame* frame, 
 }
 
 void EntryCache::clear() {
-    // Releasing an entry may run anything; it must find the cache empty by then.
+    // Releasing an entry may run any code, which must find the cache empty.
     Shared<EntryPoint> start = std::exchange(start_, Shared<EntryPoint>::make());
     auto inner = std::exchange(inner_, {});
     auto knowledge = std::exchange(knowledge_, {});
@@ -88,7 +88,8 @@ std::vector<Shared<Entry>> EntryCache::entries() const {
 
 void EntryCache::visit(const std::function<void(PyObject*)>& visitor) const {
     if (options_.backend) visitor(options_.backend.get());
-    // What two caches share, or what runs, is nobody's alone: to the collector it is held from elsewhere.
+    // Points and entries that are shared with another cache or are in use have other owners: the collector must treat
+    // them as referenced from outside.
     auto visit_own = [&](const Shared<EntryPoint>& point) {
         if (!point.is_only_owner()) return;
         for (const Shared<Entry>& entry : point->entries())

@@ -1,10 +1,9 @@
-/// The entries of one compiled callable, by where they start, and what was learned for them.
-///
-/// Looking up, capturing and running may run Python code: guards of unusual objects, fake implementations of
-/// operations, backends, the program's own hooks and finalizers. That code, or another thread meanwhile, may call back
-/// here: capture, reset, drop the callable. So whoever runs owns what it uses. A call owns the callable and with it the
-/// cache, a look-up its `EntryPoint`, a run its `Entry`, and a capture the knowledge that it began with. `clear` only
-/// takes them out of reach: what is captured meanwhile goes to a point that nobody looks at any more.
+/// The entries of one compiled callable, by the instruction where they start, and what was learned for them. Looking
+/// up, capturing and running may run Python code: guards of unusual objects, fake implementations of operations,
+/// backends, hooks and finalizers of the program. That code, or another thread meanwhile, may call back here: capture,
+/// reset, drop the callable. So every user owns what it uses: a call owns the callable and with it the cache, a lookup
+/// its `EntryPoint`, a run its `Entry`, and a capture the knowledge that it started with. `clear` only detaches them:
+/// entries captured meanwhile go to a point that is no longer looked up.
 #pragma once
 
 #include <unordered_map>
@@ -23,25 +22,25 @@ class EntryCache {
     EntryCache(const EntryCache&) = delete;
     EntryCache& operator=(const EntryCache&) = delete;
 
-    /// Where the entries for a frame are that is about to execute `at`. `is_main` says that it is the frame of the
-    /// compiled callable itself, at its start.
+    /// The entry point of a frame that is about to execute `at`. `is_main`: it is the frame of the compiled callable
+    /// itself, at its start.
     Shared<EntryPoint> point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
         return is_main ? start_ : inner_point(frame, at);
     }
-    /// Entries of callables that were compiled in the same way, for the same place in the program.
+    /// Entries of callables that were compiled with the same options, for the same instruction of the same code.
     std::vector<Shared<Entry>> entries_of_others(cpython::Frame* frame, bytecode::Index at, bool is_main) const;
     SharedKnowledge& knowledge_of(PyCodeObject* code);
-    /// With the backend that a stance puts in the place of the callable's own, if there is one. Throws PythonError.
+    /// The options with the backend that a stance forces, if there is one. Throws PythonError.
     CompileOptions options_with(const Ref<>& forced_backend) const;
 
-    /// Whether a call has ever looked for an entry that was not there.
+    /// Whether a call has ever missed the cache.
     bool was_entered() const { return was_entered_; }
     void note_entered() { was_entered_ = true; }
     void clear();
     std::vector<Shared<Entry>> entries() const;
     const CompileOptions& options() const { return options_; }
     void visit(const std::function<void(PyObject*)>& visitor) const;
-    /// Lets go of the backend too.
+    /// Releases the backend too.
     void release() {
         clear();
         options_.backend = {};
@@ -64,9 +63,9 @@ class EntryCache {
 
     CompileOptions options_;
     bool was_entered_ = false;
-    Shared<EntryPoint> start_;  // of the callable's own function, whatever its code becomes
+    Shared<EntryPoint> start_;  // of the callable's own function, even if its code is replaced
     std::unordered_map<Place, Shared<EntryPoint>, HashPlace> inner_;
-    /// By the code of the frame; an address that comes again costs a capture at most.
+    /// By the code of the frame. A reused address costs one capture at most.
     std::unordered_map<PyCodeObject*, Shared<SharedKnowledge>> knowledge_;
 };
 

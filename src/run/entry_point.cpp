@@ -11,14 +11,14 @@ namespace {
 
 using Expected = GuardProgram::Expected;
 
-/// How well a place tells entries apart.
+/// How well a source discriminates between entries.
 struct Candidate {
     Expected at;
-    Entry* entry = nullptr;  // that has it, the last one counted
+    Entry* entry = nullptr;  // the last counted entry that has it
     std::size_t entries = 0;
     std::unordered_map<std::uint64_t, std::size_t> count_by_key;
 
-    /// How many entries are left to be asked, at worst.
+    /// How many entries remain to be checked in the worst case.
     std::size_t left(std::size_t all) const {
         std::size_t most = 0;
         for (const auto& [key, count] : count_by_key) most = std::max(most, count);
@@ -39,7 +39,7 @@ void EntryIndex::build(const std::vector<Shared<Entry>>& entries) {
     for (const Shared<Entry>& entry : entries)
         for (const Expected& expected : entry->guards.expected()) {
             Candidate& candidate = candidates[{expected.place, expected.kind}];
-            // Of two guards of one kind at one place the first one counts, here and in `find_place`.
+            // Of two guards of the same kind on one source the first one counts, here and in `find_place`.
             if (candidate.entry == entry.get()) continue;
             candidate.entry = entry.get();
             candidate.at = expected;
@@ -121,7 +121,7 @@ Shared<Entry> EntryPoint::find_among_many(cpython::Frame* frame, const Ref<>& fo
         Shared<Entry> entry(tried);
         if (fits(tried)) return entry;
     }
-    // Where checking guards ran code that changed the list, the frame counts as one that no entry fits.
+    // If checking guards ran code that changed the list, the lookup fails.
     if (changes_ != changes) return nullptr;
     EntryIndex::Bucket* bucket = index_.bucket_for(frame);
     if (changes_ != changes) return nullptr;

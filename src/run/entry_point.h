@@ -1,7 +1,6 @@
-/// The entries that start at one instruction of a function, and how the one for a frame is found among them.
-///
-/// A look-up may run Python code, and that code may do anything: capture, reset, drop the callable. So whoever looks up
-/// owns the point (`Shared`), and each entry while it is asked.
+/// The entries that start at one instruction of a function, and the lookup of the one for a frame. A lookup may run
+/// Python code that does anything: capture, reset, drop the callable. So the caller of a lookup owns the point
+/// (`Shared`), and each entry while it is checked.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +12,26 @@
 
 namespace stator {
 
-/// Finds entries by what they expect at one place of the frame: an argument's value or sizes, an attribute, the
-/// instance. The place is the one that leaves the fewest entries to be asked.
+/// Finds entries by the value that they expect at one source of the frame: an argument's value or sizes, an attribute,
+/// the instance. The source is the one that leaves the fewest entries to check.
 class EntryIndex {
   public:
-    /// Borrowed: whoever removes an entry builds the index anew.
+    /// Borrowed: the index is rebuilt when an entry is removed.
     using Bucket = std::vector<Entry*>;
 
     void build(const std::vector<Shared<Entry>>& entries);
-    /// One more entry. True if it is time to build anew: that the place is still the best is not checked here.
+    /// Adds an entry. True if the index should be rebuilt: whether the source is still the best one is not checked
+    /// here.
     bool add(Entry* entry);
-    /// The entries that may fit the frame are in this bucket, or among `anywhere`. Null where every entry may.
+    /// The entries that may match the frame are in this bucket, or in `anywhere`. Null if every entry may match.
     Bucket* bucket_for(cpython::Frame* frame);
     Bucket& anywhere() { return anywhere_; }
 
   private:
-    Entry* reader_ = nullptr;    // has a guard at the place; null if there is no such place
+    Entry* reader_ = nullptr;    // an entry with a guard on the source; null if there is no such source
     GuardProgram::Expected at_;  // the guard
     std::unordered_map<std::uint64_t, Bucket> buckets_;
-    Bucket anywhere_;  // entries that expect nothing there
+    Bucket anywhere_;  // entries without a guard on that source
     Bucket none_;
     std::size_t size_ = 0, built_for_ = 0;
 };
@@ -39,9 +39,10 @@ class EntryIndex {
 class EntryPoint : public Counted {
   public:
     bool warned = false;
-    bool has_run = false;  // under a stance that does something else the first time
+    bool has_run = false;  // for a stance that does something else in the first call
 
-    /// The entry whose guards hold; null if there is none. What the guards fetched is to be used before any code runs.
+    /// The entry whose guards hold; null if there is none. The objects that the guards fetched have to be used before
+    /// any code runs.
     Shared<Entry> find(cpython::Frame* frame, const Ref<>& forced_backend) {
         if (entries_.size() > kFew) return find_among_many(frame, forced_backend);
         for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -53,26 +54,26 @@ class EntryPoint : public Counted {
         return nullptr;
     }
     void add(Shared<Entry> entry);
-    /// Takes the entries out whose instances are gone, if they have to be or there are many. Releasing them runs code.
+    /// Removes the entries of freed instances, if room is needed or there are many. Releasing them runs code.
     [[nodiscard]] std::vector<Shared<Entry>> take_forgotten(bool has_to_be);
 
     bool is_empty() const { return entries_.empty(); }
-    /// The one used last first, as long as they are few.
+    /// The last used one first, as long as they are few.
     const std::vector<Shared<Entry>>& entries() const { return entries_; }
 
   private:
-    /// So many are asked one after the other.
+    /// Up to this many are checked one after the other.
     static constexpr std::size_t kFew = 4;
 
     Shared<Entry> find_among_many(cpython::Frame* frame, const Ref<>& forced_backend);
     void bring_to_front(const Entry* entry);
 
     std::vector<Shared<Entry>> entries_;
-    // For more than a few:
+    // For more than a few entries:
     EntryIndex index_;
-    Entry* recent_ = nullptr;    // used last; among `entries_`
+    Entry* recent_ = nullptr;    // the last used one; among `entries_`
     std::uint64_t changes_ = 0;  // of `entries_`
-    std::size_t sweep_at_ = 32;  // so many entries make it worth looking for those of instances that are gone
+    std::size_t sweep_at_ = 32;  // so many entries make it worth looking for those of freed instances
 };
 
 }  // namespace stator

@@ -15,7 +15,7 @@ namespace stator {
 
 namespace {
 
-/// An array of objects that nobody else writes to; few need no allocation.
+/// A private array of objects; small ones need no allocation.
 class Copied {
   public:
     explicit Copied(std::span<PyObject* const> objects) {
@@ -36,7 +36,7 @@ class Copied {
     PyObject** data_ = inline_.data();
 };
 
-/// Objects held for the length of a call.
+/// Objects kept alive for the duration of a call.
 class Held {
   public:
     explicit Held(std::span<PyObject* const> objects) : copied_(objects), count_(objects.size()) {
@@ -55,7 +55,7 @@ class Held {
     std::size_t count_;
 };
 
-/// The graph's results. A backend may answer with a tuple or a list; of a list, which others may change while the plan
+/// The graph's results. A backend may return a tuple or a list; for a list, which other code may change while the plan
 /// runs, `answer` becomes a copy.
 std::span<PyObject* const> results_of(Ref<>& answer) {
     if (PyList_Check(answer.get())) answer = checked(PyList_AsTuple(answer.get()));
@@ -70,7 +70,7 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
     Ref<PyFrameObject> object;
     {
-        // A frame that did not begin has none.
+        // A frame that has not started has no frame object.
         cpython::LinkedFrame link(thread, frame, code[std::max(at, code.body())].offset);
         object = Ref<PyFrameObject>::share(PyEval_GetFrame());
     }
@@ -86,7 +86,7 @@ void tell_of_sharing(const Entry& entry) {
              "with another one. Backends assume that inputs don't alias: pass a copy to run the compiled graph.");
 }
 
-/// `inputs` may be other objects as soon as anything runs.
+/// `inputs` may be overwritten as soon as any code runs.
 Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     const bool shares_memory = entry.graph.as_captured && entry.graph.shared_memory.matters(inputs);
     PyObject* compiled = shares_memory ? entry.graph.as_captured.get() : entry.graph.compiled.get();
@@ -98,8 +98,8 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         PyObject* again = entry.graph.is_repeatable ? entry.graph.as_captured.get() : nullptr;
         if (answer) torch_room::allow_second_backward(results_of(answer), held.objects(), again);
     } else if (cpython::holds_arguments(compiled)) {
-        // It holds them at once. But then it makes objects, which may collect garbage and let another thread check
-        // these guards, before it has read the array for the last time.
+        // The callee takes references first. But then it creates objects, which may trigger a garbage collection and
+        // let another thread check these guards, before it has read the array for the last time.
         Copied copied(inputs);
         answer = Ref<>::steal(PyObject_Vectorcall(compiled, copied.data(), inputs.size(), nullptr));
     } else {
@@ -122,7 +122,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
 
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     if (entry.graph.of_classes.empty()) return run_graph_on(entry, inputs, failure);
-    // Making a view may run code, the first one may change what is behind the second.
+    // Creating a view may run code: that of the first one may overwrite the second input.
     Held held(inputs);
     inputs = held.objects();
     std::vector<Ref<>> views;
@@ -145,7 +145,8 @@ Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::
 
 Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
               GraphFailure* failure) {
-    // Running the graph may run anything, another check of these guards included: what the plan needs is held here.
+    // Running the graph may run any code, including another check of these guards, so the objects for the plan are held
+    // here.
     std::span<PyObject* const> fetched = entry.guards.fetched();
     Held for_plan(fetched.subspan(entry.graph.input_count));
     Ref<> answer;

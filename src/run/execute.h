@@ -1,4 +1,4 @@
-/// Running an entry whose guards have just held: the graph, then the plan.
+/// Runs an entry whose guards have just held: the graph, then the plan.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,27 @@
 
 namespace stator {
 
-/// What is known of a graph that raised.
+/// Describes a graph that raised.
 struct GraphFailure {
     bool has_happened = false;
-    bool was_seen = false;  // the program may see something of what the graph did
+    bool was_seen = false;  // the program may see effects of the graph
     std::optional<graph::Failure> at;
-    std::unique_ptr<torch_room::KeptState> before;  // what it may have changed; null if that was not kept
+    std::unique_ptr<torch_room::KeptState> before;  // the state that it may have changed; null if it was not saved
 
-    /// Whether the graph's run left nothing behind that the program could see, or nothing any more.
-    /// The exception that is set stays.
+    /// Whether the graph's run left no effects that the program could see, or they are undone. The current exception
+    /// stays set.
     bool undo() {
         ErrorAside aside;
         return !was_seen || (before && !(at && at->is_lasting) && before->restore());
     }
 };
 
-/// The plan alone, with what the graph gave and what the plan fetches.
+/// Runs only the plan, with the graph's results and the objects that the plan fetches.
 Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::span<PyObject* const> results,
                std::span<PyObject* const> fetched, std::vector<Ref<>>* registers);
 
-/// Runs the graph and the plan of an entry whose guards have just held. Gives what the frame returns, or nothing: then
-/// the plan's frames go on, and are made of `registers`. Throws PythonError.
+/// Runs the graph and the plan of an entry whose guards have just held. Returns the frame's result; or nothing if the
+/// plan has open frames, which are filled from `registers`. Throws PythonError.
 Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
               GraphFailure* failure);
 

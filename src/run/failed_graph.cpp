@@ -14,10 +14,10 @@ namespace stator {
 
 namespace {
 
-/// A value that the run has let go of, and that can't be computed again.
+/// A value that the run has freed, and that can't be recomputed.
 struct Lost {};
 
-/// What the nodes of a trace have given in the run that failed.
+/// The results of nodes in the run that failed.
 class Values {
   public:
     Values(const Trace& trace, const graph::Failure& failure) : graph_(*trace.graph) {
@@ -37,7 +37,7 @@ class Values {
         graph::Graph rest;
         std::vector<PyObject*> inputs;
         std::unordered_map<const graph::Node*, graph::Node*> made;
-        // Nodes in order, so that what one needs is there; what is unused goes at the end.
+        // Nodes in order, so that inputs come first; unused ones are removed at the end.
         for (const graph::Node* node : graph_.nodes()) {
             graph::Node* copy = nullptr;
             if (auto found = known_.find(node); found != known_.end()) {
@@ -54,7 +54,7 @@ class Values {
     }
 
   private:
-    /// The argument that the result of an operation in place is.
+    /// The argument that an in-place operation returns.
     static const graph::Node* written_argument(const graph::Node& node) {
         int number = node.result.same_as_argument;
         if (number < 0) return nullptr;
@@ -71,7 +71,7 @@ class Values {
         return !node.has_effect && node.kind != graph::NodeKind::Attribute;
     }
 
-    /// Null if something that it needs is lost.
+    /// Null if an input is lost.
     static graph::Node* add_copy(graph::Graph& to, const graph::Node& node,
                                  const std::unordered_map<const graph::Node*, graph::Node*>& made) {
         bool is_lost = false;
@@ -114,7 +114,7 @@ class Values {
         return checked(graph::Runner(rest).run(used).release());
     }
 
-    /// Computing again what depends on something written to since, or on another mode, would give something else.
+    /// A recomputation that depends on a tensor written to since, or on another mode, would have another result.
     void expect_unwritten(const std::vector<PyObject*>& inputs) const {
         for (const graph::Node* node : graph_.nodes()) {
             if (!node->has_effect || node->kind == graph::NodeKind::Output) continue;
@@ -145,14 +145,14 @@ bool exit_before_failure(EntryCache& cache, PyThreadState* thread, cpython::Fram
     try {
         const Knowledge knowledge = cache.knowledge_of(code).known;
         const CompileOptions options = cache.options_with(exit->entry->forced_backend);
-        if (!options.backend) return false;  // the collector has taken the callable apart
+        if (!options.backend) return false;  // the garbage collector has cleared the callable
         TraceRequest request = CaptureRequest{frame, at, options}.for_trace();
         request.stop_before = {failure.serial, failure.target.get()};
         std::variant<Trace, Again> traced = stator::trace(request, knowledge);
         if (!std::holds_alternative<Trace>(traced)) return false;
         Trace& trace = std::get<Trace>(traced);
         if (trace.end != TraceEnd::Broke || !trace.has_stopped) return false;
-        // What has done a part of its work can't be executed once more.
+        // An operation with a partial effect can't be executed again.
         if (failure.has_effect && trace.plan.frames.back().runs_callbacks) return false;
         Ref<> results = Values(trace, failure).results();
         auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(results.get()));

@@ -55,7 +55,7 @@ PyObject* FrameRun::go_on() {
         } catch (const PythonError&) {
             return raise_here();
         } catch (const std::exception& error) {
-            // An error of Stator's own never reaches the program.
+            // Internal errors never propagate to the program.
             report_internal_error(cpython::code_of(frame_), error.what());
         }
         if (!entry || !entry->is_captured || is_idle(*entry)) return leave();
@@ -76,8 +76,8 @@ Shared<Entry> FrameRun::find_or_capture() {
     Shared<Entry> entry = point->find(frame_, forced_backend);
     if (!entry) entry = capture_missing(cache_, *point, frame_, at_, is_main, forced_backend);
     if (point.is_only_owner() && entry) [[unlikely]] {
-        // A reset took the point away meanwhile. Releasing it may run code, and what the guards have fetched is only
-        // good until code runs.
+        // A reset detached the point meanwhile. Releasing it may run code, which invalidates the objects that the
+        // guards fetched.
         point = nullptr;
         if (entry->is_captured && !entry->matches(frame_)) return nullptr;
     }
@@ -106,7 +106,8 @@ bool FrameRun::run_captured(Shared<Entry> entry, PyObject** answer) {
 
 namespace {
 
-/// Whether the exception that is set is an operation's own. A backend has other ones, unless they `may_be_any`.
+/// Whether the current exception comes from an operation. Exceptions of other classes come from the backend, unless
+/// operations `may_be_any`: raise any class.
 bool is_of_an_operation(bool may_be_any) {
     if (may_be_any) return PyErr_ExceptionMatches(PyExc_Exception) != 0;
     for (PyObject* type : {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError})
@@ -119,8 +120,8 @@ bool is_of_an_operation(bool may_be_any) {
 bool FrameRun::recover(Exit& exit, GraphFailure& failure, PyObject** answer) {
     const bool may_be_any = failure.at.has_value() || exit.entry->graph.has_custom_operations;
     if (failure.has_happened && is_of_an_operation(may_be_any)) {
-        // If nothing has happened that the program can see: uncompiled, it raises by itself, where it should. Else it
-        // does so from the operation on.
+        // Without visible effects, the frame is left to CPython, which runs it from where the graph began and raises at
+        // the right place. Otherwise it is exited at the operation.
         if (failure.undo()) {
             PyErr_Clear();
             failure = {};
@@ -200,7 +201,7 @@ RaisedBefore RaisedBefore::of(Borrowed<> exception) {
 
 void RaisedBefore::raise() const {
     Ref<> context = Ref<>::steal(PyException_GetContext(exception.get()));
-    // A context that comes from inside of the operation stays.
+    // A context from inside of the operation is kept.
     if (context && context.get() != around.get()) {
         PyErr_Restore(Py_NewRef(Py_TYPE(exception.get())), Py_NewRef(exception.get()),
                       PyException_GetTraceback(exception.get()));
@@ -226,7 +227,7 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
             return {Stepped::Kind::Raised, at_};
         }
     }
-    // What the frames don't hold has to go before the program goes on, as it would have.
+    // Objects that the frames do not reference have to be freed before the program continues, as uncompiled.
     bool runs_callbacks = exit.frames()[depth].runs_callbacks;
     exit.registers.clear();
     exit.entry = nullptr;
@@ -239,7 +240,7 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
 
 namespace {
 
-/// The frame is the thread's current one, and counts as one that the interpreter executes.
+/// Links the frame as the thread's current one, and counts it for the recursion limit.
 class Executing {
   public:
     Executing(PyThreadState* thread, cpython::Frame* frame, cpython::Offset offset)
@@ -259,7 +260,7 @@ class Executing {
     cpython::LinkedFrame link_;
 };
 
-/// Whether the iterator may run functions of the program: `map`, `zip` over something that does, ...
+/// Whether the iterator may run user code: `map`, `zip` over such an iterator, ...
 bool may_run_callbacks(PyObject* iterator) {
     PyTypeObject* type = Py_TYPE(iterator);
     for (PyTypeObject* plain : {&PyListIter_Type, &PyTupleIter_Type, &PyRangeIter_Type, &PyLongRangeIter_Type,
@@ -321,7 +322,7 @@ Ref<> apply(const PlanContinuation& continuation, Ref<> given, Ref<> result) {
 }  // namespace
 
 PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context) {
-    // The trace has decoded its code, so that does not fail now; `go_on` does not throw.
+    // The trace has decoded the code, so that does not fail now; `go_on` does not throw.
     auto* primed = static_cast<Primed*>(context);
     const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
     return FrameRun(*primed->cache, thread, frame, code, {0}).go_on(*primed->exit, primed->depth);
@@ -363,7 +364,7 @@ Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
 
 PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context) {
     auto* cache = static_cast<EntryCache*>(context);
-    // What is handled around a generator is not part of its state.
+    // The exception that is handled around a generator is not part of its state.
     Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
     if (handled && handled.get() != Py_None) return cpython::run(thread, frame);
     const bytecode::Code* code = nullptr;
@@ -392,7 +393,7 @@ PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value,
 // --- the end of an instruction
 
 bool FrameRun::has_debugger() const {
-    // One that came wants to see every line from here on, of what is called too.
+    // A trace function that was installed meanwhile wants every line from here on, also of called functions.
     return cpython::trace_function(thread_) != traced_by_ || cpython::is_stepped(thread_, frame_) ||
            cpython::has_to_start_in_cpython(thread_, cpython::code_of(frame_));
 }
@@ -419,7 +420,7 @@ bool FrameRun::take(const Stepped& stepped, PyObject** answer) {
                                        : cpython::run_raising(thread_, frame_, instruction.offset);
         return true;
     }
-    // As the interpreter does: into the frame's own handler, which is captured like anything else.
+    // As the interpreter does: into the frame's own handler, which is captured like any other code.
     if (!stepped.raised_again) cpython::add_to_traceback(thread_, frame_, instruction.offset);
     TakenError error = TakenError::take();
     cpython::drop(frame_, static_cast<int>(cpython::stack(frame_).size()) - handler->depth);

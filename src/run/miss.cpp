@@ -18,7 +18,7 @@ namespace stator {
 
 namespace {
 
-/// The instance whose method a frame executes, if it is one that can be referred to weakly; borrowed.
+/// The instance whose method a frame executes, if it supports weak references; borrowed.
 PyObject* instance_of(cpython::Frame* frame) {
     PyCodeObject* code = cpython::code_of(frame);
     if (code->co_argcount == 0 || utf8(cpython::slot_name(code, 0)) != "self") return nullptr;
@@ -41,7 +41,7 @@ PyObject* instance_of(cpython::Frame* frame) {
     throw PythonError();
 }
 
-/// Whether the stance wants what has no entry to be captured. Throws PythonError where it wants an error.
+/// Whether the stance allows a capture. Throws PythonError if it requires an error.
 bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     switch (current_stance().kind) {
         case Stance::Kind::EagerThenCompile:
@@ -58,9 +58,10 @@ bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     }
 }
 
-/// Whether there is room for one more; forgets the entries of instances that are gone.
+/// Whether the recompile limit allows another entry; removes the entries of freed instances.
 bool has_room(EntryPoint& point, cpython::Frame* frame) {
-    // Each instance may have as many as the recompile limit allows; this many together are taken for a mistake.
+    // Each instance may have as many entries as the recompile limit allows; more than this in total is considered a
+    // mistake.
     constexpr std::size_t kMostInstances = 1024;
     auto limit = static_cast<std::size_t>(std::max(0L, setting("recompile_limit", 8)));
     PyObject* instance = instance_of(frame);
@@ -74,7 +75,7 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
     return is_there();
 }
 
-/// Learns from entries that do not fit which numbers change.
+/// Finds numbers that have changed, from the failing guards of existing entries.
 void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& knowledge) {
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     for (const Shared<Entry>& entry : std::vector(point.entries())) {
@@ -84,8 +85,8 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
     }
 }
 
-/// An entry that was captured for another instance of the frame's class, compiled in the same way, and that fits this
-/// one as well; null if there is none. Many layers of one kind then cost one capture.
+/// An entry that was captured for another instance of the frame's class, with the same options, and that matches this
+/// one too; null if there is none. Many equal layers then cost one capture.
 Shared<Entry> captured_for_another(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main,
                                    const Ref<>& forced_backend) {
     PyObject* instance = instance_of(frame);
@@ -105,7 +106,7 @@ std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame
     return "the guards of the last entry fail because " + last->explain(frame);
 }
 
-/// With `fullgraph` nothing runs uncompiled.
+/// With `fullgraph=True` nothing runs uncompiled.
 [[noreturn]] void raise_recompile_limit(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     std::string callee = callee_of(frame, at).print();
     std::size_t captures = point.entries().size();
@@ -135,7 +136,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
                               bool is_main, const Ref<>& forced_backend) {
     if (!may_capture(point, frame, at)) return nullptr;
     cache.note_entered();
-    // The collector has taken the callable apart, and something that it finalizes calls it all the same.
+    // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;
     if (!has_room(point, frame)) {
         if (cache.options().fullgraph) raise_recompile_limit(point, frame, at);
@@ -155,7 +156,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     if (report_listener != nullptr)
         for (const Shared<Entry>& other : std::vector(point.entries()))
             report.recompiled.push_back(other->explain(frame));
-    // Owned here, because a reset may come in the middle.
+    // Owned here, because a reset may happen meanwhile.
     Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
     learn_changes(point, frame, knowledge->known);
     const CompileOptions options = cache.options_with(forced_backend);
@@ -165,14 +166,14 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     } catch (const std::exception& error) {
         failed = internal_error(cpython::code_of(frame), error.what());
     }
-    // An error of Stator's own reaches the program only where that asks for it.
+    // Internal errors propagate only with `fullgraph=True`.
     if (failed && cache.options().fullgraph) raise_unsupported(*failed);
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
     entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     point.add(entry);
-    // The first run takes the way of every later one.
+    // The first run takes the same path as every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
 }
 

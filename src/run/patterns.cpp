@@ -17,7 +17,7 @@ template <class... Arguments>
     throw PythonError();
 }
 
-/// Empty if there is no such attribute.
+/// Empty if the attribute does not exist.
 Ref<> attribute_if_any(PyObject* object, PyObject* name) {
     Ref<> found = Ref<>::steal(PyObject_GetAttr(object, name));
     if (found) return found;
@@ -26,7 +26,7 @@ Ref<> attribute_if_any(PyObject* object, PyObject* name) {
     return {};
 }
 
-/// Attributes under construction: none may be asked for twice.
+/// The attributes of a class pattern: none may be used twice.
 class Attributes {
   public:
     Attributes(PyObject* subject, PyObject* type)

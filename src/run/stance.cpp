@@ -14,12 +14,12 @@ namespace stator {
 
 namespace {
 
-/// The dict in which a name may get another value, and its version when that was last read.
+/// A dict in which a name may be rebound, and its version when it was last read.
 struct Watched {
     PyObject* dict = nullptr;
     std::uint64_t version = 0;
 
-    /// Whether the dict is the same, and as it was at the last call.
+    /// Whether it is the same dict, unchanged since the last call.
     bool is_unchanged(PyObject* now) {
         std::uint64_t version_now = cpython::dict_version(now);
         bool is_same = dict == now && version != 0 && version == version_now;
@@ -29,7 +29,7 @@ struct Watched {
     }
 };
 
-/// The globals of the module that has the stance; null as long as nobody imported it. Borrowed: modules stay.
+/// The globals of the module that stores the stance; null until it is imported. Borrowed: modules are never freed.
 PyObject* find_globals() {
     static Watched modules;
     if (modules.is_unchanged(PyImport_GetModuleDict())) return nullptr;
@@ -66,7 +66,7 @@ Stance read_stance(PyObject* globals) {
     Stance found{.kind = kind_of(checked(PyObject_GetAttr(stance.get(), interned("stance"))).get())};
     Ref<> backend = checked(PyObject_GetAttr(stance.get(), interned("backend")));
     if (backend.get() == Py_None) return found;
-    // Entries are told apart by it; a name is one object however it was spelled.
+    // Entries are distinguished by the backend object; equal names have to be one object.
     PyObject* kept = backend.release();
     if (PyUnicode_CheckExact(kept)) PyUnicode_InternInPlace(&kept);
     found.backend = Ref<>::steal(kept);

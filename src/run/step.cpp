@@ -25,7 +25,7 @@ PyObject* builtin_next() {
     return function;
 }
 
-/// What `except` takes without a complaint.
+/// Whether `except` accepts the pattern without an error.
 bool is_exception_pattern(PyObject* pattern) {
     if (!PyTuple_Check(pattern)) return PyExceptionClass_Check(pattern);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pattern); ++i)
@@ -38,10 +38,10 @@ Ref<> boolean(int truth) {
     return Ref<>::share(truth != 0 ? Py_True : Py_False);
 }
 
-/// The instruction can't be done here; nothing was done yet.
+/// The instruction can't be executed here; it has had no effect yet.
 struct LeaveToCPython {};
 
-/// One instruction under execution.
+/// One instruction that is being executed.
 class Step {
   public:
     Step(cpython::Frame* frame, const Code& code, Index at, Sender send, void* context)
@@ -56,7 +56,7 @@ class Step {
     }
     PyObject* name() const { return code_.name(instruction_.arg); }
 
-    /// Operands go, the result comes, and so on as for a call that was waited for.
+    /// Pops the operands, pushes the result and continues as after a call.
     Stepped finish(int operands, Ref<> result) {
         cpython::drop(frame_, operands);
         return complete(frame_, code_, at_, {std::move(result)});
@@ -95,21 +95,21 @@ class Step {
     void* context_;
 };
 
-/// The arguments of a call as they lie on the stack of the caller's frame.
+/// The arguments of a call on the stack of the caller's frame.
 struct HandedOver {
     PyObject** arguments;
     std::size_t count;
 };
 
-/// The frame holds its arguments by now, and nobody else is to: the function may let them go.
+/// The frame owns its arguments now, so the caller drops its references: the function may free them.
 PyObject* run_with_arguments(PyThreadState* thread, cpython::Frame* frame, void* context) {
     auto* handed_over = static_cast<HandedOver*>(context);
     for (std::size_t i = 0; i < handed_over->count; ++i) Py_CLEAR(handed_over->arguments[i]);
     return cpython::run_untouched(thread, frame);
 }
 
-/// Calls something with arguments from the stack of a frame. A Python function takes them over, unless its frame goes
-/// to somebody else.
+/// Calls an object with arguments from the stack of a frame. A Python function takes over the references, unless
+/// another hook evaluates its frame.
 Ref<> call_with_arguments(PyObject* callable, PyObject** arguments, std::size_t count, std::size_t positional,
                           PyObject* names) {
     if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0 || cpython::is_hook_waiting())
@@ -139,7 +139,7 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
         ++count;
     }
     std::size_t positional = count - (names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names)));
-    // `next(generator)` is the one call that goes on with something of the program's: it may be captured.
+    // `next(generator)` is the only C call that resumes Python code which can be captured.
     if (callable == builtin_next() && positional == 1 && names == nullptr && PyGen_CheckExact(arguments[0])) {
         PyObject* result = nullptr;
         switch (send_(context_, arguments[0], Py_None, &result)) {
@@ -162,7 +162,7 @@ Stepped Step::call_spread() {
     int operands = has_named ? 4 : 3;
     PyObject *lower = top(static_cast<std::size_t>(operands) - 1), *upper = top(static_cast<std::size_t>(operands) - 2);
     PyObject* callable = lower == nullptr ? upper : lower;
-    // What is no tuple and no dict may fail, in words that name the function.
+    // Other objects than tuples and dicts may raise errors whose message names the function.
     if (named != nullptr && !PyDict_CheckExact(named)) throw LeaveToCPython();
     Ref<> arguments = Ref<>::share(positional);
     if (!PyTuple_CheckExact(positional)) {
@@ -305,11 +305,11 @@ Stepped Step::build_map_of_constant_keys() {
     return finish(instruction_.arg + 1, std::move(dict));
 }
 
-/// `**mapping` in a call, behind other keywords.
+/// `**mapping` in a call, after other keywords.
 Stepped Step::merge_named_arguments() {
     auto* into = top(static_cast<std::size_t>(instruction_.arg));
     PyObject* mapping = top();
-    // A key that comes twice, and what is no mapping, fail in words that name the function.
+    // A duplicate key, or an object that is not a mapping, raises an error whose message names the function.
     if (!PyDict_CheckExact(mapping)) throw LeaveToCPython();
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t position = 0; PyDict_Next(mapping, &position, &key, &value) != 0;)
@@ -345,7 +345,7 @@ Stepped Step::before_with() {
     PyObject* manager = top();
     auto special = [manager](const char* name) {
         Ref<> found = Ref<>::share(cpython::lookup_in_mro(Py_TYPE(manager), interned(name)));
-        if (!found) throw LeaveToCPython();  // to say what is missing
+        if (!found) throw LeaveToCPython();  // CPython raises the error
         descrgetfunc bind = Py_TYPE(found.get())->tp_descr_get;
         if (bind == nullptr) return found;
         return checked(bind(found.get(), manager, reinterpret_cast<PyObject*>(Py_TYPE(manager))));
@@ -370,7 +370,7 @@ Stepped Step::import_name() {
 
 namespace {
 
-/// The instance to raise: of a class, one is made.
+/// The exception instance to raise; a class is instantiated.
 Ref<> exception_of(PyObject* given, const char* complaint) {
     if (PyExceptionInstance_Check(given)) return Ref<>::share(given);
     if (!PyExceptionClass_Check(given)) {
@@ -395,7 +395,7 @@ Stepped raised_again(Ref<> exception) {
 }  // namespace
 
 Stepped Step::split_group() {
-    if (!patterns::is_group_pattern(top())) throw LeaveToCPython();  // to say why
+    if (!patterns::is_group_pattern(top())) throw LeaveToCPython();  // CPython raises the error
     patterns::Parts parts = patterns::split_group(top(1), top());
     cpython::drop(frame_, 2);
     PyObject* matching = parts.matching.get();
@@ -697,7 +697,7 @@ Stepped complete(cpython::Frame* frame, const Code& code, Index at, Result resul
             if (result.has_ended) return {Stepped::Kind::Next, instruction.target};
             break;
         default:
-            // Something else than a loop asked for an item.
+            // An instruction other than a loop requested the item.
             if (!result.value || (result.has_ended && result.value.get() == Py_None)) {
                 PyErr_SetNone(PyExc_StopIteration);
                 return {Stepped::Kind::Raised, at};

@@ -15,7 +15,7 @@ using Op = Expression::Op;
 std::optional<std::int64_t> power(std::int64_t base, std::int64_t exponent) {
     if (exponent < 0) return std::nullopt;
     std::int64_t result = 1;
-    // These would take time proportional to the exponent.
+    // The general loop would take time proportional to the exponent.
     if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
     if (base == -1) return exponent % 2 == 0 ? 1 : -1;
     for (; exponent > 0; --exponent)
@@ -151,7 +151,7 @@ void add_terms(std::vector<Term>& terms, const Expression& expression) {
 }  // namespace
 
 std::vector<Term> terms_of(const Expression& expression) {
-    // Two more than the largest: what is asked of it, and of what.
+    // Two more than the largest: for the condition and its operand.
     STATOR_CHECK(expression.size <= Expression::kLargest + 2, "an expression is too large");
     std::vector<Term> terms;
     terms.reserve(expression.size);

@@ -1,5 +1,5 @@
-/// Arithmetic over ints and floats from outside that change between calls. An expression computes a value of the
-/// program from them: the guard program evaluates it in 64 bits, the plan and the graph as Python does.
+/// Arithmetic over outside ints and floats that change between calls. An expression computes a value of the program
+/// from them: the guard program evaluates it in 64 bits, the plan and the graph as Python does.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-/// What earlier attempts to capture a code object have taught: misses of its entries, attempts that had to start again,
-/// and what its backend made of the graph.
+/// Facts from earlier attempts to capture a code object: from cache misses, attempts that had to be repeated, and the
+/// backend.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace stator {
 
-/// Places are named by `path`, because the sources of one trace do not live until the next.
+/// Sources are identified by their `path`, because the sources of a trace are freed with it.
 struct Knowledge {
-    /// Numbers that had another value in a later call, or on another rank: inputs of the graph, not constants.
+    /// Numbers that had another value in a later call, or on another rank: they become inputs of the graph.
     std::unordered_set<std::string> changing_numbers;
-    /// Numbers that the backend compiled in as constants although they were inputs: constants, whatever they do.
+    /// Numbers that the backend specialized on although they were inputs: they stay constants, even if they change.
     std::unordered_set<std::string> backend_constants;
-    /// Functions that break the graph and work on no tensors: called as a whole, not inlined. Kept alive.
+    /// Functions that break the graph and use no tensors: called uncompiled, not inlined. Kept alive.
     std::unordered_map<PyCodeObject*, Ref<PyCodeObject>> called_whole;
 
     bool is_variable(const Source& source) const {
@@ -28,13 +28,13 @@ struct Knowledge {
         return (source.varies || changing_numbers.contains(place)) && !backend_constants.contains(place);
     }
 
-    /// Takes over what another has learned. Whether anything of it was new.
+    /// Adds the facts of another one. Returns whether any of them was new.
     bool add(const Knowledge& other);
     /// A line for each fact, sorted.
     std::vector<std::string> print() const;
 };
 
-/// Knowledge with several owners: whoever captures keeps it, also when a reset has taken it out of reach.
+/// Knowledge with several owners: a capture keeps it alive, even if a reset detaches it.
 struct SharedKnowledge : Counted {
     Knowledge known;
 };
