@@ -12,11 +12,11 @@ namespace stator::shape {
 
 namespace {
 
-/// Many operations refuse tensors of more than 64.
+/// Many operations reject tensors with more than 64 dimensions.
 constexpr std::size_t kMostDimensions = 32;
 
-/// Rules speak of ordinary tensors: strided, of ordinary dtypes, with known sizes, without conjugate or negative bits,
-/// of no subclass. An inference tensor is ordinary in inference mode.
+/// Rules apply to ordinary tensors only: strided, of ordinary dtypes, with known sizes, without conjugate or negative
+/// bits, not of a subclass. An inference tensor is ordinary in inference mode.
 bool is_ordinary(const TensorMeta& meta, const torch_room::ResultState& state) {
     if (meta.layout != torch_room::Layout{} || !torch_room::is_ordinary(meta.dtype) || meta.is_wrapped_number)
         return false;
@@ -64,7 +64,8 @@ bool are_on_cpu(const Question& question) {
                        [](const auto& keyword) { return stays_on_cpu(keyword.value); });
 }
 
-/// What autocast does first: float tensors of its device, other than double ones, become its type, or float32.
+/// The casts of autocast before the operation: float tensors of its device, except double ones, are cast to its dtype,
+/// or to float32.
 void cast_first(Store& store, Call& call, bool to_float32) {
     for (Operand& operand : call.slots()) {
         const TensorMeta* tensor = operand.tensor();
@@ -81,7 +82,7 @@ void cast_first(Store& store, Call& call, bool to_float32) {
     }
 }
 
-/// False where nobody knows what autocast does.
+/// False if the effect of autocast is unknown.
 bool apply_autocast(Store& store, const Question& question, const Rule& rule, Call& call) {
     switch (rule.autocast) {
         case Autocast::Unknown:

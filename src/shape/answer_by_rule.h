@@ -10,7 +10,7 @@
 
 namespace stator::shape {
 
-/// False where no rule knows the operation in this form. Objects that the answer points to are added to `kept`.
+/// False if no rule supports the operation in this form. Objects that the answer points to are added to `kept`.
 bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
                     std::vector<Ref<>>& kept);
 

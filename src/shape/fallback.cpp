@@ -27,7 +27,7 @@ using graph::Argument;
 using graph::Result;
 using torch_room::TensorMeta;
 
-/// A reason to give up that is not PyTorch's rejection.
+/// A reason to give up other than a rejection by PyTorch.
 struct GaveUp {
     Status status;
     std::string reason;
@@ -40,7 +40,7 @@ class FakeCall {
         for (const graph::Node* node : tensors_.nodes()) {
             metas_.push_back(*node->result.tensor);
             TensorMeta& meta = metas_.back();
-            // PyTorch would look for the number in it. It is a tensor like any other where it can't decide the dtype.
+            // PyTorch would read the number in it. Where it can't affect the dtype, it is a tensor like any other.
             if (meta.is_wrapped_number && stands_beside_tensor_like(meta)) meta.is_wrapped_number = false;
             fakes_.push_back(make(meta));
         }
@@ -66,7 +66,7 @@ class FakeCall {
         return checked(PyObject_Vectorcall(question.target, raw.data(), positional_, names.get()));
     }
 
-    /// What the real operation does with such arguments, as `stator.trial.attempt` tells.
+    /// Runs the real operation on such arguments: see `stator.trial.attempt`.
     Ref<> attempt(const Question& question) {
         static PyObject* const function = imported("stator.trial", "attempt");
         Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(positional_)));
@@ -112,7 +112,7 @@ class FakeCall {
                 fill(argument, [&](Py_ssize_t i, Ref<> item) { PyTuple_SET_ITEM(tuple.get(), i, item.release()); });
                 PyTypeObject* type = argument.items->type;
                 if (type == nullptr || type == &PyTuple_Type) return tuple;
-                // A named tuple takes its parts one by one, a `torch.Size` or structseq as one sequence.
+                // A named tuple takes its items as arguments, a `torch.Size` or structseq takes one sequence.
                 auto* callable = reinterpret_cast<PyObject*>(type);
                 if (PyObject_HasAttrString(callable, "_make"))
                     return checked(PyObject_CallObject(callable, tuple.get()));
@@ -146,7 +146,7 @@ class FakeCall {
             put(static_cast<Py_ssize_t>(i), object(argument.items->values[i]));
     }
 
-    /// A tensor among the constants is real: it takes part as its metadata, as every other tensor.
+    /// A tensor among the constants is real: it is replaced by a FakeTensor with its metadata, like every other tensor.
     Ref<> constant(PyObject* object) {
         if (!torch_room::is_tensor(object)) return Ref<>::share(object);
         return make(torch_room::read_meta(object));
@@ -178,13 +178,13 @@ bool is_real_or_fake(PyObject* tensor, bool fake) {
     return fake ? torch_room::is_fake(tensor) : torch_room::is_plain_tensor(tensor);
 }
 
-/// Reads what came back from a call of these tensors, which are all fakes or all real.
+/// Reads the result of a call on these tensors, which are all fake or all real.
 class Reader {
   public:
     Reader(Store& store, const std::vector<Ref<>>& tensors, bool fake, Answer& answer, std::vector<Ref<>>& kept)
         : store_(store), tensors_(tensors), fake_(fake), answer_(answer), kept_(kept) {}
 
-    /// Also says which arguments the result, or its parts, are views of.
+    /// Also determines which arguments the result, or its parts, are views of.
     Result read_returned(PyObject* object) {
         Result result = read(object);
         if (result.items.empty()) {
@@ -263,7 +263,7 @@ class Reader {
     std::vector<int> bases_;  // of the parts of the container read last
 };
 
-/// Exceptions of FakeTensor that say "can't know" and not "is wrong".
+/// Exceptions of FakeTensor that mean "unknown" and not "invalid".
 Borrowed<> fake_exception(const char* name) {
     return imported("torch._subclasses.fake_tensor", name);
 }
@@ -291,18 +291,19 @@ std::string name_of(const Question& question) {
     return "";
 }
 
-/// How far a storage reaches is no part of metadata, nor how often something is to be repeated: a refusal may be ours.
+/// The size of a storage is not part of metadata, nor is the number of repetitions: the rejection may be caused by the
+/// FakeTensors.
 bool depends_on_more(const Question& question) {
     std::string name = name_of(question);
     return name == "as_strided" || name == "as_strided_" || name == "repeat_interleave";
 }
 
-/// Whether a refusal in a trial may be for the memory that was made for it, which is as small as it can be.
+/// Whether the rejection in a trial may be caused by its memory, which is as small as possible.
 bool refuses_more(const Question& question) {
     return name_of(question).find("as_strided") != std::string::npos;
 }
 
-/// Sorts the current exception: rethrows what is PyTorch's rejection, gives up on the rest.
+/// Classifies the current exception: rethrows a rejection by PyTorch, gives up on the rest.
 [[noreturn]] void classify_error(const Question& question) {
     TakenError error = TakenError::take();
     static PyObject* const data_dependent[] = {fake_exception("DataDependentOutputException").get(),
@@ -344,8 +345,8 @@ class WithoutLogging {
     }
 };
 
-/// Questions that a FakeTensor answers with a plain value as the real tensor would, because metadata is all they ask
-/// for. Others would tell of the fake: its identity, its memory, what it is a view of.
+/// Queries that a FakeTensor answers with the same plain value as the real tensor, because they read only metadata.
+/// Others would expose the fake: its identity, its memory, its base.
 bool asks_for_metadata(const std::string& name) {
     static const std::unordered_set<std::string> known = {"is_contiguous",
                                                           "is_same_size",
@@ -381,7 +382,7 @@ bool asks_for_metadata(const std::string& name) {
     return known.contains(name);
 }
 
-/// Whether it is a function or an object of the program's own, allowed into graphs: it may do anything besides.
+/// Whether it is a user-defined function or object that was allowed in the graph: it may have any side effect.
 bool is_of_the_program(const Question& question) {
     if (question.kind != graph::NodeKind::Function || PyCFunction_Check(question.target.get())) return false;
     PyObject* holder = PyFunction_Check(question.target.get())
@@ -403,7 +404,7 @@ bool is_aten(Borrowed<> target) {
     return utf8(name.get()).starts_with("aten.");
 }
 
-/// Whether it is an operation of PyTorch's own that does nothing but compute, so that it may run once more.
+/// Whether it is a PyTorch operation without side effects, so that it can be run once more.
 bool may_be_tried(const Question& question, const Answer& answer) {
     static const std::unordered_set<std::string_view> homes = {
         "torch",
@@ -422,12 +423,12 @@ bool may_be_tried(const Question& question, const Answer& answer) {
     Ref<> module = Ref<>::steal(PyObject_GetAttrString(question.target, "__module__"));
     PyErr_Clear();
     if (!module || !PyUnicode_Check(module.get())) return false;
-    // Those that raise for singular matrices call something that only raises.
+    // Operations that raise for singular matrices call a helper whose only side effect is to raise.
     if (answer.side_effect && utf8(module.get()) != "torch._C._linalg") return false;
     return homes.contains(utf8(module.get()));
 }
 
-/// What the kernel chose, in the place of what FakeTensor said. The two agree about what autograd does.
+/// The layout that the kernel chose, with the autograd metadata of FakeTensor.
 const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& said, const TensorMeta& real) {
     if (said.sizes != real.sizes)
         throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the size of the result"};
@@ -441,7 +442,7 @@ const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& said, con
 }
 
 void adopt(Store& store, Result& said, const Result& real) {
-    // A kernel may leave a result out that FakeTensor has, such as weights of attention that nobody asked for.
+    // A kernel may omit a result that FakeTensor has, such as attention weights that were not requested.
     bool is_left_out =
         real.kind == Result::Kind::None || (real.kind == Result::Kind::Constant && real.constant == Py_None);
     if (said.kind == Result::Kind::Tensor && is_left_out) {
@@ -456,7 +457,7 @@ void adopt(Store& store, Result& said, const Result& real) {
     said.same_as_argument = real.same_as_argument;
 }
 
-/// Arguments that the operation gave other metadata, as it did with the real ones.
+/// Arguments whose metadata the operation changed, as in the run on real tensors.
 void adopt_changes(Store& store, Answer& answer, const FakeCall& call, const std::vector<Ref<>>& reals) {
     std::vector<MetadataChange> changes;
     for (std::size_t i = 0; i < reals.size(); ++i) {
@@ -469,20 +470,20 @@ void adopt_changes(Store& store, Answer& answer, const FakeCall& call, const std
     answer.changed_metadata = std::move(changes);
 }
 
-/// Runs the operation once on real tensors: gives up where it refuses them, and corrects the answer where FakeTensor
-/// was wrong about it.
+/// Runs the operation once on real tensors: gives up if it rejects them, and corrects the answer if FakeTensor was
+/// wrong.
 void try_for_real(Store& store, Borrowed<> mode, const Question& question, Answer& answer) {
-    FakeCall call(mode, question);  // another: the operation may have changed the tensors of the first
+    FakeCall call(mode, question);  // a new one: the operation may have changed the tensors of the first
     Ref<> outcome;
     {
         torch_room::KeepRandomState keep_random_state;
         outcome = call.attempt(question);
     }
     if (PyUnicode_Check(outcome.get())) {
-        if (answer.side_effect || refuses_more(question)) return;  // for the numbers, or the size of the memory
+        if (answer.side_effect || refuses_more(question)) return;  // because of the data, or the size of the memory
         throw GaveUp{Status::Unsupported, std::string(utf8(outcome.get()))};
     }
-    // A number that a tensor is wrapped around decides less about dtypes than the real tensor in its place.
+    // A wrapped number has less weight in type promotion than the real tensor in its place.
     if (!PyTuple_Check(outcome.get()) || call.has_wrapped_number()) return;
     PyObject* tensors = PyTuple_GET_ITEM(outcome.get(), 1);
     std::vector<Ref<>> reals;

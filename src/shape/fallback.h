@@ -1,4 +1,4 @@
-/// Questions without a rule are put to PyTorch: the operation runs on FakeTensors.
+/// Answers questions without a rule by running the operation on FakeTensors.
 #pragma once
 
 #include "base/arena.h"
@@ -8,8 +8,8 @@
 namespace stator::shape {
 
 /// Objects that the answer points to are added to `kept`; its metadata is interned in `store`. Throws `PythonError`
-/// with the exception of PyTorch set where it rejects the arguments. Touches no data, no random state and leaves no
-/// history.
+/// with PyTorch's exception set if PyTorch rejects the arguments. Reads no data, leaves the random state unchanged and
+/// records no history.
 Answer ask_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept);
 
 }  // namespace stator::shape

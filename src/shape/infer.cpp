@@ -20,7 +20,7 @@ Answer unknown_state() {
     return answer;
 }
 
-/// The answer where it can't be shared: the arena holds it and what it points to.
+/// An answer that can't be shared: the arena owns it and what it points to.
 const Answer& for_arena_alone(Arena& arena, Answer answer, std::vector<Ref<>> kept) {
     for (Ref<>& object : kept) arena.keep(std::move(object));
     return *arena.make<Answer>(std::move(answer));
@@ -32,7 +32,7 @@ const Answer& infer(Arena& arena, const Question& question) {
     torch_room::ResultState state = torch_room::read_result_state();
     if (state.unknown) return for_arena_alone(arena, unknown_state(), {});
     if (current_store()->is_full()) forget_answers();
-    // A reference of our own: PyTorch may run Python code meanwhile, and that may forget all answers.
+    // An owning reference: PyTorch may run Python code that clears the cache.
     std::shared_ptr<Store> store = current_store();
     Store::pin(store, arena);
     Key key(*store, question, state);

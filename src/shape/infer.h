@@ -1,5 +1,5 @@
-/// What comes out of an operation: metadata in, metadata out. Answered from a cache, else by a rule in C++, else by
-/// running the operation on FakeTensors; each question is answered once.
+/// Metadata of the results of operations. Answered from a cache, otherwise by a rule in C++, otherwise by running the
+/// operation on FakeTensors; each question is answered once.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct Question {
 
 enum class Status : std::uint8_t {
     Ok,
-    DataDependent,  // what comes out depends on the contents of tensors
-    Unsupported,    // nobody can say: no fake implementation, a subclass, a result that is no tensor, ...
+    DataDependent,  // the result depends on the data of tensors
+    Unsupported,    // unknown: no fake implementation, a subclass, a result that is not a tensor, ...
 };
 
-/// An argument whose metadata is another after the operation: `requires_grad_`, `resize_`, `t_`, an in-place operation
-/// that brings in a gradient.
+/// An argument whose metadata the operation changes: `requires_grad_`, `resize_`, `t_`, an in-place operation that
+/// makes it require grad.
 struct MetadataChange {
     int argument;
     const torch_room::TensorMeta* meta;
@@ -43,35 +43,35 @@ struct Answer {
     /// Tensor arguments that the operation writes to.
     std::vector<int> written;
     std::vector<MetadataChange> changed_metadata;
-    /// The argument that the result (or each part of it) is a view of, or -1. Unset where the result is the argument
-    /// itself: `result.same_as_argument` says that.
+    /// The argument that the result (or each part of it) is a view of, or -1. Unset if the result is the argument
+    /// itself: see `result.same_as_argument`.
     int view_of = -1;
-    /// Instead of that, where parts of the result are views of different arguments: for each part. Else empty.
+    /// Instead, if parts of the result are views of different arguments: one for each part. Otherwise empty.
     std::vector<int> views_of;
-    /// Draws random numbers: must run as often, and in the same order, as the program says.
+    /// Draws random numbers: must run as often, and in the same order, as in the program.
     bool random = false;
-    /// Does something besides computing its result and writing to its arguments.
+    /// Has effects other than writing to its arguments.
     bool side_effect = false;
-    /// Whether PyTorch refuses for some contents of the arguments.
+    /// Whether PyTorch raises for some data of the arguments.
     bool may_fail = false;
-    std::string reason;  // where the status is not Ok
+    std::string reason;  // if the status is not Ok
 
     bool is_view() const { return view_of >= 0 || !views_of.empty(); }
     bool mutates() const { return !written.empty() || !changed_metadata.empty(); }
-    /// A node that has to stay even if nobody uses its result.
+    /// Whether the node has to stay even if its result is unused.
     bool has_effect() const { return mutates() || random || side_effect; }
 };
 
-/// Answers under the state in force (grad mode, inference mode, autocast, default dtype and device: see
-/// `torch_room::WithModes`). Throws `PythonError` with PyTorch's own exception set for arguments that PyTorch rejects.
-/// What the answer points to stays valid as long as the arena lives.
+/// Answers under the current state (grad mode, inference mode, autocast, default dtype and device: see
+/// `torch_room::WithModes`). Throws `PythonError` with PyTorch's exception set if PyTorch rejects the arguments. What
+/// the answer points to stays valid as long as the arena lives.
 const Answer& infer(Arena& arena, const Question& question);
 
 inline const Answer& infer(Arena& arena, const graph::Node& node) {
     return infer(arena, {node.kind, node.target, node.arguments, node.keywords});
 }
 
-/// Forgets all answers. Those handed out stay valid for their arenas.
+/// Clears the cache. Existing answers stay valid for their arenas.
 void forget_answers();
 
 /// How questions were answered so far, for reports.
@@ -86,10 +86,10 @@ const Counts& counts();
 /// `f32[8, 4]`, `(f32[8], i64[8])`, `view of 0: f32[4]`.
 std::string print(const Answer& answer);
 
-// For tests and measurements: one way alone.
+// For tests and measurements: only one way.
 
 enum class Way : std::uint8_t { Any, RuleOnly, FallbackOnly };
-/// Null where `RuleOnly` finds no rule. Ways other than `Any` neither read nor fill the cache.
+/// Null if `RuleOnly` finds no rule. Ways other than `Any` neither read nor fill the cache.
 const Answer* infer_by(Arena& arena, const Question& question, Way way);
 
 }  // namespace stator::shape

@@ -41,13 +41,13 @@ std::uint64_t address(const void* pointer) {
     return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-/// Objects that never change and are compared by identity everywhere.
+/// Immutable objects that are compared by identity everywhere.
 bool is_identity(PyObject* object) {
     return torch_room::as_dtype(object) || torch_room::as_layout(object) || torch_room::as_memory_format(object) ||
            object == Py_Ellipsis || PyType_Check(object) || PyCFunction_CheckExact(object);
 }
 
-/// Callables that can be told by their address and that nothing is lost by keeping: PyTorch's own and builtins.
+/// Callables that are identified by their address and can be kept alive: PyTorch's own and builtins.
 bool is_lasting_callable(PyObject* callable) {
     if (PyCFunction_Check(callable) || Py_TYPE(callable) == &PyMethodDescr_Type ||
         Py_TYPE(callable) == &PyWrapperDescr_Type || PyType_Check(callable))
@@ -99,7 +99,7 @@ void Key::add_string(PyObject* string) {
         return;
     }
     if (!PyUnicode_CHECK_INTERNED(string)) {
-        // Two equal strings become one object, which the store keeps.
+        // Equal strings become one object, which the store keeps.
         Py_INCREF(string);
         PyUnicode_InternInPlace(&string);
         owned_.push_back(Ref<>::steal(string));
@@ -152,7 +152,7 @@ void Key::add_argument(const graph::Argument& argument) {
             add(word_of(kSlice));
             break;
     }
-    // A list is never built as another class than `list`; the rest may be.
+    // A list always has the class `list`; other containers may have a subclass.
     if (argument.kind == Kind::Tuple) {
         if (argument.items->type != nullptr && argument.items->type != &PyTuple_Type)
             add_object(reinterpret_cast<PyObject*>(argument.items->type));
@@ -178,7 +178,7 @@ void Key::add_result(const graph::Result& result) {
             return;
         case Kind::Tuple:
         case Kind::List:
-            // A container of tensors as one node: its parts have no identity of their own to be compared by.
+            // A container of tensors as one node: its parts have no identity that could be compared.
             cacheable_ = false;
             return;
     }

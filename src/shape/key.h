@@ -1,5 +1,5 @@
-/// A question as a row of words that are equal exactly where the answers have to be. Metadata goes in as the address of
-/// the store's one copy; constants by type and value, so that `1`, `True` and `1.0` differ; objects that can't change
+/// A question as a sequence of words, which are equal exactly if the answers have to be. Metadata is represented by the
+/// address of its interned copy; constants by type and value, so that `1`, `True` and `1.0` differ; immutable objects
 /// by their address.
 #pragma once
 
@@ -19,7 +19,7 @@ class Key {
     /// Metadata is interned in `store`.
     Key(Store& store, const Question& question, const torch_room::ResultState& state);
 
-    /// Some arguments can't be compared: the answer is for this question alone.
+    /// False if an argument can't be compared: the answer is for this question only.
     bool is_cacheable() const { return cacheable_; }
     std::span<const std::uint64_t> words() const { return words_; }
     std::uint64_t hash() const { return hash_; }

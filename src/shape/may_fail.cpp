@@ -21,14 +21,14 @@ bool has_tensor(const Argument& argument) {
     return found;
 }
 
-/// Division of floats by zero is a number.
+/// Division of floats by zero does not raise.
 bool is_integer(const Argument& argument) {
     if (argument.kind == Argument::Kind::Constant) return PyLong_Check(argument.constant);
     return argument.kind == Argument::Kind::Node && argument.node->result.kind == graph::Result::Kind::Tensor &&
            torch_room::is_integral(argument.node->result.tensor->dtype);
 }
 
-/// Null if it has none.
+/// Null if it has no name.
 Ref<> name_of(const Question& question) {
     if (question.kind == graph::NodeKind::Method) return Ref<>::share(question.target.get());
     Ref<> name = Ref<>::steal(PyObject_GetAttrString(question.target, "__name__"));

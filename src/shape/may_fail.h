@@ -1,5 +1,5 @@
-/// Operations that PyTorch refuses for some contents of their arguments: an index that is out of range, a division of
-/// integers by zero. They run even if nobody uses their result, as in the uncompiled program.
+/// Operations that raise for some data of their arguments: an index that is out of range, an integer division by zero.
+/// They run even if their result is unused, as uncompiled.
 #pragma once
 
 #include "shape/infer.h"
@@ -7,7 +7,7 @@
 namespace stator::shape {
 
 bool may_fail(const Question& question);
-/// Whether the program, or a library, has registered the operation: it may raise anything.
+/// Whether it is a custom operation of the program or a library: it may raise any exception.
 bool is_custom(const Question& question);
 
 }  // namespace stator::shape

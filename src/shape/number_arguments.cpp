@@ -22,16 +22,16 @@ constexpr const char* kFunctions[] = {
     "le",          "gt",           "ge",        "clamp",   "clip",     "clamp_min", "clamp_max",
     "where",       "masked_fill",  "full_like", "addcmul", "addcdiv",  "lerp",
 };
-/// Methods alone.
+/// Only methods.
 constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",       "div_",       "floor_divide_", "remainder_",
                                     "fmod_", "clamp_", "clamp_min_", "clamp_max_", "fill_",         "masked_fill_"};
 
-// The same where ints are something else: powers have their own ways for some, others are sizes.
+// The same for floats only: powers are computed differently for some ints, and other ints are sizes.
 constexpr const char* kOperatorsOfFloats[] = {"pow", "ipow"};
 constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full"};
 constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
 
-/// What makes something of the offset itself, or needs it to be a multiple of something.
+/// Operations whose result depends on the storage offset, or that require it to be a multiple of something.
 constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_",  "as_strided_scatter",
                                              "view",           "view_as_complex", "view_as_real", "set_"};
 
@@ -42,7 +42,7 @@ struct Names {
     void add_from(const char* module, std::span<const char* const> names) {
         Ref<> found = checked(PyImport_ImportModule(module));
         for (const char* name : names) {
-            // Kept for ever.
+            // Never freed.
             PyObject* function = PyObject_GetAttrString(found.get(), name);
             if (function == nullptr)
                 PyErr_Clear();
@@ -95,7 +95,7 @@ AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target) {
 }
 
 bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target) {
-    // What has no rule is not known well enough.
+    // Operations without a rule are not known well enough.
     if (!has_rule(kind, target)) return true;
     std::string_view name = name_of(kind, target);
     for (std::string_view one : kMindsOffset)

@@ -32,7 +32,7 @@ bool OutForm::put(Store& store, const TensorMeta& computed, const Argument& give
         return false;
     if (kind_ == Out::Exact ? target.dtype != computed.dtype : !torch_room::can_cast(computed.dtype, target.dtype))
         return false;
-    // What is read while it is written may be refused.
+    // PyTorch may reject an output that overlaps an input.
     if (TensorArguments(without()).index_of(given.node) >= 0) return false;
     int index = TensorArguments(question_).index_of(given.node);
     for (int written : answer.written)
@@ -45,10 +45,10 @@ bool OutForm::put(Store& store, const TensorMeta& computed, const Argument& give
 
 bool OutForm::turn(Store& store, const torch_room::ResultState& state, Answer& answer) const {
     if (argument_->kind == Argument::Kind::Constant) return argument_->constant == Py_None;
-    // Nobody knows then whether the tensors given fit.
+    // It is then unknown whether the given tensors fit.
     if (answer.status == Status::DataDependent) return argument_->kind == Argument::Kind::Node;
     if (answer.status != Status::Ok || answer.mutates() || answer.is_view() || state.autocast) return false;
-    // Autograd can't record what is written to a tensor that was given.
+    // Autograd does not support `out=`.
     if (state.grad) {
         TensorArguments tensors(question_);
         for (const graph::Node* node : tensors.nodes())
@@ -65,7 +65,7 @@ bool OutForm::turn(Store& store, const torch_room::ResultState& state, Answer& a
         if (!put(store, *answer.result.items[i].tensor, argument_->items->values[i], answer, answer.result.items[i]))
             return false;
     if (answer.result.type != nullptr) {
-        // `torch.max(x, 0)` gives a `return_types.max`, with `out=` a `return_types.max_out`.
+        // `torch.max(x, 0)` returns a `return_types.max`, with `out=` a `return_types.max_out`.
         std::string name = answer.result.type->tp_name;
         answer.result.type = return_type((name.substr(name.rfind('.') + 1) + "_out").c_str());
     }

@@ -1,4 +1,4 @@
-/// `out=`: the same question without it, and the answer turned into one about the tensors that were given.
+/// `out=`: asks the question without it, and converts the answer to one about the given tensors.
 #pragma once
 
 #include <vector>
@@ -14,13 +14,13 @@ class OutForm {
     explicit OutForm(const Question& question);
 
     bool is_given() const { return argument_ != nullptr; }
-    /// The operation takes `out=`, and in a form that is understood.
+    /// Whether the operation takes `out=`, in a supported form.
     bool is_known() const { return kind_ != Out::None; }
     const graph::Argument& argument() const { return *argument_; }
     /// The question without `out=`.
     Question without() const { return {question_.kind, question_.target, question_.arguments, keywords_}; }
-    /// Makes the answer to `without` the one to the question. False where the tensors given don't fit: PyTorch then
-    /// resizes them, with a warning, or refuses.
+    /// Converts the answer to `without` to that of the question. False if the given tensors don't fit: PyTorch then
+    /// resizes them with a warning, or raises.
     bool turn(Store& store, const torch_room::ResultState& state, Answer& answer) const;
 
   private:

@@ -8,7 +8,7 @@ namespace stator::shape {
 Store::Store() : meta_slots_(256), answer_slots_(256) {}
 
 const torch_room::TensorMeta* Store::intern(const torch_room::TensorMeta& meta) {
-    // Most of what is asked about came out of an answer: then it is the one copy already.
+    // Most metadata comes from an earlier answer: then it is already the interned copy.
     const torch_room::TensorMeta*& own =
         own_[reinterpret_cast<std::uintptr_t>(&meta) / alignof(std::max_align_t) % kOwn];
     if (own == &meta) return own;
@@ -88,7 +88,7 @@ Store::Pin::~Pin() {
 }
 
 std::shared_ptr<Store>& current_store() {
-    // Never destroyed: it holds Python objects, and the interpreter is gone when static objects are.
+    // Never destroyed: it holds Python objects, and static objects are destroyed after the interpreter.
     static auto* store = new std::shared_ptr<Store>(std::make_shared<Store>());
     return *store;
 }

@@ -1,5 +1,5 @@
-/// The memory of shape inference: metadata, each kept once, and answers by key. A store that is full is replaced by an
-/// empty one; it lives on as long as an arena holds answers from it.
+/// The cache of shape inference: interned metadata, and answers by key. A full store is replaced by an empty one; it
+/// lives as long as an arena uses answers from it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Store {
     Store(const Store&) = delete;
     Store& operator=(const Store&) = delete;
 
-    /// The one copy of this metadata.
+    /// The interned copy of this metadata.
     const torch_room::TensorMeta* intern(const torch_room::TensorMeta& meta);
 
     const Answer* find(std::span<const std::uint64_t> key, std::uint64_t hash) const;
@@ -31,7 +31,7 @@ class Store {
 
     bool is_full() const { return answers_.size() >= kMostAnswers || metas_.size() >= kMostMetas; }
 
-    /// Makes this store live as long as the arena.
+    /// Keeps this store alive as long as the arena.
     static void pin(const std::shared_ptr<Store>& store, Arena& arena);
 
   private:
@@ -59,7 +59,7 @@ class Store {
     static constexpr std::size_t kOwn = 64;
 
     std::deque<torch_room::TensorMeta> metas_;
-    /// Some of those, found by their addresses.
+    /// Some of the interned copies, found by their addresses.
     const torch_room::TensorMeta* own_[kOwn] = {};
     std::deque<Entry> answers_;
     std::vector<std::uint64_t> keys_;

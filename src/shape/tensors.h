@@ -1,4 +1,4 @@
-/// Walking the tensor arguments of a question in their numbering.
+/// Visits the tensor arguments of a question in their numbering.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace stator::shape {
 
-/// What an argument amounts to, seen through a node that gives a constant.
+/// The result of an argument; null for a node that returns a constant.
 inline const graph::Result* tensor_result(const graph::Argument& argument) {
     if (argument.kind != graph::Argument::Kind::Node) return nullptr;
     return argument.node->result.kind == graph::Result::Kind::Tensor ? &argument.node->result : nullptr;

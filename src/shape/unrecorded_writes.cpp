@@ -13,7 +13,7 @@ namespace {
 struct Writer {
     PyObject* target;
     Signature signature;
-    // Slots of the statistics, and of the flag under which they are written.
+    // Slots of the running statistics, and of the flag that enables writes to them.
     std::size_t mean, variance, flag;
     bool flag_default;
 };
@@ -57,7 +57,7 @@ void note_unrecorded_writes(const Question& question, Answer& answer) {
         std::array<Operand, Signature::kMost> slots;
         if (!writer.signature.bind(question, slots)) return;
         const Operand& flag = slots[writer.flag];
-        // A flag that is no plain bool may be true.
+        // A flag that is not a constant bool may be true.
         if (flag.is_given() ? flag.boolean() == false : !writer.flag_default) return;
         TensorArguments tensors(question);
         for (std::size_t slot : {writer.mean, writer.variance}) {

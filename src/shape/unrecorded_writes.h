@@ -1,5 +1,5 @@
-/// Writes that PyTorch's schemas don't tell of: running statistics, which are updated by kernels whose schema calls
-/// them inputs.
+/// Writes that are not in PyTorch's schemas: running statistics, which kernels update although their schema declares
+/// them as inputs.
 #pragma once
 
 #include "shape/infer.h"

@@ -46,12 +46,12 @@ Signature::Signature(std::string_view text) {
 int Signature::find(PyObject* name, bool is_builtin) const {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
         if (parameters_[i].name == name) return static_cast<int>(i);
-    // A keyword that was not interned, and PyTorch's other name for the first parameter.
+    // A keyword that is not interned, or PyTorch's other name for the first parameter.
     std::string_view text = utf8(name);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
         if (utf8(parameters_[i].name) == text) return static_cast<int>(i);
     if (text == "input" && !parameters_.empty() && utf8(parameters_[0].name) == "self") return 0;
-    // NumPy's names, which PyTorch takes in functions that are not written in Python.
+    // NumPy's names, which PyTorch accepts in functions that are not written in Python.
     if (!is_builtin) return -1;
     std::string_view own = text == "axis" ? "dim" : text == "keepdims" ? "keepdim" : text == "x2" ? "other" : "";
     for (std::size_t i = 0; i < parameters_.size() && !own.empty(); ++i)
@@ -123,7 +123,7 @@ TensorMeta Call::view_of(const TensorMeta& base, Dims sizes, Dims strides, Dim s
     meta.device = base.device;
     meta.dispatch_keys = base.dispatch_keys;
     meta.python_class = torch_room::tensor_class();
-    // A view requires grad because its base does, whether or not autograd records how it was made.
+    // A view requires grad if its base does, even if autograd does not record it.
     meta.requires_grad = base.requires_grad && can_have_grad(base.dtype);
     meta.is_leaf = !(meta.requires_grad && state_.grad);
     return meta;
@@ -212,7 +212,7 @@ bool Call::note_write(const Operand& self, bool recorded, const TensorMeta*& aft
     const TensorMeta& before = *self.tensor();
     if (may_overlap_itself(before)) return false;
     if (state_.grad && before.requires_grad && before.is_leaf) return false;
-    // In inference mode a write to a normal tensor is not recorded; a view of a parameter may refuse it.
+    // In inference mode a write to a normal tensor is not recorded; a view of a parameter may reject it.
     if (state_.inference && before.dispatch_keys == 0 && before.requires_grad) return false;
     int index = index_of(self);
     answer_.written.push_back(index);

@@ -1,4 +1,4 @@
-/// One question as a rule sees it: arguments bound to the parameters it names, the state in force, and ways to answer.
+/// One question as a rule sees it: arguments bound to named parameters, the current state, and functions to answer.
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@ class Signature {
 
     explicit Signature(std::string_view text);
 
-    /// False where the arguments don't fit.
+    /// False if the arguments don't fit.
     bool bind(const Question& question, std::array<Operand, kMost>& slots) const;
 
   private:
     struct Parameter {
-        PyObject* name;  // interned, kept for ever
+        PyObject* name;  // interned, never freed
         bool optional = false;
         bool variadic = false;
         bool keyword_only = false;
@@ -46,14 +46,14 @@ class Call {
     const Operand& operator[](std::size_t slot) const { return slots_[slot]; }
     std::array<Operand, Signature::kMost>& slots() { return slots_; }
     const torch_room::ResultState& state() const { return state_; }
-    /// Which of the operations that share a rule this is.
+    /// Which of the operations that share a rule it is.
     int variant() const { return variant_; }
 
-    /// Whether autograd records an operation on these.
+    /// Whether autograd records an operation on these tensors.
     bool records(std::initializer_list<const TensorMeta*> inputs) const;
     bool records(const std::vector<const TensorMeta*>& inputs) const;
 
-    /// A new tensor of its own memory, contiguous unless strides are given; without grad.
+    /// A new tensor with its own memory, contiguous unless strides are given; without grad.
     TensorMeta fresh(Dims sizes, Dtype dtype, Device device) const;
     TensorMeta fresh(Dims sizes, Dims strides, Dtype dtype, Device device) const;
     /// A view of a tensor with other sizes and strides, over its memory.
@@ -63,29 +63,29 @@ class Call {
 
     /// One tensor; it gets a `grad_fn` if `recorded` and its dtype can have one.
     bool returns(TensorMeta meta, bool recorded = false);
-    /// A new tensor that requires grad by itself, as `torch.zeros(3, requires_grad=True)`.
+    /// A new leaf tensor that requires grad, as `torch.zeros(3, requires_grad=True)`.
     bool returns_leaf(TensorMeta meta);
     bool returns_view(const Operand& base, TensorMeta meta);
     bool returns_views(const Operand& base, std::vector<TensorMeta> views, bool as_list);
-    /// Each a view of a tensor of its own, or that tensor itself where there is none.
+    /// Each is a view of its own base, or that base itself if there is no metadata.
     bool returns_views(const std::vector<Operand>& bases, std::vector<std::optional<TensorMeta>> views, bool as_list);
     bool returns_several(std::vector<TensorMeta> metas, std::vector<bool> recorded, PyTypeObject* type = nullptr,
                          bool as_list = false);
     /// The argument itself, unchanged.
     bool returns_same(const Operand& argument);
     bool returns_constant(Ref<> constant);
-    /// The argument itself after a write to it; false where PyTorch would refuse the write. `recorded` is whether
-    /// autograd records the other inputs.
+    /// The argument itself after a write to it; false if PyTorch would reject the write. `recorded`: whether autograd
+    /// records the other inputs.
     bool returns_written(const Operand& self, bool recorded);
     /// As `returns_written`, for operations that return nothing.
     bool writes(const Operand& self, bool recorded);
 
-    /// Makes the answer of an operation that returns a new tensor the one of its in-place form: false where the result
-    /// would not fit into the first argument.
+    /// Turns the answer for a new tensor into that of the in-place form: false if the result would not fit into the
+    /// first argument.
     bool turns_into_write();
-    /// The same for a view: the first argument itself gets other sizes and strides.
+    /// The same for a view: the first argument itself gets new sizes and strides.
     bool turns_into_reshaping();
-    /// Only running the operation tells what comes out.
+    /// The result is known only after running the operation.
     bool depends_on_contents();
 
     Answer& answer() { return answer_; }

@@ -42,7 +42,7 @@ std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& c
     return Dims(part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1, part.sizes.end());
 }
 
-/// Whether there is a place for each of these numbers, counted from the end where they are negative.
+/// Whether these indices, which may be negative, are within bounds.
 static bool are_within(const std::vector<Dim>& numbers, Dim size) {
     return std::ranges::all_of(numbers, [&](Dim number) { return number < size && number + size >= 0; });
 }
@@ -123,7 +123,7 @@ std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& 
 }
 
 std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choosers& choosers) {
-    // All choosers together have one shape.
+    // All index tensors are broadcast to one shape.
     Dims chosen;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < choosers.size(); ++i) {
@@ -136,7 +136,7 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choose
     if (places.empty()) return std::nullopt;
     for (Dim size : part.sizes)
         if (size == 0) return std::nullopt;
-    // What was chosen stands where the choosers stood, or in front if something stands between them.
+    // The indexed dimensions replace those of the index tensors, or go first if those are not adjacent.
     bool adjacent = places.back() - places.front() + 1 == places.size();
     TensorMeta source;
     std::size_t front = adjacent ? places.front() : 0;
@@ -151,8 +151,7 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choose
     source.sizes.insert(source.sizes.end(), chosen.begin(), chosen.end());
     source.strides.insert(source.strides.end(), chosen.size(), Dim(0));
     add_rest(false);
-    // The result is laid out as that of an elementwise operation on the source and the choosers, each seen in its
-    // place.
+    // The result has the layout of an elementwise operation on the source and the index tensors, each in its position.
     std::vector<TensorMeta> seen;
     for (std::size_t place : places) {
         TensorMeta chooser;

@@ -1,4 +1,4 @@
-/// Indexing: integers, slices, `None` and `...` give a view; tensors and lists of integers choose elements of that
+/// Indexing: integers, slices, `None` and `...` create a view; tensors and lists of integers select elements of that
 /// view.
 #pragma once
 
@@ -15,34 +15,34 @@ struct IndexedPart {
     Dim storage_offset;
 };
 
-/// An index that chooses elements by its contents.
+/// An index that selects elements by its data.
 struct Chooser {
     Dims sizes;
     Dims strides;
-    /// Of `bool`: how many elements it chooses is not known, and it stands for as many dimensions as it has.
+    /// A bool mask: the number of selected elements is unknown, and it indexes as many dimensions as it has.
     bool is_mask = false;
-    /// A single number inside a tensor, taken out of it to give a view.
+    /// A tensor with a single integer, which is read to create a view.
     bool is_hidden_number = false;
 };
 
 /// Empty for an operand that is neither a tensor of integers or bools nor a list of integers.
 std::optional<Chooser> as_chooser(const Operand& index, const TensorMeta& self);
 
-/// One place for each dimension of a part; empty where nothing is chosen.
+/// One for each dimension of a part; empty for dimensions that are not indexed by a tensor.
 using Choosers = std::vector<std::optional<Chooser>>;
 
-/// The part that basic indices leave; choosers leave their dimensions as they are. Empty for other kinds of indices,
-/// and for those that are out of range.
+/// The part that basic indices select; dimensions indexed by tensors are unchanged. Empty for other kinds of indices,
+/// and for indices out of range.
 std::optional<IndexedPart> apply_index(const TensorMeta& self, const Operand& index, Choosers& choosers);
 
 bool has_chooser(const Choosers& choosers);
-/// What is chosen, or its number, depends on contents.
+/// Whether the result, or its size, depends on data.
 bool depends_on_contents(const Choosers& choosers);
 
-/// The sizes of the dimensions behind a mask that is the only chooser.
+/// The sizes of the dimensions after a mask that is the only tensor index.
 std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers);
 
-/// Sizes and strides after choosing elements of a part; nothing that depends on contents is among the choosers.
+/// Sizes and strides after selecting elements of a part; no index may depend on data.
 std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choosers& choosers);
 
 }  // namespace stator::shape

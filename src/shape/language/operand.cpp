@@ -20,7 +20,7 @@ Operand::Operand(const Argument& argument) {
         else if (result.kind == Result::Kind::None)
             constant_ = Py_None;
         else
-            items_ = &argument;  // a container that no reader understands
+            items_ = &argument;  // a container that no reader supports
     } else {
         items_ = &argument;
     }

@@ -1,5 +1,5 @@
-/// An argument as rules read it: each reader answers only for the form that it names, so that a rule which knows no
-/// form of an argument finds nothing, and leaves the question to the fallback.
+/// An argument as rules read it. Each reader returns a value only for the form that it names, so that a rule which does
+/// not support a form of an argument leaves the question to the fallback.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,29 @@ class Operand {
     Operand() = default;
     explicit Operand(const graph::Argument& argument);
     explicit Operand(PyObject* constant) : constant_(constant) {}
-    /// Several positional arguments that stand for one sequence: `x.view(2, 3)`.
+    /// Several positional arguments as one sequence: `x.view(2, 3)`.
     Operand(const graph::Argument* first, std::size_t count) : first_(first), count_(count) {}
 
-    /// Not left to its default.
+    /// Not omitted.
     bool is_given() const {
         return constant_ != nullptr || tensor_ != nullptr || items_ != nullptr || first_ != nullptr;
     }
     bool is_none() const { return constant_ == Py_None; }
-    /// Left to its default, or `None`.
+    /// Omitted, or `None`.
     bool is_absent() const { return !is_given() || is_none(); }
 
     const TensorMeta* tensor() const { return tensor_; }
-    /// The same tensor with other metadata, as after a conversion that comes before the operation.
+    /// The same tensor with other metadata, as after a conversion before the operation.
     void see_as(const TensorMeta* meta) { tensor_ = meta; }
     const graph::Node* node() const { return node_; }
     PyObject* constant() const { return constant_; }
 
     std::optional<bool> boolean() const;
-    std::optional<Dim> integer() const;  // an `int` that is no `bool`
-    /// An integer, or the default where the argument is left out; empty for anything else.
+    std::optional<Dim> integer() const;  // an `int` but not a `bool`
+    /// An integer, or `missing` if the argument is omitted; empty for anything else.
     std::optional<Dim> integer_or(Dim missing) const { return is_given() ? integer() : std::optional<Dim>(missing); }
     std::optional<bool> boolean_or(bool missing) const { return is_given() ? boolean() : std::optional<bool>(missing); }
-    std::optional<double> real() const;  // int or float, no bool
+    std::optional<double> real() const;  // int or float, not bool
     /// The dtype a Python number has before promotion: bool, int64, float64 or complex128.
     std::optional<Dtype> number_type() const;
     std::optional<std::string_view> string() const;
@@ -62,11 +62,11 @@ class Operand {
     bool is_sequence() const;
     bool is_list() const;
     bool is_slice() const;
-    /// The parts of a tuple or list; of a slice start, stop and step.
+    /// The items of a tuple or list; start, stop and step of a slice.
     std::vector<Operand> items() const;
     /// A tuple or list of integers.
     std::optional<Dims> integers() const;
-    /// A sequence of integers, or one.
+    /// A sequence of integers, or a single one.
     std::optional<Dims> integer_or_integers() const;
 
   private:

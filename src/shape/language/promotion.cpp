@@ -18,7 +18,7 @@ std::optional<Dtype> promote(std::optional<Dtype> left, std::optional<Dtype> rig
     return torch_room::promote(*left, *right);
 }
 
-/// A lower category changes the type only where it is of a higher kind: bool, integer, float, complex.
+/// A lower category changes the type only if it is of a higher kind: bool, integer, float, complex.
 std::optional<Dtype> combine(std::optional<Dtype> higher, std::optional<Dtype> lower) {
     if (!higher || !lower) return higher ? higher : lower;
     if (is_complex(*higher)) return higher;
@@ -56,7 +56,7 @@ bool Elementwise::add_tensor(const TensorMeta& tensor) {
         if (!sizes) return false;
         sizes_ = std::move(*sizes);
         if (tensor.device != device_) {
-            // A CPU scalar goes along with tensors of any device.
+            // A CPU scalar can be combined with tensors of any device.
             constexpr torch_room::DeviceKind cpu{};
             if (device_is_of_scalar_ && device_.kind == cpu) {
                 device_ = tensor.device;
@@ -112,7 +112,7 @@ bool Elementwise::gives(OutputType output, bool differentiable) {
 }
 
 Dims Elementwise::strides_after_conversion(Dtype type) const {
-    // Kernels of other devices convert as they read. A copy is laid out like what it was made of, but without holes.
+    // Kernels of other devices convert while reading. A converted copy has the layout of its source, but is dense.
     if (device_.kind != torch_room::DeviceKind{}) return elementwise_strides(tensors_, sizes_, has_numbers_);
     std::vector<TensorMeta> copies;
     copies.reserve(tensors_.size());
@@ -128,7 +128,7 @@ Dims Elementwise::strides_after_conversion(Dtype type) const {
 
 bool Elementwise::gives_type(Dtype type, bool differentiable) {
     if (tensors_.empty()) return false;
-    // Tensors without dimensions take no part in the layout, except that with one TensorIterator always sorts.
+    // Zero-dimensional tensors do not affect the layout, except that TensorIterator always sorts if there is one.
     Dims strides = elementwise_strides(tensors_, sizes_, has_numbers_);
     return call_.returns(call_.fresh(sizes_, std::move(strides), type, device_),
                          differentiable && call_.records(tensors_));

@@ -1,4 +1,4 @@
-/// Type promotion as TensorIterator does it, and elementwise results in general.
+/// Type promotion as in TensorIterator, and the metadata of elementwise results.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,7 @@
 
 namespace stator::shape {
 
-/// Collects operands of different categories: tensors with dimensions outrank those without, which outrank Python
-/// numbers.
+/// Collects operands by category: tensors with dimensions outrank zero-dimensional ones, which outrank Python numbers.
 class Promotion {
   public:
     explicit Promotion(Dtype default_dtype) : default_dtype_(default_dtype) {}
@@ -24,12 +23,12 @@ class Promotion {
     std::optional<Dtype> dimensioned_, zero_dimensional_, number_;
 };
 
-/// What becomes of the common type.
+/// How the type of the result follows from the common type.
 enum class OutputType {
     Common,
     Float,  // integers become the default float type
     Bool,
-    RealOfComplex,  // as common, but real for complex: abs
+    RealOfComplex,  // the common type, but real for complex: abs
 };
 
 /// An elementwise operation on tensors and Python numbers.
@@ -37,18 +36,18 @@ class Elementwise {
   public:
     explicit Elementwise(Call& call) : call_(call), promotion_(call.state().default_dtype) {}
 
-    /// False where the operand is neither a tensor nor a number, or is on another device.
+    /// False if the operand is neither a tensor nor a number, or is on another device.
     bool add(const Operand& operand);
-    /// Takes part in broadcasting but not in promotion, as the condition of `where`.
+    /// An operand that takes part in broadcasting but not in promotion, as the condition of `where`.
     bool add_untyped(const Operand& operand);
 
-    /// Computed into a tensor that was made before: its layout comes from sorting strides, also where memory formats
-    /// would say it sooner.
+    /// Computed into an existing tensor: the layout comes from sorting strides, even if a memory format would decide it
+    /// sooner.
     void is_given_room() { has_numbers_ = true; }
-    /// Numbers are parameters and no operands: the layout follows the tensors alone.
+    /// Numbers are parameters and not operands: the layout follows the tensors only.
     void ignores_numbers() { has_numbers_ = false; }
 
-    /// The type of the computation; empty where there is no tensor or no common type.
+    /// The type of the computation; empty if there is no tensor or no common type.
     std::optional<Dtype> common_type() const { return promotion_.result(); }
     /// The type of the result.
     std::optional<Dtype> output_type(OutputType output) const;
@@ -64,7 +63,7 @@ class Elementwise {
 
   private:
     bool add_tensor(const TensorMeta& tensor);
-    /// The strides of the result where operands are first converted to the type of the computation.
+    /// The strides of the result if operands are first converted to the type of the computation.
     Dims strides_after_conversion(Dtype type) const;
 
     Call& call_;

@@ -9,7 +9,7 @@ namespace stator::shape {
 
 namespace {
 
-/// The object behind a dotted name, or null; kept for ever.
+/// The object of a dotted name, or null; never freed.
 PyObject* find_object(std::string_view place, const std::string& name) {
     const std::pair<std::string_view, const char*> modules[] = {
         {"torch", "torch"},           {"F", "torch.nn.functional"},
@@ -59,7 +59,7 @@ void Registry::add_out(std::string_view names, Out kind) {
     while (!names.empty()) {
         std::size_t end = std::min(names.find(' '), names.size());
         std::string_view name = names.substr(0, end);
-        // A name without a place is one of `torch`.
+        // A name without a module is one of `torch`.
         std::size_t dot = name.rfind('.');
         std::string_view place = dot == std::string_view::npos ? "torch" : name.substr(0, dot);
         std::string last(dot == std::string_view::npos ? name : name.substr(dot + 1));

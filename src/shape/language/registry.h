@@ -1,4 +1,4 @@
-/// Which rule answers for which callable and which method.
+/// Maps callables and methods to rules.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace stator::shape {
 
-/// False where the rule does not know this form of its operation; it has then answered nothing.
+/// False if the rule does not support this form of its operation; the answer is then unset.
 using RuleFunction = bool (*)(Call& call);
 
 /// The in-place form of an operation that returns a new tensor, and of one that returns a view.
@@ -24,8 +24,8 @@ bool reshaped(Call& call) {
     return function(call) && call.turns_into_reshaping();
 }
 
-/// The same operation with its parameters in other places: for each one of the rule the slot in which it comes, or -1
-/// where it has none.
+/// The same operation with another order of parameters: for each parameter of the rule its slot, or -1 if there is
+/// none.
 template <RuleFunction function, int... from>
 bool reordered(Call& call) {
     const Operand given[] = {(from < 0 ? Operand() : call[static_cast<std::size_t>(from < 0 ? 0 : from)])...};
@@ -34,15 +34,14 @@ bool reordered(Call& call) {
     return function(call);
 }
 
-/// What autocast does with an operation. Devices have lists of their own; those that end in `OnCpu` say nothing of
-/// other devices.
+/// How autocast treats an operation. The lists differ between devices; those that end in `OnCpu` hold for the CPU only.
 enum class Autocast : std::uint8_t {
     Unknown,  // no rule while autocast is on
     Neutral,  // nothing
-    Lower,    // float tensors become the lower type first
+    Lower,    // float tensors are cast to the lower-precision dtype first
     NeutralOnCpu,
     LowerOnCpu,
-    Float32OnCpu,  // float tensors become float32 first
+    Float32OnCpu,  // float tensors are cast to float32 first
 };
 
 /// Whether a function takes `out=`.
@@ -61,14 +60,14 @@ struct Rule {
 
 class Registry {
   public:
-    /// All rules, found when first asked for.
+    /// All rules, created on first use.
     static const Registry& get();
 
-    /// Names are separated by spaces and say where the operation is found: `torch.add`, `F.relu`, `Tensor.add` (the
-    /// method and the function on the class), `operator.add`. Names that this PyTorch does not have are left out.
+    /// Names are separated by spaces and tell where the operation is found: `torch.add`, `F.relu`, `Tensor.add` (the
+    /// method and the function on the class), `operator.add`. Names that this PyTorch does not have are ignored.
     void add(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0,
              Autocast autocast = Autocast::Unknown);
-    /// The same for an operation that autocast leaves alone, and for one that it lowers.
+    /// The same for an operation that autocast does not affect, and for one that it casts to lower precision.
     void add_neutral(std::string_view names, std::string_view signature, RuleFunction function, int variant = 0) {
         add(names, signature, function, variant, Autocast::Neutral);
     }
@@ -76,7 +75,7 @@ class Registry {
         add(names, signature, function, variant, Autocast::Lower);
     }
 
-    /// The same for operations that only some devices change, of which the CPU is known.
+    /// The same for operations that autocast affects on some devices only; known for the CPU.
     void add_neutral_on_cpu(std::string_view names, std::string_view signature, RuleFunction function,
                             int variant = 0) {
         add(names, signature, function, variant, Autocast::NeutralOnCpu);
@@ -85,7 +84,7 @@ class Registry {
                             int variant = 0) {
         add(names, signature, function, variant, Autocast::Float32OnCpu);
     }
-    /// Functions that take `out=`, named as above; without a place they are of `torch`.
+    /// Functions that take `out=`, named as above; without a module they are of `torch`.
     void add_out(std::string_view names, Out kind);
 
     const Rule* find(const Question& question) const;

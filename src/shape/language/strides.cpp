@@ -13,7 +13,7 @@ Dim at_least_one(Dim size) {
     return size > 1 ? size : Dim(1);
 }
 
-/// Dense strides where dimensions get faster along `order`.
+/// Dense strides for dimensions in this order of decreasing stride.
 Dims strides_in_order(const Dims& sizes, const Order& slow_to_fast, bool empty_as_one) {
     Dims strides(sizes.size());
     Dim next = 1;
@@ -83,7 +83,7 @@ bool is_channels_last(const Dims& sizes, const Dims& strides) {
 
 bool is_like_channels_last(const Dims& sizes, const Dims& strides) {
     if (sizes.size() != 4 && sizes.size() != 5) return false;
-    // PyTorch's own test: strides grow from channels outward, and what looks like N111 is contiguous instead.
+    // PyTorch's test: strides grow from channels outward, and N111 counts as contiguous instead.
     if (strides[1] == 0) return false;
     Dim smallest = 0;
     Order order{1};
@@ -107,7 +107,7 @@ bool is_dense(const Dims& sizes, const Dims& strides) {
     if (sizes.size() == 1) return sizes[0] < 2 || strides[0] == 1;
     Order order(sizes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    // Dimensions of one element go last: their strides say nothing.
+    // Dimensions of size one go last: their strides are meaningless.
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         if (sizes[a] < 2) return false;
         if (sizes[b] < 2) return true;
@@ -165,7 +165,7 @@ Dims expanded_strides(const TensorMeta& meta, const Dims& sizes) {
 Dims elementwise_strides(std::span<const TensorMeta* const> inputs, const Dims& sizes, bool with_numbers) {
     std::size_t dimensions = sizes.size();
     if (dimensions == 0) return {};
-    // Where all inputs have the shape of the result, TensorIterator asks for memory formats before it sorts.
+    // If all inputs have the shape of the result, TensorIterator checks memory formats before it sorts.
     bool same_shape = !with_numbers, contiguous = true, channels_last = true, dense = true;
     for (const TensorMeta* input : inputs) {
         if (input->sizes != sizes) {
@@ -182,7 +182,7 @@ Dims elementwise_strides(std::span<const TensorMeta* const> inputs, const Dims& 
         if (dense) return inputs.front()->strides;
     }
 
-    // Sort dimensions by the strides of the inputs, the first input deciding where it can.
+    // Sorts dimensions by the strides of the inputs; earlier inputs take precedence.
     std::vector<Dims> strides;
     strides.reserve(inputs.size());
     for (const TensorMeta* input : inputs) strides.push_back(expanded_strides(*input, sizes));
@@ -230,7 +230,7 @@ std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides,
             strides[i] = i + 1 == new_sizes.size() ? Dim(1) : at_least_one(new_sizes[i + 1]) * strides[i + 1];
         return strides;
     }
-    // Runs of old dimensions that lie in memory as one; each run has to be cut into new dimensions.
+    // Runs of old dimensions that are contiguous in memory; each run has to be split into new dimensions.
     std::size_t view = new_sizes.size();
     Dim base = old_strides.back();
     Dim run = 1, covered = 1;

@@ -1,4 +1,4 @@
-/// Sizes of what a window leaves as it moves over an input: convolutions and pooling.
+/// Sizes of the results of sliding windows: convolutions and pooling.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace stator::shape {
 
-/// One number for each spatial dimension; one number stands for all of them. `missing` where the argument is left out.
+/// One number for each spatial dimension; a single number applies to all of them. `missing` if the argument is omitted.
 std::optional<Dims> for_each_dimension(const Operand& operand, std::size_t spatial, Dim missing);
 
-/// The sizes after convolving; empty where a size would be negative or the kernel does not fit.
+/// The sizes after a convolution; empty if a size would be negative or the kernel does not fit.
 std::optional<Dims> convolved_sizes(const Dims& input, const Dims& kernel, const Dims& stride, const Dims& padding,
                                     const Dims& dilation);
 

@@ -1,4 +1,4 @@
-/// Activations of `torch.nn.functional`: one tensor of a float type, parameters that change nothing but the values.
+/// Activations of `torch.nn.functional`: one tensor of a float type; parameters affect only the values.
 #include "shape/language/promotion.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -10,7 +10,7 @@ namespace {
 
 using torch_room::is_floating;
 
-/// Which slot says `inplace`, packed into the variant; none for zero.
+/// The slot of `inplace` is packed into the variant; 0 for none.
 bool activation(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !is_floating(self->dtype)) return false;
@@ -27,7 +27,7 @@ bool activation(Call& call) {
     return in_place ? elementwise.writes_to(call[0], OutputType::Common) : elementwise.gives(OutputType::Common);
 }
 
-/// Some are defined for integers, too.
+/// Some are defined for integers too.
 bool activation_of_numbers(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || torch_room::is_complex(self->dtype) || self->dtype == torch_room::dtype::kBool) return false;
@@ -39,7 +39,7 @@ bool activation_of_numbers(Call& call) {
                                      : elementwise.gives(OutputType::Common);
 }
 
-/// Without parameters, and of integers a float: made of arithmetic.
+/// Without parameters, and float for integers: composed of arithmetic.
 bool arithmetic_activation(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || torch_room::is_complex(self->dtype) || self->dtype == torch_room::dtype::kBool) return false;
@@ -47,7 +47,7 @@ bool arithmetic_activation(Call& call) {
     return elementwise.add(call[0]) && elementwise.gives(OutputType::Float);
 }
 
-/// Of kernels that make a contiguous result of any input on the CPU, and follow the input elsewhere.
+/// For kernels whose result is contiguous on the CPU, and follows the input elsewhere.
 bool gives_contiguous(Call& call, const TensorMeta& self) {
     if (!is_on_cpu(self) && self.strides != contiguous_strides(self.sizes)) return false;
     return call.returns(call.fresh(self.sizes, self.dtype, self.device), call.records({&self}));
@@ -60,7 +60,7 @@ bool log_sigmoid(Call& call) {
 
 constexpr int kNotNegative = 1;
 
-/// Parameters only, none of them `inplace`.
+/// Only parameters, none of them `inplace`.
 bool parametrized(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !is_floating(self->dtype)) return false;
@@ -74,7 +74,7 @@ bool parametrized(Call& call) {
     return elementwise.gives(OutputType::Common);
 }
 
-/// Integers stay what they are.
+/// Integers keep their type.
 bool activation_of_integers(Call& call, std::size_t in_place_slot) {
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
@@ -86,7 +86,7 @@ bool hardtanh(Call& call) {
     auto low = call[1].is_given() ? call[1].real() : -1.0, high = call[2].is_given() ? call[2].real() : 1.0;
     if (call[0].tensor() == nullptr || !low || !high || *low > *high) return false;
     using namespace torch_room::dtype;
-    // Of unsigned integers PyTorch refuses negative bounds.
+    // For unsigned integers PyTorch rejects negative bounds.
     Dtype type = call[0].tensor()->dtype;
     if (torch_room::is_complex(type) || type == kBool || type == kByte) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
@@ -150,11 +150,11 @@ bool dropout(Call& call) {
         return call.returns_written(call[0], call.records({self}));
     }
     if (*probability == 0 || !*training || element_count(self->sizes) == 0) {
-        // In inference mode PyTorch says of the operation itself that it draws.
+        // In inference mode the operation itself is marked as random.
         call.answer().random = call.state().inference;
         return call.returns_same(call[0]);
     }
-    // Everything is dropped: multiplied by zero.
+    // Everything is dropped: multiplication by zero.
     if (*probability == 1 && call.variant() == kAlpha) return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
@@ -163,19 +163,19 @@ bool dropout(Call& call) {
     return elementwise.gives(OutputType::Common);
 }
 
-/// `F.alpha_dropout` is for evaluation unless told otherwise.
+/// `F.alpha_dropout` defaults to `training=False`.
 bool alpha_dropout(Call& call) {
     if (call[2].is_given()) return dropout(call);
     call.answer().random = call.state().inference;
     return call[0].tensor() != nullptr && call.returns_same(call[0]);
 }
 
-/// `F.dropout2d` and its siblings drop whole channels.
+/// `F.dropout2d` and others drop whole channels.
 bool dropout_of_channels(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto spatial = static_cast<std::size_t>(call.variant());
     if (self == nullptr || call[3].boolean_or(false) != false) return false;
-    // Other numbers of dimensions are taken with a warning.
+    // Other numbers of dimensions give a warning.
     if (spatial == 0 ? self->dimensions() < 2 : self->dimensions() != spatial + 2) return false;
     return !has_idle_strides(*self) && dropout(call);
 }
@@ -189,7 +189,7 @@ bool rrelu(Call& call) {
         return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
-    // PyTorch says of it that it draws, whether or not it is in training.
+    // PyTorch marks it as random, in training or not.
     call.answer().random = true;
     if (*in_place) return elementwise.writes_to(call[0], OutputType::Common);
     return gives_contiguous(call, *self);
@@ -227,7 +227,7 @@ bool prelu(Call& call) {
 void add_activation_rules(Registry& registry) {
     registry.add_neutral("F.relu", "self inplace?", activation_of_numbers, 1);
     registry.add_neutral("F.relu6", "self inplace?", relu6<1>);
-    // What these functions call in the end.
+    // The native functions that these call.
     registry.add_neutral("_C._nn.relu6", "self", relu6<0>);
     registry.add_neutral("_C._nn.silu _C._nn.mish _C._nn.hardswish _C._nn.hardsigmoid", "self", activation, 0);
     registry.add_neutral("_C._nn.relu6_ _C._nn.silu_ _C._nn.mish_ _C._nn.hardswish_ _C._nn.hardsigmoid_ torch.relu_",

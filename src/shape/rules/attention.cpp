@@ -1,5 +1,5 @@
-/// `F.scaled_dot_product_attention` on the CPU, where a fused kernel and plain products of matrices lay out
-/// differently.
+/// `F.scaled_dot_product_attention` on the CPU, where the layouts of the fused kernel and of plain matrix products
+/// differ.
 #include <algorithm>
 
 #include "shape/language/registry.h"
@@ -15,7 +15,7 @@ bool same_kind(const TensorMeta* left, const TensorMeta* right) {
     return left != nullptr && right != nullptr && left->dtype == right->dtype && left->device == right->device;
 }
 
-/// Whether the fused kernel takes this mask: of two or four dimensions, each of full size or one.
+/// Whether the fused kernel supports this mask: of two or four dimensions, each of full size or one.
 bool is_mask_for_kernel(const TensorMeta& mask, const Dims& full) {
     if (mask.dimensions() != 2 && mask.dimensions() != 4) return false;
     for (std::size_t i = 0; i < mask.dimensions(); ++i) {
@@ -46,7 +46,8 @@ bool attention(Call& call) {
         if (element_count(tensor->sizes) == 0) return false;
     Dim keys = key->sizes[dimensions - 2];
     if (query->sizes.back() != key->sizes.back() || value->sizes[dimensions - 2] != keys) return false;
-    // Batches and heads are equal; with groups several heads of the query share one of the others.
+    // Batches and heads are equal; with grouped-query attention several heads of the query share one key and value
+    // head.
     for (std::size_t i = 0; i + 2 < dimensions; ++i) {
         if (key->sizes[i] != value->sizes[i]) return false;
         if (query->sizes[i] == key->sizes[i]) continue;
@@ -73,8 +74,7 @@ bool attention(Call& call) {
     Dims sizes(query->sizes.begin(), query->sizes.end() - 1);
     sizes.push_back(value->sizes.back());
     Dims strides = fused ? preserved_strides(*query) : contiguous_strides(sizes);
-    // PyTorch says of the fused kernel that it draws random numbers, whatever the probability; and in inference mode of
-    // the operation itself.
+    // PyTorch marks the fused kernel as random, whatever the probability; and in inference mode the operation itself.
     call.answer().random = fused || *probability > 0 || call.state().inference;
     return call.returns(call.fresh(std::move(sizes), std::move(strides), query->dtype, query->device),
                         call.records({query, key, value}));

@@ -1,4 +1,4 @@
-/// Losses of classes: a sample is one of them, or several, or a sequence of them.
+/// Losses over classes: a sample belongs to one class, to several, or is a sequence of them.
 #include "shape/language/losses.h"
 #include "shape/language/strides.h"
 #include "torch/dtypes.h"
@@ -45,7 +45,7 @@ bool multilabel_margin_loss(Call& call) {
     return give(call, reduction_of(call, 4), std::move(sizes), {input});
 }
 
-/// What is left of an input of classes: `[C]`, `[N, C]` or `[N, C, ...]` without `C`.
+/// The sizes of an input of classes, `[C]`, `[N, C]` or `[N, C, ...]`, without `C`.
 std::optional<Dims> sizes_without_classes(const TensorMeta& input) {
     if (input.sizes.empty()) return std::nullopt;
     std::size_t place = input.dimensions() == 1 ? 0 : 1;
@@ -88,13 +88,14 @@ bool cross_entropy(Call& call) {
     if (!smoothing || *smoothing < 0 || *smoothing > 1) return false;
     auto reduction = reduction_of(call, 6);
     if (target->dtype == kLong && target->sizes == *sizes) return give(call, reduction, std::move(*sizes), {input});
-    // The index to ignore has no meaning among probabilities.
+    // `ignore_index` has no meaning for probabilities.
     if (!same_kind(input, target) || target->sizes != input->sizes) return false;
     if (call[4].is_given() && *call[4].integer() >= 0) return false;
     return give(call, reduction, std::move(*sizes), {input, target});
 }
 
-/// `F.ctc_loss(log_probs, targets, input_lengths, target_lengths, ...)`: how much it computes depends on the lengths.
+/// `F.ctc_loss(log_probs, targets, input_lengths, target_lengths, ...)`: the amount of computation depends on the
+/// lengths.
 bool ctc_loss(Call& call) {
     const TensorMeta *input = call[0].tensor(), *target = call[1].tensor();
     if (input == nullptr || target == nullptr || !is_floating(input->dtype) || input->dimensions() != 3 ||
@@ -126,7 +127,7 @@ void add_class_loss_rules(Registry& registry) {
                                 "log_probs targets input_lengths target_lengths blank? reduction? zero_infinity?",
                                 ctc_loss);
 
-    // What these functions call in the end, without the deprecated flags.
+    // The native functions that these call, without the deprecated flags.
     registry.add_float32_on_cpu("_C._nn.multi_margin_loss", "self target p? margin? weight? reduction?",
                                 reordered<multi_margin_loss, 0, 1, 2, 3, 4, -1, -1, 5>, kNative);
     registry.add_float32_on_cpu("_C._nn.multilabel_margin_loss", "self target reduction?",

@@ -1,4 +1,4 @@
-/// Complex numbers made of pairs of real ones, and seen as such pairs.
+/// Complex tensors from pairs of real numbers, and views as such pairs.
 #include "shape/language/promotion.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -37,7 +37,7 @@ bool view_as_real(Call& call) {
     return call.returns_view(call[0], std::move(view));
 }
 
-/// The last dimension holds the pairs, and each pair lies as a complex number would.
+/// The last dimension holds the pairs, and each pair has the memory layout of a complex number.
 bool view_as_complex(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !has_complex_form(self->dtype) || self->sizes.empty() || self->sizes.back() != 2 ||
@@ -53,7 +53,7 @@ bool view_as_complex(Call& call) {
     return call.returns_view(call[0], std::move(view));
 }
 
-/// `conj`, `real` and their kin of what has no imaginary part.
+/// `conj`, `real` and others for real tensors.
 bool is_real_already(Call& call) {
     const TensorMeta* self = call[0].tensor();
     return self != nullptr && !torch_room::is_complex(self->dtype) && call.returns_same(call[0]);

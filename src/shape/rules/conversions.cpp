@@ -10,7 +10,7 @@ namespace {
 using namespace torch_room::dtype;
 using torch_room::MemoryFormat;
 
-/// The tensor itself where nothing changes, else a copy that keeps the layout or takes the one asked for.
+/// The tensor itself if nothing changes, otherwise a copy that keeps the layout or takes the requested one.
 bool converted(Call& call, Dtype dtype, Device device, bool copy = false,
                MemoryFormat format = MemoryFormat::Preserve) {
     const TensorMeta& self = *call[0].tensor();
@@ -26,7 +26,7 @@ bool converted(Call& call, Dtype dtype, Device device, bool copy = false,
     return call.returns(call.fresh(self.sizes, std::move(strides), dtype, device), call.records({&self}));
 }
 
-/// Moving between devices is the fallback's: an index may have to be filled in.
+/// Moving between devices is left to the fallback: a device index may have to be filled in.
 std::optional<Device> same_device(const Operand& operand, const TensorMeta& self) {
     auto device = operand.device();
     if (!device) return std::nullopt;
@@ -40,7 +40,7 @@ bool to(Call& call) {
     if (self == nullptr) return false;
     Dtype dtype = self->dtype;
     Device device = self->device;
-    // Positional forms share their places, keywords have their own.
+    // Positional forms share slots, keywords have their own.
     std::vector<const Operand*> positional;
     for (std::size_t i = 1; i <= 4; ++i)
         if (call[i].is_given()) positional.push_back(&call[i]);
@@ -115,7 +115,7 @@ bool type_as(Call& call) {
     return converted(call, other->dtype, self->device);
 }
 
-/// `type(dtype)`; without it, or with the name of a class, it is another operation.
+/// `type(dtype)`; without an argument, or with the name of a class, it is another operation.
 bool to_type(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto type = call[1].dtype();
@@ -123,7 +123,7 @@ bool to_type(Call& call) {
     return converted(call, *type, self->device);
 }
 
-/// `cpu()` of what is there already.
+/// `cpu()` for a tensor on the CPU.
 bool to_cpu(Call& call) {
     const TensorMeta* self = call[0].tensor();
     return self != nullptr && is_on_cpu(*self) && call.returns_same(call[0]);
@@ -140,7 +140,7 @@ bool copy_into(Call& call) {
 }  // namespace
 
 void add_conversion_rules(Registry& registry) {
-    // The first four are positional and mean different things in different forms; keywords have places of their own.
+    // The first four are positional and mean different things in different forms; keywords have their own slots.
     registry.add_neutral("Tensor.to", "self *1? *2? *3? *4? * device? dtype? non_blocking? copy? memory_format?", to);
     const std::pair<const char*, Dtype> fixed[] = {
         {"Tensor.float", kFloat},       {"Tensor.double", kDouble},       {"Tensor.half", kHalf},

@@ -1,5 +1,5 @@
-/// Convolutions. Inputs of four dimensions lead to channels last if the image or the weight is; how those of five do
-/// depends on the library that runs them.
+/// Convolutions. Results with four dimensions are channels last if the input or the weight is; with five it depends on
+/// the library that computes them.
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
 #include "shape/language/window.h"
@@ -17,11 +17,11 @@ bool plain(const TensorMeta* tensor, const TensorMeta& like) {
     return tensor != nullptr && tensor->dtype == like.dtype && tensor->device == like.device;
 }
 
-/// Strides of the result; empty where they depend on the library that computes it.
+/// Strides of the result; empty if they depend on the library that computes it.
 std::optional<Dims> result_strides(const TensorMeta& input, const TensorMeta& weight, const Dims& sizes) {
     std::size_t dimensions = weight.dimensions();
     if (dimensions == 3) {
-        // Computed as an image of one row.
+        // Computed as an image with one row.
         Dims image{weight.sizes[0], weight.sizes[1], 1, weight.sizes[2]};
         Dims strides{weight.strides[0], weight.strides[1], weight.sizes[2] * weight.strides[2], weight.strides[2]};
         return is_like_channels_last(image, strides) ? std::nullopt : std::optional(contiguous_strides(sizes));
@@ -43,7 +43,7 @@ std::optional<Dims> result_strides(const TensorMeta& input, const TensorMeta& we
     return result;
 }
 
-/// Input with its batch and channels, which an unbatched one lacks.
+/// An input with its batch and channels; an unbatched one has no batch.
 struct Image {
     Dims batch;
     Dim channels;

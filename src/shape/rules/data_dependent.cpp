@@ -1,4 +1,4 @@
-/// Operations whose results depend on contents: how many elements there are, or which number one is.
+/// Operations whose results depend on data: the number of elements, or the value of one.
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
 #include "torch/dtypes.h"
@@ -33,7 +33,7 @@ bool item(Call& call) {
     return self != nullptr && element_count(self->sizes) == 1 && call.depends_on_contents();
 }
 
-/// `equal` of any two, which may be of different sizes.
+/// `equal` of any two tensors, which may have different sizes.
 bool equal(Call& call) {
     const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
     return self != nullptr && other != nullptr && self->dtype == other->dtype && self->device == other->device &&
@@ -47,7 +47,7 @@ bool two_tensors(Call& call) {
     return self->sizes == other->sizes && element_count(self->sizes) != 0 && call.depends_on_contents();
 }
 
-/// Counts between bounds: as many as there are bins, whatever is counted.
+/// Counts between bounds: the size is the number of bins.
 bool histc(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto bins = call[1].integer_or(100);

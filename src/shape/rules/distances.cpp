@@ -20,12 +20,12 @@ bool give(Call& call, Dims sizes, const TensorMeta* left, const TensorMeta* righ
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
 }
 
-/// `cdist(x1, x2, p, compute_mode)`: each row of one with each row of the other.
+/// `cdist(x1, x2, p, compute_mode)`: distances between all pairs of rows.
 bool distances_of_all(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || left->dimensions() < 2 || right->dimensions() < 2 || !is_order_of_norm(call[2]))
         return false;
-    // There is no kernel for smaller types, and FakeTensor does not know.
+    // Smaller types have no kernel, which FakeTensor does not check.
     if (left->dtype != torch_room::dtype::kFloat && left->dtype != torch_room::dtype::kDouble) return false;
     if (call[3].is_given()) {
         auto mode = call[3].string();
@@ -42,14 +42,14 @@ bool distances_of_all(Call& call) {
     return give(call, std::move(*sizes), left, right);
 }
 
-/// What `torch.cdist` calls, with a number for the mode.
+/// The native function of `torch.cdist`, with a number for the mode.
 bool native_distances_of_all(Call& call) {
     if (!call[3].is_absent() && (!call[3].integer() || *call[3].integer() < 0 || *call[3].integer() > 2)) return false;
     call.slots()[3] = Operand();
     return distances_of_all(call);
 }
 
-/// `pairwise_distance(x1, x2, p, eps, keepdim)`: of rows that stand in the same place.
+/// `pairwise_distance(x1, x2, p, eps, keepdim)`: between corresponding rows.
 bool distances_of_pairs(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     auto keep = call[4].boolean_or(false);
@@ -62,7 +62,7 @@ bool distances_of_pairs(Call& call) {
     return give(call, std::move(*sizes), left, right);
 }
 
-/// `dist(other, p)`: one number.
+/// `dist(other, p)`: a scalar.
 bool distance(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || !is_order_of_norm(call[2])) return false;
@@ -70,7 +70,7 @@ bool distance(Call& call) {
     return sizes && element_count(*sizes) != 0 && give(call, {}, left, right);
 }
 
-/// The first dimension of three elements: what `torch.cross` takes where none is named, with a warning.
+/// The first dimension of size three: the default of `torch.cross`, with a warning.
 std::optional<Dim> first_of_three(const Dims& sizes) {
     for (std::size_t i = 0; i < sizes.size(); ++i)
         if (sizes[i] == 3) return Dim(static_cast<std::int64_t>(i));

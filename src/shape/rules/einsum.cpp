@@ -1,5 +1,5 @@
-/// `torch.einsum`: operands brought to one order of dimensions, then multiplied two by two, as batched products of
-/// matrices where something is summed over and element by element where nothing is.
+/// `torch.einsum`: operands are permuted to one order of dimensions, then multiplied pairwise, as batched matrix
+/// products if something is summed over and elementwise otherwise.
 #include <algorithm>
 #include <cctype>
 #include <deque>
@@ -91,10 +91,10 @@ std::optional<Equation> read_sublists(const std::vector<Operand>& arguments, std
     return equation;
 }
 
-/// Where each label stands in the common order: labels of the output first, then those that are summed over.
+/// The position of each label in the common order: output labels first, then those that are summed over.
 struct Order {
     std::vector<int> place = std::vector<int>(kEllipsis, -1);
-    std::size_t ellipsis = 0, ellipsis_length = 0;  // dimensions that the ellipsis stands for
+    std::size_t ellipsis = 0, ellipsis_length = 0;  // the dimensions of the ellipsis
     std::size_t kept = 0, all = 0;
 };
 
@@ -115,7 +115,7 @@ std::optional<Order> order_of(const Equation& equation, const std::vector<const 
     }
     bool ellipsis_is_kept = !equation.output;
     if (ellipsis_is_kept) {
-        // What the ellipsis stands for, and then labels that occur once.
+        // The dimensions of the ellipsis, then labels that occur once.
         order.all = order.ellipsis_length;
         for (std::size_t label = 0; label < kEllipsis; ++label)
             if (count[label] == 1) order.place[label] = static_cast<int>(order.all++);
@@ -142,8 +142,8 @@ std::optional<Order> order_of(const Equation& equation, const std::vector<const 
     return order;
 }
 
-/// The operand with its dimensions in the common order; of one element where it has none. Of a label that it has twice
-/// the diagonal is left.
+/// The operand with its dimensions in the common order; missing ones have size one. For a repeated label, the diagonal
+/// is taken.
 std::optional<TensorMeta> aligned(const TensorMeta& operand, const Labels& labels, const Order& order) {
     TensorMeta view = operand;
     view.sizes.assign(order.all, Dim(1));
@@ -181,15 +181,15 @@ void sum_over(TensorMeta& operand, const std::vector<std::size_t>& dimensions) {
     if (torch_room::is_integral(operand.dtype)) operand.dtype = torch_room::dtype::kLong;
 }
 
-/// Whether the sizes fit each other, where neither is one.
+/// Whether the sizes are compatible: equal, or one of them is one.
 bool fit(const TensorMeta& left, const TensorMeta& right) {
     for (std::size_t i = 0; i < left.dimensions(); ++i)
         if (left.sizes[i] != 1 && right.sizes[i] != 1 && left.sizes[i] != right.sizes[i]) return false;
     return true;
 }
 
-/// As a batched product of matrices: dimensions that both have first, then those of the left, those summed over, and
-/// those of the right. The result is seen in the common order again.
+/// As a batched matrix product: shared dimensions first, then those of the left operand, those summed over, and those
+/// of the right operand. The result is viewed in the common order again.
 std::optional<TensorMeta> matrix_product(TensorMeta left, TensorMeta right, const std::vector<std::size_t>& summed) {
     std::vector<std::size_t> shared, of_left, of_right;
     Dim shared_size = 1, left_size = 1, right_size = 1;
@@ -201,7 +201,7 @@ std::optional<TensorMeta> matrix_product(TensorMeta left, TensorMeta right, cons
          : in_left           ? left_size
                              : right_size) *= in_left ? left.sizes[i] : right.sizes[i];
     }
-    // The sides change places where that spares putting dimensions in place afterwards.
+    // The operands are swapped if that avoids permuting the result.
     if (!of_left.empty() && !of_right.empty() && of_right.back() < of_left.front()) {
         std::swap(of_left, of_right);
         std::swap(left_size, right_size);
@@ -233,7 +233,7 @@ TensorMeta elementwise_product(TensorMeta left, const TensorMeta& right) {
     return left;
 }
 
-/// Multiplies from left to right, summing over each dimension as soon as no operand that is left has it.
+/// Multiplies from left to right, summing over each dimension as soon as no remaining operand has it.
 std::optional<TensorMeta> contract(const Call& call, std::deque<TensorMeta> operands, const Order& order) {
     std::vector<int> holders(order.all, 0);
     for (const TensorMeta& operand : operands)
@@ -280,7 +280,7 @@ bool has_planner() {
     return found;
 }
 
-/// What is left of dimensions in the common order: without those that were summed over.
+/// Drops the dimensions that were summed over.
 bool give(Call& call, TensorMeta product, const Order& order, const std::vector<const TensorMeta*>& inputs) {
     if (order.kept != order.all) {
         Dims sizes(product.sizes.begin(), product.sizes.begin() + static_cast<std::ptrdiff_t>(order.kept));

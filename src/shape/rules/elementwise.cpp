@@ -1,4 +1,4 @@
-/// Operations on each element: unary and binary arithmetic, comparison, logic, and their in-place forms.
+/// Elementwise operations: unary and binary arithmetic, comparison, logic, and their in-place forms.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ using torch_room::is_complex;
 using torch_room::is_floating;
 using torch_room::is_integral;
 
-/// What an operation takes and gives, packed into a rule's variant.
+/// Types that an operation accepts and returns, packed into a rule's variant.
 enum Trait : int {
     kOutputMask = 3,  // an OutputType
     kNoBool = 1 << 2,
@@ -66,7 +66,7 @@ bool absolute(Call& call) {
     return self != nullptr && !(is_complex(self->dtype) && has_idle_strides(*self)) && unary(call);
 }
 
-/// Of integers, which are all finite, it is made as `ones_like` is.
+/// For integers, which are all finite, the result is computed as by `ones_like`.
 bool is_finite(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
@@ -83,7 +83,7 @@ bool positive(Call& call) {
 bool binary_of(Call& call, bool numbers_are_operands) {
     Elementwise elementwise(call);
     const Operand &left = call[0], &right = call[1];
-    // As a function the first argument is a tensor; operators also come reflected.
+    // In a function call the first argument is a tensor; operators may be reflected.
     if (left.tensor() == nullptr && !((call.variant() & kReflected) && right.tensor() != nullptr)) return false;
     if (!elementwise.add(left) || !elementwise.add(right)) return false;
     if (!numbers_are_operands) elementwise.ignores_numbers();
@@ -108,7 +108,7 @@ bool binary_with_alpha(Call& call) {
     return binary(call);
 }
 
-/// Subtraction refuses `bool`, also where only one side is. FakeTensor does not mind a number on the other side.
+/// Subtraction rejects `bool` on either side. FakeTensor accepts a bool number.
 bool subtract(Call& call) {
     for (std::size_t i = 0; i < 2; ++i) {
         if (call[i].tensor() != nullptr && call[i].tensor()->dtype == kBool) return false;
@@ -134,7 +134,7 @@ bool divide(Call& call) {
 }
 
 bool power(Call& call) {
-    // An integer to a negative power is refused, and that depends on the number.
+    // Negative powers of integers raise, depending on the number.
     if (auto exponent = call[1].real(); exponent && *exponent < 0) {
         const TensorMeta* base = call[0].tensor();
         if (base == nullptr || is_integral(base->dtype)) return false;
@@ -143,14 +143,14 @@ bool power(Call& call) {
     return binary_of(call, false);
 }
 
-/// Shifts and bitwise operators between a tensor and a number need an integer number.
+/// Shifts and bitwise operators between a tensor and a number require an int.
 bool bitwise(Call& call) {
     for (std::size_t i = 0; i < 2; ++i)
         if (auto type = call[i].number_type(); type && !is_integral(*type)) return false;
     return binary(call);
 }
 
-/// `x.__rsub__(y)` is `y - x`: which side comes first matters to the layout of the result, too.
+/// `x.__rsub__(y)` is `y - x`: the order of operands affects the layout of the result too.
 template <RuleFunction function>
 bool swapped(Call& call) {
     if (call[0].tensor() == nullptr) return false;
@@ -287,7 +287,7 @@ bool heaviside(Call& call) {
     return self != nullptr && values != nullptr && self->dtype == values->dtype && binary(call);
 }
 
-/// An operand as a conversion before the operation leaves it.
+/// An operand after a conversion before the operation.
 Operand converted(const Operand& operand, Dtype type, TensorMeta& room) {
     Operand seen = operand;
     if (operand.tensor() == nullptr) return seen;
@@ -317,12 +317,12 @@ bool float_power(Call& call) {
            elementwise.writes_to(call[0], OutputType::Common);
 }
 
-/// `ldexp(x, other)`: times two to the power of the other.
+/// `ldexp(x, other)`: x times two to the power of other.
 bool load_exponent(Call& call) {
     const TensorMeta *self = call[0].tensor(), *other = call[1].tensor();
     if (self == nullptr || other == nullptr || is_complex(self->dtype) || is_complex(other->dtype)) return false;
     TensorMeta powers = *other;
-    powers.strides = contiguous_strides(other->sizes);  // as a number to the power of a tensor comes out
+    powers.strides = contiguous_strides(other->sizes);  // as the power of a number and a tensor
     if (is_integral(powers.dtype)) powers.dtype = call.state().default_dtype;
     Operand seen = call[1];
     seen.see_as(&powers);
@@ -411,7 +411,7 @@ void add_elementwise_rules(Registry& registry) {
     };
     for (auto [name, function, traits] : operators) {
         std::string plain(name);
-        // `operator.and_` and `operator.or_` are spelt so because of Python's keywords.
+        // Named so because `and` and `or` are keywords of Python.
         std::string in_operator = plain == "and" || plain == "or" ? plain + "_" : plain;
         registry.add("operator." + in_operator, "self other", function, traits | kReflected, autocast_of(traits));
         registry.add("Tensor.__" + plain + "__", "self other", function, traits, autocast_of(traits));

@@ -1,4 +1,4 @@
-/// Elementwise operations of one tensor with parameters: rounding, replacing numbers that are none, drawing bits.
+/// Elementwise operations on one tensor with parameters: rounding, replacing NaN, random filling.
 #include "shape/language/promotion.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -85,7 +85,7 @@ bool bernoulli(Call& call) {
     return call.returns(call.fresh(self->sizes, self->dtype, self->device), call.records({self}));
 }
 
-/// `multinomial(num_samples, replacement)`: so many numbers of places drawn from each row.
+/// `multinomial(num_samples, replacement)`: indices drawn from each row.
 bool multinomial(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto count = call[1].integer();

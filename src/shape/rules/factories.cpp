@@ -12,7 +12,7 @@ namespace {
 using namespace torch_room::dtype;
 using torch_room::MemoryFormat;
 
-/// What kind of contents, packed into the variant.
+/// The kind of values, packed into the variant.
 enum Contents : int { kPlain = 0, kRandomFloat = 1, kRandomNormal = 2 };
 
 struct Options {
@@ -21,9 +21,9 @@ struct Options {
     bool requires_grad = false;
 };
 
-/// `dtype`, `device` and `requires_grad` in slots from `first` on; layout and pinning stay with the fallback.
+/// `dtype`, `device` and `requires_grad` in slots from `first` on; layout and pinning are left to the fallback.
 std::optional<Options> read_options(const Call& call, std::size_t first, Dtype dtype, Device device) {
-    // A default device takes the place of a missing one.
+    // A default device replaces a missing one.
     if (call.state().has_function_modes) return std::nullopt;
     Options options{dtype, device};
     if (!call[first].is_absent()) {
@@ -37,7 +37,7 @@ std::optional<Options> read_options(const Call& call, std::size_t first, Dtype d
             if (!requested || *requested != device) return std::nullopt;
         }
         options.device = *requested;
-        // `cpu` and `cpu:0` are the same device to PyTorch, and the former is what tensors say.
+        // `cpu` and `cpu:0` are the same device, and tensors report the former.
         if (options.device.kind == torch_room::DeviceKind{}) options.device.index = -1;
     }
     auto requires_grad = call[first + 2].boolean_or(false);
@@ -156,7 +156,7 @@ bool arange(Call& call) {
     if (std::abs(first) > 1e15 || std::abs(last) > 1e15) return false;
     auto options = read_options(call, 3, natural, {});
     if (!options || options->dtype == kBool || torch_room::is_complex(options->dtype)) return false;
-    // `int64` is counted in integers, where a bound that is none is cut first; smaller types are counted in doubles.
+    // `int64` is computed in integers, where other bounds are truncated first; smaller types are computed in doubles.
     if (options->dtype == kLong && natural != kLong) {
         for (double* value : {&first, &last, &increment}) *value = std::trunc(*value);
         if (increment == 0 || (increment > 0 ? first > last : first < last)) return false;
@@ -165,7 +165,7 @@ bool arange(Call& call) {
     return give(call, call.fresh({Dim(length)}, options->dtype, options->device), *options);
 }
 
-/// A real number, also one inside a tensor.
+/// A real number, or a tensor with one.
 bool is_end(const Operand& operand) {
     if (const TensorMeta* tensor = operand.tensor())
         return tensor->sizes.empty() && !torch_room::is_complex(tensor->dtype) && is_on_cpu(*tensor);
@@ -230,7 +230,7 @@ bool eye(Call& call) {
     return give(call, call.fresh({*rows, *columns}, options->dtype, options->device), *options);
 }
 
-/// Sizes and type of nested lists of numbers; false where they are ragged or hold anything else.
+/// Sizes and type of nested lists of numbers; false if they are ragged or contain anything else.
 bool read_nested(const Call& call, const Operand& data, std::size_t depth, Dims& sizes, std::optional<Dtype>& type) {
     if (auto number = type_of_number(call, data)) {
         if (depth != sizes.size()) return false;
@@ -241,7 +241,7 @@ bool read_nested(const Call& call, const Operand& data, std::size_t depth, Dims&
     std::vector<Operand> items = data.items();
     Dim length(static_cast<std::int64_t>(items.size()));
     if (depth == sizes.size()) {
-        // The first path down decides how deep it goes.
+        // The first element of each level decides the depth.
         if (type) return false;
         sizes.push_back(length);
     } else if (sizes[depth] != length) {
@@ -257,7 +257,7 @@ bool tensor(Call& call) {
     std::optional<Dtype> natural;
     if (!read_nested(call, call[0], 0, sizes, natural)) return false;
     if (!natural) {
-        // Without a number in it, it is of the default type.
+        // Without a number, it has the default type.
         if (element_count(sizes) != 0) return false;
         natural = call.state().default_dtype;
     }

@@ -1,4 +1,4 @@
-/// Coordinates: `meshgrid`, the places of a triangle, and where values stand in a sorted row.
+/// Coordinates: `meshgrid`, indices of a triangle, and positions in a sorted sequence.
 #include <algorithm>
 
 #include "shape/language/registry.h"
@@ -14,7 +14,7 @@ using namespace torch_room::dtype;
 /// `meshgrid(*tensors, indexing=)`: each vector expanded along the dimensions of the others.
 bool meshgrid(Call& call) {
     std::vector<Operand> vectors = call[0].is_sequence() ? call[0].items() : std::vector<Operand>{call[0]};
-    // Without it PyTorch warns, and does as with "ij".
+    // Without it PyTorch warns, and uses "ij".
     auto indexing = call[1].is_absent() ? "ij" : call[1].string();
     if (vectors.empty() || (indexing != "ij" && indexing != "xy")) return false;
     bool turned = indexing == "xy" && vectors.size() > 1;
@@ -42,7 +42,7 @@ bool meshgrid(Call& call) {
     return call.returns_views(vectors, std::move(grids), false);
 }
 
-/// How many places of a matrix are on or below a diagonal.
+/// The number of elements of a matrix on or below a diagonal.
 Dim below_diagonal(Dim rows, Dim columns, Dim offset) {
     Dim count = 0;
     for (Dim row = 0; row < rows; row += 1) count += std::clamp(row + offset + 1, Dim(0), columns);
@@ -66,7 +66,7 @@ bool triangle_indices(Call& call) {
     return call.returns(call.fresh({Dim(2), call.variant() == 0 ? below : *rows * *columns - below}, type, {}));
 }
 
-/// Where `values` would go into sorted rows: a number of the row for each.
+/// Insertion positions of `values` in sorted rows.
 bool places_in(Call& call, const Operand& rows_operand, const Operand& values_operand, const Operand& small,
                const Operand& right) {
     const TensorMeta *rows = rows_operand.tensor(), *values = values_operand.tensor();

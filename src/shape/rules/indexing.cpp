@@ -1,4 +1,4 @@
-/// Elements chosen by tensors of indices: embedding, gather, index_select; and writing to a part.
+/// Elements selected by index tensors: embedding, gather, index_select; and assignment to a part.
 #include "shape/language/index.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -38,7 +38,7 @@ bool embedding_in_torch(Call& call) {
     slots[5] = slots[3];
     slots[6] = slots[4];
     slots[3] = slots[4] = Operand();
-    // A number that is no index means that there is none.
+    // A negative number means that there is no padding index.
     if (slots[2].is_given() && *slots[2].integer() < 0) slots[2] = Operand();
     return embedding(call);
 }
@@ -49,7 +49,7 @@ bool gather(Call& call) {
     if (self == nullptr || index == nullptr || !where) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
-    // Of an index without elements nothing else is looked at.
+    // For an empty index, the other checks are skipped.
     if (dimension && is_plainly_empty(*index) && index->device == self->device)
         return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
     if (!is_index(index, *self)) return false;
@@ -68,7 +68,7 @@ bool index_select(Call& call) {
     if (!dimension) return false;
     Dims sizes = self->sizes;
     if (!sizes.empty()) {
-        // Of nothing nothing can be chosen.
+        // Nothing can be selected from an empty dimension.
         if (sizes[*dimension] == 0) return false;
         sizes[*dimension] = element_count(index->sizes);
     } else if (element_count(index->sizes) != 1)
@@ -84,11 +84,11 @@ bool can_assign(const TensorMeta& self, const Dims& sizes, const Operand& value_
         return type && torch_room::can_cast(*type, self.dtype);
     }
     if (value->device != self.device && !value->sizes.empty()) return false;
-    // Writing to chosen elements converts nothing.
+    // Assignment to selected elements does not convert.
     if (chosen ? value->dtype != self.dtype || value->device != self.device
                : torch_room::is_complex(value->dtype) && !torch_room::is_complex(self.dtype))
         return false;
-    // Leading dimensions of one element are dropped from what is assigned.
+    // Leading dimensions of size one of the assigned value are dropped.
     Dims assigned = value->sizes;
     while (!assigned.empty() && assigned.size() > sizes.size() && assigned.front() == 1)
         assigned.erase(assigned.begin());
@@ -106,7 +106,7 @@ bool setitem(Call& call) {
     for (const auto& chooser : choosers) {
         if (!chooser) continue;
         if (chooser->is_hidden_number) return call.depends_on_contents();
-        // Whatever a mask chooses, values for the dimensions behind it fit.
+        // Whatever a mask selects, values for the dimensions after it fit.
         if (chooser->is_mask) {
             auto behind = sizes_behind_mask(*part, choosers);
             if (!behind || (value != nullptr && value->dimensions() > behind->size())) return false;

@@ -1,4 +1,4 @@
-/// Several tensors into one: cat, stack and their kin.
+/// Joins several tensors: cat, stack and similar operations.
 #include <algorithm>
 
 #include "shape/language/promotion.h"
@@ -21,19 +21,19 @@ std::optional<std::vector<const TensorMeta*>> tensors_of(const Operand& operand)
     return tensors;
 }
 
-/// The common type, as of an elementwise operation: tensors without dimensions count for less.
+/// The common type, as for an elementwise operation: zero-dimensional tensors have less weight.
 std::optional<Dtype> joined_type(const Call& call, const std::vector<const TensorMeta*>& tensors) {
     Promotion promotion(call.state().default_dtype);
     for (const TensorMeta* tensor : tensors) {
         if (tensor->device != tensors.front()->device) return std::nullopt;
-        // Autocast brings different float types together by rules of its own.
+        // Autocast combines different float types by its own rules.
         if (call.state().autocast && tensor->dtype != tensors.front()->dtype) return std::nullopt;
         promotion.add(*tensor);
     }
     return promotion.result();
 }
 
-/// A vector without elements is skipped among tensors of any shape, for old times' sake.
+/// An empty vector is skipped among tensors of any shape, for backward compatibility.
 bool is_skipped(const TensorMeta& tensor) {
     return tensor.dimensions() == 1 && tensor.sizes[0] == 0;
 }
@@ -79,7 +79,7 @@ bool stack(Call& call) {
     if (!type || !dimension) return false;
     for (const TensorMeta* tensor : *tensors) {
         if (tensor->sizes != first.sizes) return false;
-        // Joined as they are, and then seen with one dimension more.
+        // Concatenated, and then viewed with one more dimension.
         if (is_like_channels_last(tensor->sizes, tensor->strides)) return false;
     }
     Dims sizes = first.sizes;
@@ -88,7 +88,7 @@ bool stack(Call& call) {
     return call.returns(call.fresh(std::move(sizes), *type, first.device), call.records(*tensors));
 }
 
-/// Seen with so many dimensions at least: `atleast_2d` and its siblings.
+/// Viewed with at least so many dimensions: `atleast_2d` and others.
 TensorMeta with_dimensions(const TensorMeta& tensor, std::size_t least) {
     TensorMeta view = tensor;
     auto append = [&view] {
@@ -104,9 +104,9 @@ TensorMeta with_dimensions(const TensorMeta& tensor, std::size_t least) {
     return view;
 }
 
-/// `atleast_1d` and its siblings, of one tensor or of several.
+/// `atleast_1d` and others, for one or several tensors.
 bool at_least(Call& call) {
-    // In inference mode FakeTensor does not see all views that these give.
+    // In inference mode FakeTensor misses some of the views that these return.
     if (call.state().inference) return false;
     auto least = static_cast<std::size_t>(call.variant());
     auto seen = [&](const TensorMeta& tensor) -> std::optional<TensorMeta> {
@@ -124,7 +124,7 @@ bool at_least(Call& call) {
     return views[0] ? call.returns_view(call[0], std::move(*views[0])) : call.returns_same(call[0]);
 }
 
-/// `broadcast_tensors(*tensors)`: what has the common shape already stays what it is.
+/// `broadcast_tensors(*tensors)`: a tensor that has the common shape is returned itself.
 bool broadcast_tensors(Call& call) {
     std::vector<Operand> operands = call[0].is_sequence() ? call[0].items() : std::vector<Operand>{call[0]};
     Dims sizes;
@@ -140,7 +140,8 @@ bool broadcast_tensors(Call& call) {
             views.emplace_back();
             continue;
         }
-        // A dimension in front of one element strides over what is behind it: the rule of `expand` knows how.
+        // The stride of a new leading dimension of size one depends on those after it: the rule of `expand` computes
+        // it.
         if (tensor.dimensions() < sizes.size() && std::find(sizes.begin(), sizes.end(), Dim(1)) != sizes.end())
             return false;
         views.push_back(call.view_of(tensor, sizes, expanded_strides(tensor, sizes), tensor.storage_offset));
@@ -148,7 +149,7 @@ bool broadcast_tensors(Call& call) {
     return !operands.empty() && call.returns_views(operands, std::move(views), false);
 }
 
-/// `hstack`, `vstack` and `dstack`: joined along the first, second or third dimension.
+/// `hstack`, `vstack` and `dstack`: concatenation along the first, second or third dimension.
 bool stack_along(Call& call) {
     auto tensors = tensors_of(call[0]);
     if (!tensors) return false;

@@ -1,5 +1,5 @@
-/// Losses: one number, or one for each element or each sample. The flags `size_average` and `reduce`, which have been
-/// deprecated for years, are the fallback's, and so are inputs that would be broadcast with a warning.
+/// Losses: a scalar, or one value for each element or sample. The deprecated flags `size_average` and `reduce` are left
+/// to the fallback, and so are inputs that would be broadcast with a warning.
 #include "shape/language/losses.h"
 #include "shape/language/promotion.h"
 #include "shape/language/strides.h"
@@ -100,7 +100,7 @@ bool hinge_embedding_loss(Call& call) {
     const TensorMeta *input = call[0].tensor(), *target = call[1].tensor();
     if (!same_kind(input, target) || input->sizes != target->sizes) return false;
     if (!are_plain_numbers(call, {2}) || !call[3].is_absent() || !call[4].is_absent()) return false;
-    // The target is only compared: no gradient comes through it.
+    // The target is only compared, so it gets no gradient.
     if (!is_contiguous(target->sizes, target->strides)) return false;
     return give_elements(call, reduction_of(call, 5), {input});
 }
@@ -140,7 +140,7 @@ bool multilabel_soft_margin_loss(Call& call) {
     return give(call, reduction_of(call, 5), std::move(sizes), {input, target, weight});
 }
 
-/// `F.gaussian_nll_loss(input, target, var, ...)` looks for negative numbers in a variance that is a tensor.
+/// `F.gaussian_nll_loss(input, target, var, ...)` checks a variance tensor for negative numbers.
 bool gaussian_nll_loss(Call& call) {
     return same_kind(call[0].tensor(), call[2].tensor()) && same_kind(call[0].tensor(), call[1].tensor()) &&
            call.depends_on_contents();
@@ -174,7 +174,7 @@ void add_loss_rules(Registry& registry) {
     registry.add("F.multilabel_soft_margin_loss", "self target weight? size_average? reduce? reduction?",
                  multilabel_soft_margin_loss);
 
-    // What these functions call in the end, without the deprecated flags.
+    // The native functions that these call, without the deprecated flags.
     registry.add_float32_on_cpu("_C._nn.mse_loss _C._nn.l1_loss", "self target reduction?",
                                 reordered<weighted_loss, 0, 1, -1, -1, 2, -1>, kNative);
     registry.add_float32_on_cpu("_C._nn.smooth_l1_loss", "self target reduction? beta?",

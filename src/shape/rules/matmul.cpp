@@ -1,4 +1,4 @@
-/// Products of matrices and vectors. Their results are contiguous, whatever their inputs are.
+/// Products of matrices and vectors. Their results are contiguous for all inputs.
 #include <algorithm>
 
 #include "shape/language/promotion.h"
@@ -67,7 +67,7 @@ bool matmul(Call& call) {
     return call.returns(call.fresh(std::move(*sizes), left->dtype, left->device), call.records({left, right}));
 }
 
-/// `beta` and `alpha`, arguments 3 and 4. Some operations take only ints for ints, others cut what is behind the point.
+/// `beta` and `alpha`, arguments 3 and 4. Some operations require ints for integer tensors, others truncate.
 bool takes_factors(const Call& call, const TensorMeta& self, bool cuts) {
     for (std::size_t i = 3; i < 5; ++i)
         if (call[i].is_given() && !(torch_room::is_integral(self.dtype) && !cuts ? call[i].integer().has_value()
@@ -108,7 +108,7 @@ bool add_reduced_product(Call& call) {
         sizes = {left->sizes[1], right->sizes[2]};
     } else {  // addr
         if (left->dimensions() != 1 || right->dimensions() != 1 || self->dimensions() > 2) return false;
-        // Computed element by element, so that other layouts come through.
+        // Computed elementwise, so other layouts are propagated.
         if (!is_contiguous(self->sizes, self->strides)) return false;
         sizes = {left->sizes[0], right->sizes[0]};
         if (self->sizes != sizes && !self->sizes.empty()) return false;
@@ -131,7 +131,7 @@ bool outer(Call& call) {
                         call.records({left, right}));
 }
 
-/// The last dimension of one with the last of the other.
+/// The last dimensions of both are multiplied and summed.
 bool inner(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right)) return false;
@@ -145,7 +145,7 @@ bool inner(Call& call) {
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
 }
 
-/// `tensordot(a, b, dims)`: so many last dimensions with first ones, or those that two lists name.
+/// `tensordot(a, b, dims)`: the number of last and first dimensions to contract, or two lists of them.
 bool tensordot(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right)) return false;
@@ -168,7 +168,7 @@ bool tensordot(Call& call) {
     for (std::size_t i = 0; i < of_left.size(); ++i) {
         auto a = wrap_dimension(of_left[i], left->dimensions()), b = wrap_dimension(of_right[i], right->dimensions());
         if (!a || !b || in_left[*a] || in_right[*b]) return false;
-        // Sizes of one are summed over first, whatever the other is.
+        // Dimensions of size one are summed over first, whatever the other size is.
         if (left->sizes[*a] != right->sizes[*b] && left->sizes[*a] != 1 && right->sizes[*b] != 1) return false;
         in_left[*a] = in_right[*b] = true;
     }
@@ -181,7 +181,7 @@ bool tensordot(Call& call) {
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
 }
 
-/// `kron`: each element of one times all of the other.
+/// `kron`: each element of one times the whole other tensor.
 bool kronecker(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || !is_contiguous(left->sizes, left->strides) ||

@@ -1,5 +1,5 @@
-/// `F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls: projections, attention, and the weights if
-/// they are wanted.
+/// `F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls: projections, attention, and optionally the
+/// weights.
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
 #include "torch/dtypes.h"
@@ -36,7 +36,7 @@ enum Slot : std::size_t {
     kCausal,
 };
 
-/// Absent, or a tensor of these sizes and of the kind of the query.
+/// Absent, or a tensor of these sizes with the dtype and device of the query.
 bool fits(const Call& call, Slot slot, const Dims& sizes) {
     if (call[slot].is_absent()) return true;
     const TensorMeta *tensor = call[slot].tensor(), *query = call[kQuery].tensor();
@@ -70,7 +70,7 @@ bool are_masks(const Call& call, const Lengths& lengths) {
         if (!is_mask(padding, query)) return false;
         if (padding->sizes != (lengths.batched ? Dims{lengths.batch, lengths.source} : Dims{lengths.source}))
             return false;
-        // Masks of two kinds are taken with a warning.
+        // Masks of different dtypes give a warning.
         if (mask != nullptr && mask->dtype != padding->dtype) return false;
     }
     return true;
@@ -93,7 +93,7 @@ bool are_projections(const Call& call, bool separate) {
     return key.sizes == value.sizes && key.sizes.back() == width && is_there(call, kInWeight, {width * 3, width});
 }
 
-/// Lengths of sequences and batches, where query, key and value agree about them.
+/// Lengths of sequences and batches, if query, key and value agree on them.
 std::optional<Lengths> lengths_of(const Call& call) {
     const TensorMeta *query = call[kQuery].tensor(), *key = call[kKey].tensor(), *value = call[kValue].tensor();
     for (const TensorMeta* one : {query, key, value})
@@ -138,7 +138,7 @@ bool multi_head_attention(Call& call) {
     TensorMeta output = call.fresh(std::move(sizes), query.dtype, query.device);
     bool drops = *training && *probability > 0;
     if (!*needs_weights) {
-        // PyTorch says of the fused kernel that it draws random numbers, whatever the probability.
+        // PyTorch marks the fused kernel as random, whatever the probability.
         call.answer().random = drops || call.state().flash_attention;
         call.returns_several({std::move(output)}, {output_recorded});
         call.answer().result.items.emplace_back();  // None

@@ -1,4 +1,4 @@
-/// Normalization: results like their inputs, checks of weights, running statistics that are written to.
+/// Normalization: results like their inputs, checks of weights, writes to running statistics.
 #include <algorithm>
 
 #include "shape/language/registry.h"
@@ -32,7 +32,7 @@ bool layer_norm(Call& call) {
                         call.records({self, weight.tensor(), bias.tensor()}));
 }
 
-/// Dense and like its input in memory format; what other devices make of other layouts is not known.
+/// Dense, with the memory format of its input; other layouts are unknown on other devices.
 std::optional<TensorMeta> result_like(const Call& call, const TensorMeta& self) {
     if (!is_on_cpu(self) &&
         (!is_contiguous(self.sizes, self.strides) || is_like_channels_last(self.sizes, self.strides)))
@@ -62,7 +62,7 @@ bool group_norm(Call& call) {
         return false;
     if (call[4].is_given() && !call[4].real()) return false;
     if (element_count(self->sizes) == 0 && (!is_plainly_empty(*self) || self->sizes[0] != 0)) return false;
-    // The function refuses to normalize over a single value.
+    // The function rejects normalization over a single value.
     Dim values = self->sizes[0] * channels / *groups;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
     if (values == 1) return false;
@@ -86,7 +86,7 @@ bool batch_norm(Call& call) {
     auto result = result_like(call, *self);
     if (!result || element_count(self->sizes) == 0) return false;
     if (*training) {
-        if (element_count(self->sizes) == self->sizes[1]) return false;  // one value for each channel is refused
+        if (element_count(self->sizes) == self->sizes[1]) return false;  // rejects a single value per channel
         for (const Operand* statistic : {&mean, &variance}) {
             if (statistic->is_absent()) continue;
             if (statistic->tensor()->requires_grad || !call.writes(*statistic, false)) return false;
@@ -110,7 +110,7 @@ bool instance_norm(Call& call) {
         if (call[i].is_given() && !call[i].real()) return false;
     Dim values = 1;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
-    // One value for each channel is refused.
+    // A single value per channel is rejected.
     if (element_count(self->sizes) == 0 || (*from_input && values == 1)) return false;
     if (*from_input)
         for (const Operand* statistic : {&mean, &variance}) {
@@ -121,7 +121,7 @@ bool instance_norm(Call& call) {
                         call.records({self, weight.tensor(), bias.tensor()}));
 }
 
-/// Those of `torch` take weights first, those of `torch.nn.functional` running statistics.
+/// The functions of `torch` take weights first, those of `torch.nn.functional` running statistics.
 template <RuleFunction function>
 bool statistics_first(Call& call) {
     std::swap(call.slots()[1], call.slots()[3]);
@@ -129,7 +129,7 @@ bool statistics_first(Call& call) {
     return function(call);
 }
 
-/// `F.local_response_norm(input, size, alpha, beta, k)`: division by an average over neighbouring channels.
+/// `F.local_response_norm(input, size, alpha, beta, k)`: division by an average over neighboring channels.
 bool local_response_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto size = call[1].integer();

@@ -1,4 +1,4 @@
-/// Norms of vectors, and what is made of them: normalizing, cosine similarity.
+/// Norms of vectors, normalization and cosine similarity.
 #include <cmath>
 
 #include "base/python_error.h"
@@ -15,13 +15,13 @@ using namespace torch_room::dtype;
 using torch_room::is_complex;
 using torch_room::is_integral;
 
-/// Over nothing there are sums, of which these norms are made, but no extremes.
+/// Norms that are sums are defined over an empty dimension; extremes are not.
 bool is_sum(const Operand& order) {
     if (order.is_absent() || order.string() == "fro" || order.string() == "nuc") return true;
     return order.real() && *order.real() >= 0 && std::isfinite(*order.real());
 }
 
-/// A norm over the dimensions named, or over all.
+/// A norm over the given dimensions, or over all.
 bool norm_of(Call& call, const Operand& order, const Operand& dimensions, const Operand& keep, const Operand& dtype) {
     const TensorMeta* self = call[0].tensor();
     if (is_integral(self->dtype) || self->dtype == kComplexHalf) return false;
@@ -46,7 +46,7 @@ bool vector_norm(Call& call) {
     return norm_of(call, call[1], call[2], call[3], call[4]);
 }
 
-/// Those that are more than sums are made of singular values, for which there are no smaller types.
+/// Norms other than sums are computed from singular values, which have no kernel for smaller types.
 bool has_matrix_norm(const TensorMeta& self) {
     return self.dtype == kFloat || self.dtype == kDouble || self.dtype == kComplexFloat || self.dtype == kComplexDouble;
 }
@@ -57,8 +57,8 @@ bool is_order_of_matrix(const Operand& order) {
     return number && (std::abs(*number) == 1 || std::abs(*number) == 2 || std::isinf(*number));
 }
 
-/// Norms by singular values are those of the last two dimensions, where the others are moved first: what is kept of
-/// them then lies elsewhere.
+/// Norms from singular values are computed over the last two dimensions, with the others moved first: kept dimensions
+/// then have another layout.
 bool is_laid_out_otherwise(const TensorMeta& self, const Operand& order, const Operand& dimensions,
                            const Operand& keep) {
     auto number = order.is_given() ? order.real() : std::nullopt;
@@ -70,7 +70,7 @@ bool is_laid_out_otherwise(const TensorMeta& self, const Operand& order, const O
     return !first || !second || *first + 2 != self.dimensions() || *second + 1 != self.dimensions();
 }
 
-/// `torch.linalg.matrix_norm(A, ord, dim, keepdim, dtype=)`: of the last two dimensions unless told otherwise.
+/// `torch.linalg.matrix_norm(A, ord, dim, keepdim, dtype=)`: over the last two dimensions by default.
 bool matrix_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || self->dimensions() < 2 || !has_matrix_norm(*self) || element_count(self->sizes) == 0 ||
@@ -83,7 +83,7 @@ bool matrix_norm(Call& call) {
     return norm_of(call, call[1], call[2].is_given() ? call[2] : Operand(last_two), call[3], call[4]);
 }
 
-/// `torch.norm(x, p, dim, keepdim, out, dtype)`: the Frobenius norm is the second norm of one or two dimensions.
+/// `torch.norm(x, p, dim, keepdim, out, dtype)`: the Frobenius norm is the 2-norm over one or two dimensions.
 bool norm(Call& call) {
     if (call[0].tensor() == nullptr) return false;
     const Operand &order = call[1], &dimensions = call[2];
@@ -102,7 +102,7 @@ bool norm(Call& call) {
     return norm_of(call, order, dimensions, call[3], call[4]);
 }
 
-/// `torch.linalg.norm(x, ord, dim, keepdim, dtype=)`, where it is a norm of vectors.
+/// `torch.linalg.norm(x, ord, dim, keepdim, dtype=)` as a vector norm.
 bool linalg_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
@@ -122,7 +122,7 @@ bool linalg_norm(Call& call) {
     return norm_of(call, order, dimensions, call[3], call[4]);
 }
 
-/// `F.normalize(x, p, dim, eps)`: division by the norm, seen in the shape of the tensor.
+/// `F.normalize(x, p, dim, eps)`: division by the norm, expanded to the shape of the tensor.
 bool normalize(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !torch_room::is_floating(self->dtype) || element_count(self->sizes) == 0) return false;
@@ -163,7 +163,7 @@ void add_norm_rules(Registry& registry) {
     registry.add_neutral_on_cpu("linalg.vector_norm", "self ord? dim? keepdim? * dtype?", vector_norm);
     registry.add("linalg.matrix_norm", "self ord? dim? keepdim? * dtype?", matrix_norm);
     registry.add_neutral_on_cpu("linalg.norm", "self ord? dim? keepdim? * dtype?", linalg_norm);
-    // As a method it has no place for `out`.
+    // The method has no parameter `out`.
     registry.add_neutral_on_cpu("Tensor.norm", "self p? dim? keepdim? dtype?", norm);
     registry.add_neutral_on_cpu("torch.norm", "self p? dim? keepdim? * dtype?", norm);
     registry.add_neutral_on_cpu("F.normalize", "self p? dim? eps? out?", normalize);

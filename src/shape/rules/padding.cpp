@@ -7,7 +7,7 @@ namespace stator::shape {
 
 namespace {
 
-/// Negative amounts cut, positive ones fill.
+/// Negative amounts crop, positive ones fill.
 bool pad_with_constant(Call& call, const Dims& amounts) {
     const TensorMeta& self = *call[0].tensor();
     TensorMeta cut = self;
@@ -24,26 +24,26 @@ bool pad_with_constant(Call& call, const Dims& amounts) {
         }
         if (sizes[dimension] < 0 || cut.sizes[dimension] < 0) return false;
     }
-    // What is only cut is a copy of a part.
+    // If it is only cropped, the result is a copy of a part.
     Dims strides = grows ? suggested_strides(self, sizes) : preserved_strides(cut);
     return call.returns(call.fresh(std::move(sizes), std::move(strides), self.dtype, self.device),
                         call.records({&self}));
 }
 
-/// Reflection, replication and wrapping around, over the last one, two or three dimensions of an image.
+/// Reflection, replication and circular padding of the last one, two or three dimensions.
 bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
     const TensorMeta& self = *call[0].tensor();
     std::size_t spatial = amounts.size() / 2;
     if (torch_room::is_complex(self.dtype) || self.dtype == torch_room::dtype::kBool || spatial < 1 || spatial > 3 ||
         !is_on_cpu(self))
         return false;
-    // There may be no images, but none is empty.
+    // The batch may be empty, but no image is.
     if (is_plainly_empty(self)
             ? self.dimensions() != spatial + 2 || element_count(Dims(self.sizes.begin() + 1, self.sizes.end())) == 0
             : element_count(self.sizes) == 0)
         return false;
     if (self.dimensions() != spatial + 2 && (self.dimensions() != spatial + 1 || mode == "circular")) return false;
-    // Autocast computes reflections and replications in float32, and not all of them.
+    // Autocast computes some reflections and replications in float32.
     if (call.state().autocast) return false;
     Dims sizes = self.sizes;
     for (std::size_t i = 0; i < spatial; ++i) {
@@ -54,7 +54,7 @@ bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
         size += amounts[2 * i] + amounts[2 * i + 1];
         if (size < 1) return false;
     }
-    // A volume without a batch looks like a batch of images, and is laid out as one.
+    // An unbatched volume looks like a batch of images, and has the layout of one.
     Dims strides = mode != "circular" && spatial > 1 ? suggested_strides(self, sizes) : contiguous_strides(sizes);
     return call.returns(call.fresh(std::move(sizes), std::move(strides), self.dtype, self.device),
                         call.records({&self}));

@@ -1,4 +1,4 @@
-/// Parts of tensors: slices, pieces, diagonals, windows, what an index chooses; and copies with a part replaced.
+/// Parts of tensors: slices, splits, diagonals, windows, index results; and copies with a part replaced.
 #include <algorithm>
 
 #include "shape/language/index.h"
@@ -12,7 +12,7 @@ namespace {
 
 using namespace torch_room::dtype;
 
-/// The dimension along which a tensor is cut.
+/// The dimension along which a tensor is split.
 struct Along {
     const TensorMeta& self;
     std::size_t dimension;
@@ -72,7 +72,7 @@ bool unbind(Call& call) {
     return call.returns_views(call[0], std::move(views), false);
 }
 
-/// The pieces between places that don't go back.
+/// The pieces between non-decreasing positions.
 bool cut_at(Call& call, const Along& cut, const std::vector<Dim>& places) {
     std::vector<TensorMeta> views;
     for (std::size_t i = 0; i + 1 < places.size(); ++i)
@@ -106,13 +106,13 @@ bool chunk(Call& call) {
     auto chunks = call[1].integer();
     if (!cut || !chunks || *chunks <= 0) return false;
     if (cut->size != 0) return cut_in_steps(call, *cut, (cut->size + *chunks - 1) / *chunks);
-    // Of nothing, as many as were asked for.
+    // For an empty dimension, as many as requested.
     std::vector<Dim> places;
     for (Dim i = 0; i <= *chunks; i += 1) places.push_back(0);
     return cut_at(call, *cut, places);
 }
 
-/// Into so many pieces of about one size, or at these places.
+/// Into so many pieces of about equal size, or at these positions.
 bool split_at(Call& call, const Along& cut, const Operand& indices_or_sections) {
     std::vector<Dim> places{Dim(0)};
     if (auto sections = indices_or_sections.integer()) {
@@ -140,7 +140,8 @@ bool tensor_split(Call& call) {
     return split_at(call, *cut, call[1]);
 }
 
-/// `vsplit`, `hsplit` and `dsplit`: along the first, second and third dimension. So many pieces are of one size.
+/// `vsplit`, `hsplit` and `dsplit`: along the first, second and third dimension. A number of pieces has to divide the
+/// size.
 bool split_along(Call& call) {
     const TensorMeta* self = call[0].tensor();
     Dim where = call.variant();
@@ -195,14 +196,14 @@ bool unfold(Call& call) {
     return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), self->storage_offset));
 }
 
-/// The last place in its storage that a tensor reaches.
+/// The last offset in its storage that a tensor reaches.
 Dim last_place(const Dims& sizes, const Dims& strides, Dim offset) {
     for (std::size_t i = 0; i < sizes.size(); ++i) offset += (sizes[i] - 1) * strides[i];
     return offset;
 }
 
-/// `as_strided(size, stride, storage_offset)`, where it stays inside of what the tensor itself reaches: how large a
-/// storage is beyond that is no part of metadata.
+/// `as_strided(size, stride, storage_offset)`, if it stays within the range of the tensor itself: the size of the
+/// storage is not part of metadata.
 bool as_strided(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto sizes = call[1].integers(), strides = call[2].integers();
@@ -234,7 +235,7 @@ bool getitem(Call& call) {
         call[0], call.view_of(*self, std::move(part->sizes), std::move(part->strides), part->storage_offset));
 }
 
-/// `slice(dim, start, end, step)` as Python cuts.
+/// `slice(dim, start, end, step)` with Python's semantics.
 bool slice(Call& call) {
     auto cut = along(call, call[1].integer_or(0));
     if (!cut) return false;
@@ -251,13 +252,13 @@ bool slice(Call& call) {
     return call.returns_view(call[0], std::move(view));
 }
 
-/// A copy in which the part that a view names is replaced: the source comes second.
+/// A copy in which the part that a view selects is replaced: the source is the second argument.
 template <RuleFunction view>
 bool replaced_part(Call& call) {
     const TensorMeta *self = call[0].tensor(), *source = call[1].tensor();
     if (self == nullptr || source == nullptr || source->dtype != self->dtype || source->device != self->device)
         return false;
-    // The copy has the strides of the original, over as much memory as that one has: how much is no part of metadata.
+    // The copy has the strides of the original, over as much memory, whose size is not part of metadata.
     if (!is_dense(self->sizes, self->strides) || self->storage_offset != 0 || element_count(self->sizes) == 0)
         return false;
     auto& slots = call.slots();

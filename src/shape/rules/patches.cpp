@@ -10,10 +10,10 @@ namespace {
 
 struct Windows {
     Dim elements;  // of one window
-    Dim count;     // of places where it stands
+    Dim count;     // the number of window positions
 };
 
-/// How windows move over an image, from arguments `first` on: kernel_size, dilation, padding, stride.
+/// The windows over an image, from arguments `first` on: kernel_size, dilation, padding, stride.
 std::optional<Windows> windows_over(const Call& call, const Dims& image, std::size_t first) {
     auto kernel = for_each_dimension(call[first], 2, 1), dilation = for_each_dimension(call[first + 1], 2, 1);
     auto padding = for_each_dimension(call[first + 2], 2, 0), stride = for_each_dimension(call[first + 3], 2, 1);
@@ -32,7 +32,7 @@ bool unfold_image(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || !torch_room::is_floating(self->dtype)) return false;
     if (self->dimensions() != 3 && self->dimensions() != 4) return false;
-    // There may be no images, but none is empty.
+    // The batch may be empty, but no image is.
     if (element_count(Dims(self->sizes.end() - 3, self->sizes.end())) == 0) return false;
     Dims image(self->sizes.end() - 2, self->sizes.end()), sizes(self->sizes.begin(), self->sizes.end() - 2);
     auto windows = windows_over(call, image, 1);

@@ -1,4 +1,4 @@
-/// Pooling. Results follow their inputs to channels last where the kernels do.
+/// Pooling. Results are channels last like their inputs if the kernels support it.
 #include <algorithm>
 #include <string>
 
@@ -24,13 +24,13 @@ bool is_poolable(const TensorMeta* input, std::size_t spatial, bool also_lines_o
         (input->dtype != torch_room::dtype::kLong || (spatial < 2 && !also_lines_of_integers)))
         return false;
     if (input->dimensions() != spatial + 2 && input->dimensions() != spatial + 1) return false;
-    // There may be no images, but none is empty.
+    // The batch may be empty, but no image is.
     if (input->dimensions() == spatial + 2 && is_plainly_empty(*input))
         return element_count(Dims(input->sizes.begin() + 1, input->sizes.end())) != 0;
     return element_count(input->sizes) != 0;
 }
 
-/// Sizes after a window moved over the input; empty where PyTorch would refuse.
+/// Sizes after pooling; empty if PyTorch would reject them.
 std::optional<Dims> pooled_sizes(const TensorMeta& input, std::size_t spatial, const Operand& kernel_operand,
                                  const Operand& stride_operand, const Operand& padding_operand,
                                  const Operand& dilation_operand, bool ceil_mode) {
@@ -51,7 +51,7 @@ std::optional<Dims> pooled_sizes(const TensorMeta& input, std::size_t spatial, c
     return sizes;
 }
 
-/// Lines are pooled as images of one row: how those lie in memory depends on where the row's stride comes in.
+/// Lines are pooled as images with one row: their layout depends on the stride of that row.
 Dims strides_of_lines(const TensorMeta& input, const Dims& sizes) {
     if (input.dimensions() != 3) return contiguous_strides(sizes);
     TensorMeta image = input;
@@ -69,7 +69,7 @@ Dims strides_like(const TensorMeta& input, std::size_t spatial, const Dims& size
                                                              : contiguous_strides(sizes);
 }
 
-/// Values, and where they came from if that was asked for.
+/// Values, and their indices if requested.
 bool give(Call& call, Dims sizes, Dims strides, bool with_indices) {
     const TensorMeta* input = call[0].tensor();
     bool recorded = call.records({input});
@@ -86,14 +86,14 @@ bool max_pool(Call& call) {
     auto ceil_mode = call[5].boolean_or(false);
     auto with_indices = (call.variant() & kIndices) ? std::optional(true) : call[6].boolean_or(false);
     if (!is_poolable(input, spatial) || !ceil_mode || !with_indices) return false;
-    // With indices it is another operation, which autocast leaves alone.
+    // With indices it is another operation, which autocast does not affect.
     if (*with_indices && call.state().autocast) return false;
     auto sizes = pooled_sizes(*input, spatial, call[1], call[2], call[3], call[4], *ceil_mode);
     if (!sizes) return false;
-    // Without indices lines have a kernel of their own on the CPU, which knows no gradient.
+    // Without indices, lines have their own kernel on the CPU, which does not support gradients.
     bool as_images = spatial == 1 && (*with_indices || call.records({input}) || !is_on_cpu(*input));
     Dims strides = as_images ? strides_of_lines(*input, *sizes) : strides_like(*input, spatial, *sizes);
-    // A volume without a batch looks like a batch of images, which the kernel refuses where channels come last.
+    // An unbatched volume looks like a batch of images, which the kernel rejects if it is channels last.
     if (spatial == 3 && is_like_channels_last(input->sizes, input->strides) && input->dimensions() == 4) return false;
     return give(call, std::move(*sizes), std::move(strides), *with_indices);
 }
@@ -114,7 +114,7 @@ bool average_pool(Call& call) {
     return give(call, std::move(*sizes), std::move(strides), false);
 }
 
-/// `F.lp_pool2d(input, norm_type, kernel_size, stride, ceil_mode)`: made of average pooling and arithmetic.
+/// `F.lp_pool2d(input, norm_type, kernel_size, stride, ceil_mode)`: composed of average pooling and arithmetic.
 bool power_pool(Call& call) {
     std::size_t spatial = spatial_of(call);
     const TensorMeta* input = call[0].tensor();
@@ -148,7 +148,7 @@ bool adaptive_average_pool(Call& call) {
     if (!is_poolable(input, spatial) || !torch_room::is_floating(input->dtype)) return false;
     auto sizes = adapted_sizes(*input, spatial, call[1]);
     if (!sizes) return false;
-    // Over a whole volume it is a mean, which follows its input.
+    // Over a whole volume it is a mean, whose layout follows its input.
     bool whole = std::all_of(sizes->end() - static_cast<std::ptrdiff_t>(spatial), sizes->end(),
                              [](Dim size) { return size == 1; });
     Dims strides = spatial == 1                                          ? strides_of_lines(*input, *sizes)

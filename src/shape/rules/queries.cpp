@@ -1,4 +1,4 @@
-/// Questions about metadata: answered as constants.
+/// Queries of metadata, answered as constants.
 #include "base/python_error.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"

@@ -1,4 +1,4 @@
-/// Copies with elements in other places: repeat, tile, flip, roll, rotate, triangles, diagonals, differences.
+/// Copies with rearranged elements: repeat, tile, flip, roll, rotate, triangles, diagonals, differences.
 #include <algorithm>
 
 #include "shape/language/registry.h"
@@ -66,7 +66,7 @@ bool roll(Call& call) {
                         call.records({self}));
 }
 
-/// A copy that follows a memory format.
+/// A copy with a memory format.
 bool clone(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
@@ -85,7 +85,7 @@ bool clone(Call& call) {
     return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device), call.records({self}));
 }
 
-/// `tile(dims)`: as `repeat`, with ones in front of too few numbers.
+/// `tile(dims)`: as `repeat`, with leading ones for missing numbers.
 bool tile(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto times = call[1].integer_or_integers();
@@ -99,14 +99,14 @@ bool tile(Call& call) {
     return like_contiguous(call, *self, std::move(*times));
 }
 
-/// `repeat_interleave(times, dim)` with one number; a tensor of numbers depends on what is in it.
+/// `repeat_interleave(times, dim)` with one number; with a tensor it depends on the data.
 bool repeat_interleave(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
     if (const TensorMeta* each = call[1].tensor()) {
         if (each->dtype != kLong || each->device != self->device) return false;
         if (call[3].is_absent()) return call.depends_on_contents();
-        // With the size that comes out, one number for each place of a dimension.
+        // With the output size, one number for each index of a dimension.
         auto size = call[3].integer(), where = call[2].integer();
         if (!size || *size < 0 || !where || element_count(self->sizes) == 0 || self->sizes.empty()) return false;
         auto dimension = wrap_dimension(*where, self->dimensions());
@@ -140,7 +140,7 @@ bool flip_one(Call& call) {
                         call.records({self}));
 }
 
-/// `diag`: of a vector the matrix with it, of a matrix a copy of its diagonal.
+/// `diag`: a matrix with a vector as its diagonal, or a copy of the diagonal of a matrix.
 bool diag(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto offset = call[1].integer_or(0);
@@ -155,7 +155,7 @@ bool diag(Call& call) {
     return like_contiguous(call, *self, {std::max(length, Dim(0))});
 }
 
-/// `diagflat`: the matrix with all elements on its diagonal.
+/// `diagflat`: a matrix with all elements on its diagonal.
 bool diag_flat(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto offset = call[1].integer_or(0);
@@ -164,7 +164,7 @@ bool diag_flat(Call& call) {
     return like_contiguous(call, *self, {size, size});
 }
 
-/// `diag_embed(offset, dim1, dim2)`: the last dimension along the diagonal of two new ones.
+/// `diag_embed(offset, dim1, dim2)`: the last dimension becomes the diagonal of two new ones.
 bool diag_embed(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto offset = call[1].integer_or(0), first = call[2].integer_or(-2), second = call[3].integer_or(-1);
@@ -187,7 +187,7 @@ bool rotate(Call& call) {
     auto a = wrap_dimension((*dimensions)[0], self->dimensions());
     auto b = wrap_dimension((*dimensions)[1], self->dimensions());
     if (!a || !b || *a == *b || element_count(self->sizes) == 0) return false;
-    // Of a full turn a contiguous copy is left.
+    // A full turn returns a contiguous copy.
     if (*times % 4 == 0) return like_contiguous(call, *self, self->sizes);
     Dims sizes = self->sizes, strides = preserved_strides(*self);
     if (*times % 2 == 1) {
@@ -198,7 +198,7 @@ bool rotate(Call& call) {
                         call.records({self}));
 }
 
-/// `one_hot(tensor, num_classes)`; without a number it depends on what is in the tensor.
+/// `one_hot(tensor, num_classes)`; without a number it depends on the data.
 bool one_hot(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto classes = call[1].integer_or(-1);
@@ -210,7 +210,7 @@ bool one_hot(Call& call) {
     return call.returns(call.fresh(std::move(sizes), kLong, self->device));
 }
 
-/// `diff(n, dim)`: differences of neighbours, `n` times.
+/// `diff(n, dim)`: differences of neighbors, `n` times.
 bool diff(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto times = call[1].integer_or(1), where = call[2].integer_or(-1);
@@ -219,7 +219,7 @@ bool diff(Call& call) {
     if (!dimension) return false;
     TensorMeta part = *self;
     bool recorded = call.records({self});
-    // What stands before and behind is joined first.
+    // `prepend` and `append` are concatenated first.
     for (std::size_t slot : {3, 4}) {
         if (call[slot].is_absent()) continue;
         const TensorMeta* more = call[slot].tensor();
@@ -239,7 +239,7 @@ bool diff(Call& call) {
                             call.records({self}));
     }
     if (*times >= part.sizes[*dimension]) {
-        // Nothing is left.
+        // The result is empty.
         if (!is_contiguous(self->sizes, self->strides) || element_count(part.sizes) == 0) return false;
         part.sizes[*dimension] = 0;
         return call.returns(call.fresh(part.sizes, self->dtype, self->device), recorded);

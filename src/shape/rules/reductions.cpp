@@ -1,4 +1,4 @@
-/// Reductions over some or all dimensions, and what is taken along one: their results are contiguous.
+/// Reductions over some or all dimensions, and operations along one: their results are contiguous.
 #include "base/python_error.h"
 #include "shape/language/promotion.h"
 #include "shape/language/reduction.h"
@@ -16,7 +16,7 @@ using torch_room::is_complex;
 using torch_room::is_floating;
 using torch_room::is_integral;
 
-/// The type a sum accumulates in, or the one asked for.
+/// The type that a sum accumulates in, or the requested one.
 std::optional<Dtype> accumulated_type(Dtype type, const Operand& requested) {
     if (!requested.is_absent()) return requested.dtype();
     return is_integral(type) ? kLong : type;
@@ -106,7 +106,7 @@ PyTypeObject* min_type() {
     return type;
 }
 
-/// `max` and `min` are three operations: of all elements, along a dimension with indices, and of two tensors.
+/// `max` and `min` are three operations: over all elements, along a dimension with indices, and of two tensors.
 bool extreme_in_any_form(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || is_complex(self->dtype)) return false;
@@ -192,7 +192,7 @@ bool trace(Call& call) {
     return give(call, {}, is_integral(self->dtype) ? kLong : self->dtype);
 }
 
-/// `median(dim)` and `kthvalue(k, dim)`: a value and where it is.
+/// `median(dim)` and `kthvalue(k, dim)`: a value and its index.
 bool value_with_index(Call& call, const Operand& dimension, const Operand& keep, PyTypeObject* type) {
     const TensorMeta* self = call[0].tensor();
     if (is_complex(self->dtype) || self->dtype == kBool || element_count(self->sizes) == 0 || !dimension.integer())
@@ -221,7 +221,8 @@ bool most_common(Call& call) {
     return value_with_index(call, call[1].is_given() ? call[1] : Operand(last.get()), call[2], type);
 }
 
-/// `quantile(q, dim, keepdim, interpolation=)`: with several `q` their dimension comes first, and last in memory.
+/// `quantile(q, dim, keepdim, interpolation=)`: the dimension of several `q` comes first, but is the innermost in
+/// memory.
 bool quantile(Call& call) {
     const TensorMeta *self = call[0].tensor(), *several = call[1].tensor();
     auto keep = call[3].boolean_or(false);

@@ -1,4 +1,4 @@
-/// Images made larger or smaller: `F.interpolate`, and shuffling pixels between channels and places.
+/// Resampling of images: `F.interpolate`, and moving pixels between channels and spatial dimensions.
 #include <cmath>
 #include <string>
 
@@ -31,7 +31,7 @@ bool is_mode_for(std::string_view mode, std::size_t spatial) {
     return mode == "trilinear" && spatial == 3;
 }
 
-/// The wanted sizes of the spatial dimensions, given or as factors.
+/// The requested spatial sizes, given directly or as factors.
 std::optional<Dims> wanted_sizes(const TensorMeta& self, const Operand& size, const Operand& factor) {
     std::size_t spatial = self.dimensions() - 2;
     if (size.is_absent() == factor.is_absent()) return std::nullopt;
@@ -64,7 +64,7 @@ bool interpolate(Call& call) {
     if (!call[5].is_absent() && (!call[5].boolean() || (*call[5].boolean() && !call[1].is_absent()))) return false;
     auto smooth = call[6].boolean_or(false);
     if (!smooth || (*smooth && *mode != "bilinear" && *mode != "bicubic")) return false;
-    // Computed by adaptive pooling, which autocast treats differently by the number of dimensions.
+    // Computed by adaptive pooling, which autocast treats differently for each number of dimensions.
     if (*mode == "area" && call.state().autocast) return false;
     if (*mode == "area" && spatial != 2 && self->strides != contiguous_strides(self->sizes)) return false;
     auto wanted = wanted_sizes(*self, call[1], call[2]);
@@ -80,8 +80,8 @@ bool interpolate(Call& call) {
                         call.records({self}));
 }
 
-/// `_C._nn.upsample_bilinear2d(input, output_size, align_corners, scale_factors)` and its kin: the variant counts the
-/// spatial dimensions, and those that look only for the nearest have no `align_corners`.
+/// `_C._nn.upsample_bilinear2d(input, output_size, align_corners, scale_factors)` and others: the variant is the number
+/// of spatial dimensions, and those of nearest mode have no `align_corners`.
 bool upsample(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto spatial = static_cast<std::size_t>(call.variant());
@@ -101,7 +101,7 @@ bool upsample(Call& call) {
                         call.records({self}));
 }
 
-/// `F.upsample_nearest(input, size, scale_factor)` and `F.upsample_bilinear`, which became modes of `F.interpolate`.
+/// `F.upsample_nearest(input, size, scale_factor)` and `F.upsample_bilinear`, which are now modes of `F.interpolate`.
 template <bool bilinear>
 bool deprecated_upsample(Call& call) {
     static PyObject* const mode = checked(PyUnicode_FromString(bilinear ? "bilinear" : "nearest")).release();
@@ -109,7 +109,7 @@ bool deprecated_upsample(Call& call) {
     return interpolate(call);
 }
 
-/// An image read at the places that a grid names.
+/// An image sampled at the positions of a grid.
 bool sample_grid(Call& call, bool bicubic) {
     const TensorMeta *self = call[0].tensor(), *grid = call[1].tensor();
     if (self == nullptr || grid == nullptr || !torch_room::is_floating(self->dtype) || grid->dtype != self->dtype ||
@@ -142,7 +142,7 @@ bool native_grid_sample(Call& call) {
     return sample_grid(call, *mode == 2);
 }
 
-/// `pixel_shuffle` and `pixel_unshuffle`: what leaves the channels comes to the places, and back.
+/// `pixel_shuffle` and `pixel_unshuffle`: move elements from channels to spatial dimensions, and back.
 bool shuffle_pixels(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto factor = call[1].integer();
@@ -161,7 +161,7 @@ bool shuffle_pixels(Call& call) {
         height = height * *factor;
         width = width * *factor;
     }
-    // Of an empty tensor PyTorch gives a copy, also where the sizes would be others.
+    // For an empty tensor PyTorch returns a copy, even if the sizes should differ.
     if (element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) ||
         !is_contiguous(self->sizes, self->strides))
         return false;

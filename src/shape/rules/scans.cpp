@@ -19,7 +19,7 @@ bool softmax_of(Call& call, const Operand& where, const Operand& requested) {
     if (self == nullptr || !dimension || !wrap_dimension(*dimension, self->dimensions())) return false;
     auto type = requested.is_absent() ? std::optional(self->dtype) : requested.dtype();
     if (!type || !is_floating(*type)) return false;
-    // How it follows other layouts depends on the device.
+    // The layout for other inputs depends on the device.
     if (!is_on_cpu(*self) && !is_contiguous(self->sizes, self->strides)) return false;
     return call.returns(call.fresh(self->sizes, *type, self->device), call.records({self}));
 }
@@ -71,7 +71,7 @@ bool sort(Call& call) {
     return call.returns_several({std::move(values), std::move(indices)}, {call.records({self}), false}, sort_type());
 }
 
-/// `cummax` and `cummin`: values and where they are.
+/// `cummax` and `cummin`: values and their indices.
 bool cumulative_extreme(Call& call) {
     static PyTypeObject* const types[] = {return_type("cummax"), return_type("cummin")};
     const TensorMeta* self = call[0].tensor();

@@ -1,4 +1,4 @@
-/// Elements written to places that a tensor of indices names: scatter, index_add and their kin, and reading them so.
+/// Writes to the positions of an index tensor: scatter, index_add and similar operations; and reads from them.
 #include <algorithm>
 
 #include "shape/language/index.h"
@@ -27,7 +27,7 @@ bool give(Call& call, const TensorMeta* source, bool in_place) {
     return call.returns(call.fresh(self->sizes, self->dtype, self->device), recorded);
 }
 
-/// Whether the index fits into the tensor apart from one dimension, and into the source in all.
+/// Whether the index fits into the tensor except along one dimension, and into the source in all.
 bool fits(const TensorMeta& self, std::size_t dimension, const TensorMeta& index, const TensorMeta* source) {
     Dims seen = at_least_one_dimension(self.sizes), places = at_least_one_dimension(index.sizes);
     if ((index.dtype != kLong && index.dtype != kInt) || index.device != self.device || places.size() != seen.size() ||
@@ -138,7 +138,7 @@ bool take_along_dim(Call& call) {
     if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device) return false;
     Dims sizes;
     if (call[2].is_absent()) {
-        // Both are seen as vectors, and never copied for that.
+        // Both are viewed as vectors, without a copy.
         if (!is_contiguous(self->sizes, self->strides) || !is_contiguous(index->sizes, index->strides)) return false;
         sizes = {element_count(index->sizes)};
     } else {
@@ -180,7 +180,7 @@ bool index_put(Call& call) {
     }
     IndexedPart whole{self->sizes, self->strides, self->storage_offset};
     if (indices.size() == 1 && choosers[0] && choosers[0]->is_mask) {
-        // Whatever a mask chooses, values for the dimensions behind it fit.
+        // Whatever a mask selects, values for the dimensions after it fit.
         const Dims mask = choosers[0]->sizes;
         if (mask.size() > self->dimensions() || !std::equal(mask.begin(), mask.end(), self->sizes.begin()))
             return false;
@@ -224,7 +224,7 @@ void add_scatter_rules(Registry& registry) {
         registry.add("torch." + name + "_ Tensor." + name + "_", family.signature, family.function, kInPlace,
                      family.autocast);
     }
-    // The values may be called `src` or `value`, as they are.
+    // The values may be passed as `src` or `value`.
     registry.add_neutral("torch.scatter Tensor.scatter", "self dim index src * reduce?", scatter);
     registry.add_neutral("Tensor.scatter_", "self dim index src * reduce?", scatter, kInPlace);
     registry.add_neutral("torch.take_along_dim Tensor.take_along_dim", "self indices dim?", take_along_dim);

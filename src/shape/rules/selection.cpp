@@ -1,4 +1,4 @@
-/// Elementwise operations of several operands: where, clamp, masked_fill, lerp, addcmul.
+/// Elementwise operations with several operands: where, clamp, masked_fill, lerp, addcmul.
 #include "shape/language/promotion.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -16,7 +16,7 @@ using torch_room::is_integral;
 bool where(Call& call) {
     const TensorMeta* condition = call[0].tensor();
     if (condition == nullptr || condition->dtype != kBool) return false;
-    // Alone it is `nonzero`.
+    // With only a condition it is `nonzero`.
     if (!call[1].is_given() && !call[2].is_given()) return call.depends_on_contents();
     if (call[1].tensor() == nullptr && call[2].tensor() == nullptr) return false;
     Elementwise elementwise(call);
@@ -49,7 +49,7 @@ bool clamp(Call& call) {
         return elementwise.writes_to(self, OutputType::Common);
     }
     if (tensors) return elementwise.gives(OutputType::Common);
-    // Bounds that are numbers are parameters, not operands: the layout follows the tensor alone.
+    // Number bounds are parameters, not operands: the layout follows the tensor only.
     Elementwise alone(call);
     return alone.add(self) && alone.gives_type(*common);
 }
@@ -97,7 +97,7 @@ bool add_product(Call& call) {
     for (std::size_t i = 0; i < 3; ++i)
         if (call[i].tensor() == nullptr || !elementwise.add(call[i])) return false;
     auto common = elementwise.common_type();
-    // Integers can't be divided in place of the sum; they can be multiplied.
+    // Integers can't be divided, but they can be multiplied.
     bool divides = call.variant() & 2;
     if (!common || is_complex(*common) || *common == kBool || (is_integral(*common) && divides)) return false;
     if (is_integral(*common) && call[3].is_given() && !call[3].integer()) return false;
@@ -105,7 +105,7 @@ bool add_product(Call& call) {
                                 : elementwise.gives(OutputType::Common);
 }
 
-/// `fill_`, `zero_`: the tensor itself with other contents.
+/// `fill_`, `zero_`: the tensor itself with other values.
 bool fill(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;

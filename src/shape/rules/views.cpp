@@ -12,7 +12,7 @@ namespace {
 
 using namespace torch_room::dtype;
 
-/// `view(dtype)`: the same bytes. The last dimension gets as many more elements as they are smaller, or fewer.
+/// `view(dtype)`: the same bytes. The size of the last dimension is scaled by the ratio of the element sizes.
 bool view_as_dtype(Call& call, Dtype type) {
     const TensorMeta* self = call[0].tensor();
     if (self->requires_grad || !torch_room::is_ordinary(type)) return false;
@@ -48,7 +48,7 @@ bool view(Call& call) {
                              call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
 }
 
-/// A view where that is possible, else a contiguous copy.
+/// A view if possible, otherwise a contiguous copy.
 bool reshape_to(Call& call, const Dims& requested) {
     const TensorMeta& self = *call[0].tensor();
     auto sizes = resolve_sizes(requested, element_count(self.sizes));
@@ -156,7 +156,7 @@ bool transpose(Call& call) {
     return permuted(call, order);
 }
 
-/// `t`: of a matrix, or of anything with fewer dimensions.
+/// `t`: for a matrix or fewer dimensions.
 bool transpose_matrix(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || self->dimensions() > 2) return false;
@@ -184,7 +184,7 @@ bool attribute(Call& call) {
     return false;
 }
 
-/// Several dimensions moved to other places; the rest keep their order.
+/// Moves several dimensions; the rest keep their order.
 bool movedim(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto from = call[1].integer_or_integers(), to = call[2].integer_or_integers();
@@ -220,7 +220,7 @@ bool squeeze(Call& call) {
             auto wrapped = wrap_dimension(dimension, self->dimensions());
             if (!wrapped) return false;
             if (self->dimensions() == 0) continue;
-            if (requested->size() > 1 && drop[*wrapped]) return false;  // given twice
+            if (requested->size() > 1 && drop[*wrapped]) return false;  // duplicate
             drop[*wrapped] = true;
         }
     }
@@ -264,7 +264,8 @@ bool expand_to(Call& call, const Dims& requested) {
     for (std::size_t i = requested.size(); i-- > 0;) {
         if (i < added) {
             if (requested[i] < 0) return false;
-            // As PyTorch computes it: a dimension in front strides over all behind it, unless it is expanded.
+            // As PyTorch computes it: the stride of a new leading dimension spans those after it, unless it is
+            // expanded.
             strides[i] = requested[i] == 1 ? sizes[i + 1] * strides[i + 1] : Dim(0);
             continue;
         }
