@@ -54,7 +54,7 @@ struct FxTables {
     Ref<> counts;          // dict: base name -> number
     Ref<> lookup;          // defaultdict: (op, target) -> dict of nodes
 
-    /// Whether they are what is known here.
+    /// Reads them; false if they are not of the expected types.
     bool read(Borrowed<> fx_graph) {
         root = Ref<>::steal(PyObject_GetAttrString(fx_graph, "_root"));
         Ref<> names = Ref<>::steal(PyObject_GetAttrString(fx_graph, "_graph_namespace"));
@@ -117,7 +117,7 @@ class DirectBuilder {
         checked(PyDict_SetItem(field(input, layout_.users), user, Py_None));
     }
 
-    /// What appending gives each node: a tuple with its position.
+    /// Sets the sort key that appending gives each node: a tuple with its position.
     void set_sort_key(PyObject* fx_node) {
         Ref<> position = checked(PyLong_FromSize_t(nodes_.size()));
         Ref<> key = checked(PyTuple_Pack(1, position.get()));
@@ -153,7 +153,7 @@ class DirectBuilder {
         return known = nodes.get();
     }
 
-    /// Names that `torch.fx` makes later go on from the names given here.
+    /// Names that `torch.fx` creates later continue from these counters.
     void write_counts(const Graph& graph) {
         for (const auto& [base, count] : graph.names().counts()) {
             Ref<> number = checked(PyLong_FromLong(count));
@@ -170,7 +170,7 @@ class DirectBuilder {
     std::unordered_map<PyObject*, PyObject*> tables_by_target_;
 };
 
-/// The same through the methods of `torch.fx`, for a release whose insides are not known here.
+/// The same through the methods of `torch.fx`, for a release whose internals are unknown.
 void build_ordinarily(Borrowed<> captured, Borrowed<> fx_graph, const Graph& graph) {
     FxArguments arguments;
     std::vector<PyObject*> nodes;

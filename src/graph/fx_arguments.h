@@ -25,7 +25,7 @@ class FxArguments {
 
     Ref<> immutable_list_;
     Ref<> immutable_dict_;
-    Ref<> no_keywords_;  // shared between the nodes: nobody can change it
+    Ref<> no_keywords_;  // shared between the nodes: immutable
 };
 
 }  // namespace stator::graph

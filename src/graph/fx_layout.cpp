@@ -39,7 +39,7 @@ std::optional<NodeLayout> read_layout() {
     auto* type = reinterpret_cast<PyTypeObject*>(node.get());
     PyTypeObject* base = type->tp_base;
     bool is_c_class = base != nullptr && (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && base->tp_dict != nullptr;
-    // A `__new__`, or slots of the Python class, would have to be honoured.
+    // A `__new__`, or slots of the Python class, would have to be respected.
     if (!is_c_class || type->tp_new != base->tp_new || PyDict_GetItemString(type->tp_dict, "__slots__") != nullptr)
         return std::nullopt;
     Borrowed<> fields = base->tp_dict;

@@ -38,7 +38,7 @@ std::string snake_case(std::string_view text) {
     snake.reserve(text.size() + 2);
     append_snake_case(snake, text, 0);
     if (is_ascii(snake)) return snake;
-    // Lower case beyond ASCII is a table that only Python has.
+    // Lowercasing beyond ASCII needs Python's tables.
     ErrorAside aside;
     Ref<> string = Ref<>::steal(PyUnicode_FromStringAndSize(snake.data(), static_cast<Py_ssize_t>(snake.size())));
     Ref<> lower = string ? Ref<>::steal(PyObject_CallMethod(string.get(), "lower", nullptr)) : Ref<>();

@@ -1,4 +1,4 @@
-/// Names for nodes, as `torch.fx` gives them: from the target, in snake case, unique, never a keyword or a builtin.
+/// Names for nodes, as `torch.fx` creates them: from the target, in snake case, unique, never a keyword or a builtin.
 #pragma once
 
 #include <string>
@@ -49,7 +49,7 @@ class Names {
     std::unordered_map<std::string, long> counts_;
 };
 
-/// True if a variable may not have this name: keywords, builtins and what `torch.fx` puts into the globals of its code.
+/// Whether a variable can't have this name: keywords, builtins and the globals of code that `torch.fx` generates.
 bool is_reserved_name(const std::string& name);
 
 }  // namespace stator::graph

@@ -1,5 +1,5 @@
-/// The captured graph: nodes in order, each an operation as the program called it. It is Stator's own; `torch.fx` is
-/// made from it on demand (graph/fx.h).
+/// The captured graph: nodes in order, each an operation as the program called it. A native data structure; `torch.fx`
+/// is created from it on demand (graph/fx.h).
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,11 @@ struct Argument {
     static Argument of_items(Kind kind, Items* items);
 };
 
-/// The parts of a container argument. A dict has its keys beside its values; a slice has start, stop and step.
+/// The items of a container argument. A dict has keys besides values; a slice has start, stop and step.
 struct Argument::Items {
     std::vector<Argument> values;
     std::vector<PyObject*> keys;  // only for Dict
-    /// The class to build where it is not the plain container: `torch.Size`, a named tuple.
+    /// The class of the container, if it is not the plain one: `torch.Size`, a named tuple.
     PyTypeObject* type = nullptr;
 };
 
@@ -50,7 +50,7 @@ struct KeywordArgument {
     Argument value;
 };
 
-/// What an operation gives back, without data.
+/// The result of an operation, without data.
 struct Result {
     enum class Kind : std::uint8_t { None, Tensor, Constant, Tuple, List };
     Kind kind = Kind::None;
@@ -63,7 +63,7 @@ struct Result {
     int same_as_argument = -1;
 };
 
-/// Where in the user's program a node was made: innermost frame first. Shared between the nodes of one line.
+/// Where in the program a node was created: innermost frame first. Shared between the nodes of one line.
 struct Location {
     PyCodeObject* code = nullptr;
     int line = 0;
@@ -75,8 +75,8 @@ struct ModulePath {
     const PathText* path = nullptr;  // `L['self']._modules['layers']._modules['0']`
     PyTypeObject* type = nullptr;
     const ModulePath* outer = nullptr;
-    const void* module = nullptr;  // the address alone, which consumers take for a key
-    int earlier_calls = 0;         // of the same module, in this graph
+    const void* module = nullptr;  // only the address, which consumers use as a key
+    int earlier_calls = 0;         // how often it was called before in this graph
 };
 
 /// As consumers of `nn_module_stack` read it: `L['self'].layers.0`.
@@ -87,32 +87,33 @@ enum class NodeKind : std::uint8_t { Placeholder, Function, Method, Attribute, O
 struct Node {
     NodeKind kind;
     std::uint32_t index = 0;   // position in the graph
-    std::uint32_t serial = 0;  // position at first, before unused nodes went: the same if the program is traced again
+    std::uint32_t serial = 0;  // the position before unused nodes were removed: the same if the program is traced again
     /// Function: the callable. Method: the method's name. Placeholder, Attribute: its name, a str. Null for a
-    /// placeholder with a `path`, until the graph's names are wanted.
+    /// placeholder with a `path`, until the graph's names are needed.
     PyObject* target = nullptr;
-    /// Of a placeholder: what its target will be made of. Lives in `Graph::texts`.
+    /// For a placeholder: the path from which its target is created. Lives in `Graph::texts`.
     const PathText* path = nullptr;
-    std::string name;        // unique in the graph; given when somebody asks for names
-    std::string first_name;  // the name before the program's variable gave it another one; empty if none did
+    std::string name;        // unique in the graph; created when names are needed
+    std::string first_name;  // the name before it was renamed after a variable; empty if it was not
     std::vector<Argument> arguments;
     std::vector<KeywordArgument> keywords;
     Result result;
-    std::uint32_t uses = 0;   // arguments of live nodes that are this node
-    bool has_effect = false;  // stays even if nobody uses its result
+    std::uint32_t uses = 0;   // how often live nodes use it as an argument
+    bool has_effect = false;  // must not be removed even if its result is unused
     bool is_random = false;   // draws random numbers
-    bool may_fail = false;    // stays too: with some contents the program ends here
-    bool is_seen = false;     // the program sees that it has run, even if nothing after it does
-    bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (capture/undo.h)
-    bool is_named = false;    // a variable of the program gave it its name
+    bool may_fail = false;    // must not be removed either: it raises for some data
+    bool is_seen = false;     // the program can see that it has run, even if a later operation raises
+    bool is_lasting = false;  // and that can't be undone by restoring inputs and the random state (capture/undo.h)
+    bool is_named = false;    // named after a variable of the program
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;
-    /// The node whose result's memory this result lies in: it is a view, or was written to. Null if it has its own.
+    /// The node whose result shares its memory: this one is a view of it, or wrote to it. Null if it has its own
+    /// memory.
     const Node* memory = nullptr;
-    /// Of an operation that may fail behind something lasting: the nodes whose results the program still holds there.
-    /// They stay until it has run. Null if nothing has to stay.
+    /// For an operation that may raise after a lasting effect: the nodes whose results the program still references
+    /// there. They are kept until it has run. Null if there are none.
     const std::vector<Node*>* held = nullptr;
-    /// A dict of further entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
+    /// A dict of additional entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
     PyObject* extra_meta = nullptr;
 };
 
@@ -133,14 +134,14 @@ void for_each_node(const Argument& argument, const Visit& visit) {
     }
 }
 
-/// The same for everything a node takes: arguments, then keywords.
+/// The same for all inputs of a node: arguments, then keywords.
 template <class Visit>
 void for_each_input(const Node& node, const Visit& visit) {
     for (const Argument& argument : node.arguments) for_each_node(argument, visit);
     for (const KeywordArgument& keyword : node.keywords) for_each_node(keyword.value, visit);
 }
 
-/// Nodes in execution order. Truncation to a mark undoes what an instruction did.
+/// Nodes in execution order. Truncating to a mark undoes an instruction.
 class Graph {
   public:
     Node* add(NodeKind kind, Borrowed<> target, std::vector<Argument> arguments,
@@ -149,21 +150,21 @@ class Graph {
     Node* at(std::size_t index) const { return nodes_[index]; }
     std::span<Node* const> nodes() const { return nodes_; }
 
-    /// The program stored this node's result into a variable: the node is named after the first one, as torch._dynamo
+    /// The program assigned this node's result to a variable: the node is named after the first one, as torch._dynamo
     /// does. Placeholders keep their names.
     void name_after(Node* node, std::string_view variable);
 
-    /// Forgets every node from `size` on, and the variables that named nodes since then.
+    /// Removes every node from `size` on, and names from variables since then.
     void truncate(std::size_t size);
-    /// Takes the operations from `size` on out of the graph, in order. Placeholders and attributes stay. The nodes live
-    /// as long as the graph does.
+    /// Moves the operations from `size` on out of the graph, in order. Placeholders and attributes stay. The nodes live
+    /// as long as the graph.
     std::vector<Node*> take(std::size_t size);
-    /// Puts placeholders first, and removes nodes that nobody uses and that have no effect, placeholders included. To
-    /// be called once, after the output node was added.
+    /// Puts placeholders first, and removes unused nodes without effects, including placeholders. To be called once,
+    /// after the output node was added.
     void finish();
     bool is_finished() const { return is_finished_; }
-    /// Gives every node of a finished graph its name, on the first call. The names in a deep model are as long as its
-    /// paths, and most graphs run without anybody reading one.
+    /// Names every node of a finished graph, on the first call. The names in a deep model are as long as its paths, and
+    /// most graphs run without using them.
     void ensure_names() const;
     const Names& names() const {
         ensure_names();
@@ -172,11 +173,12 @@ class Graph {
 
     Arena& arena() { return arena_; }
     const Arena& arena() const { return arena_; }
-    /// Where the pieces of paths live: shared with whoever may still ask for a name when the graph is gone.
+    /// The arena of the path texts: shared with users that may need a name after the graph is freed.
     const std::shared_ptr<Arena>& texts() const { return texts_; }
 
   private:
-    /// A variable took a node's result when the graph had `size` nodes: names are handed out in the order of events.
+    /// A variable was assigned a node's result when the graph had `size` nodes: names are created in the order of
+    /// events.
     struct Naming {
         Node* node;
         std::string variable;
@@ -189,7 +191,7 @@ class Graph {
     std::shared_ptr<Arena> texts_ = std::make_shared<Arena>();
     std::vector<Node*> nodes_;
     mutable std::vector<Naming> namings_;
-    mutable std::vector<Node*> unnamed_;  // of a finished graph, in the order they were made, removed ones included
+    mutable std::vector<Node*> unnamed_;  // of a finished graph, in order of creation, including removed ones
     mutable Names names_;
     bool is_finished_ = false;
 };

@@ -6,7 +6,7 @@ namespace stator::graph {
 
 namespace {
 
-/// `operator.add`, `torch.relu`, `mymodule.helper`: read from the object itself, without running any code of its own.
+/// `operator.add`, `torch.relu`, `mymodule.helper`: read from the object itself, without running user code.
 std::string print_callable(Borrowed<> target) {
     if (PyCFunction_Check(target.get())) {
         auto* function = reinterpret_cast<PyCFunctionObject*>(target.get());
@@ -33,7 +33,7 @@ std::string print_callable(Borrowed<> target) {
     return short_repr(target);
 }
 
-/// Containers of plain constants in full; anything that might run code of its own by its class.
+/// Containers of plain constants are printed in full; anything that might run user code is printed as its class.
 std::string print_constant(Borrowed<> constant) {
     PyObject* object = constant;
     if (PyList_CheckExact(object) || (PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) > 0)) {
@@ -115,7 +115,7 @@ std::string print(const Graph& graph) {
 }
 
 std::string print(const ModulePath& path) {
-    // What a module holds is written as its attributes: `._modules['a']` is `.a`.
+    // Modules are printed as attributes: `._modules['a']` is `.a`.
     std::vector<const PathText*> pieces;
     for (const PathText* at = path.path; at != nullptr; at = at->before) pieces.push_back(at);
     std::string text;

@@ -31,7 +31,7 @@ class Runner::Registers {
     PyObject* operator[](std::size_t i) const { return values_[i]; }
     void set(std::size_t i, PyObject* owned) { values_[i] = owned; }
     void release(std::size_t i) { Py_CLEAR(values_[i]); }
-    /// One slot before the arguments is the callee's to use, as the vectorcall protocol has it.
+    /// The slot before the arguments can be used by the callee, as in the vectorcall protocol.
     PyObject** call_arguments() { return values_ + count_ + 1; }
 
   private:
@@ -226,7 +226,7 @@ void Runner::leave_contexts(const Step& failed, Registers& registers) const {
         if (token.kind != Operand::Kind::Register || !steps_[token.number].gives_token) continue;
         if (registers[token.number] == nullptr) continue;
         if (!Ref<>::steal(PyObject_CallOneArg(step->target, registers[token.number]))) PyErr_Clear();
-        // Freeing it may leave a mode.
+        // Freeing it may exit a mode.
         registers.release(token.number);
     }
 }

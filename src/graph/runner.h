@@ -18,7 +18,7 @@ namespace stator::graph {
 struct Failure {
     std::uint32_t serial = 0;  // of its node
     Ref<> target;
-    // Flags of the operations up to this one, as of nodes; this one may have been executed partly.
+    // Flags of the operations up to this one, as for nodes; this one may have been executed partly.
     bool is_seen = false;
     bool is_lasting = false;
     bool has_effect = false;                          // of this one
@@ -67,7 +67,7 @@ class Runner {
         PyObject* target;                       // in kept_
         PyObject* keyword_names;                // in kept_, or null
         bool has_effect, is_seen, is_lasting;   // as of its node
-        bool gives_token;                       // enters a context, which a later step leaves with this token
+        bool gives_token;                       // enters a context, which a later step exits with this token
     };
     class Registers;
     struct Placeholder {
@@ -81,7 +81,7 @@ class Runner {
     PyObject* keep(Ref<> object);
 
     Failure failure_at(const Step& failed, const Registers& registers) const;
-    /// Leaves the contexts that are open at a failed step, innermost first. Keeps the exception that is set.
+    /// Exits the contexts that are open at a failed step, innermost first. Keeps the exception that is set.
     void leave_contexts(const Step& failed, Registers& registers) const;
     Ref<> value(Operand operand, std::span<PyObject* const> inputs, const Registers& registers) const;
     Ref<> build(const Container& container, std::span<PyObject* const> inputs, const Registers& registers) const;

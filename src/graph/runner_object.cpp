@@ -126,7 +126,7 @@ PyObject* placeholders(PyObject* self, void*) {
     return at_boundary([&] { return tuple_of_placeholders(self); });
 }
 
-/// What `inspect.signature` finds: the signature that the generated `forward` would have.
+/// For `inspect.signature`: the signature of the generated `forward`.
 PyObject* signature(PyObject* self, void*) {
     return at_boundary([&] {
         Ref<> inspect = checked(PyImport_ImportModule("inspect"));

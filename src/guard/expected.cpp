@@ -37,7 +37,7 @@ std::optional<std::uint64_t> key_of(GuardKind kind, PyObject* object) {
             return reinterpret_cast<std::uint64_t>(object);
         case GuardKind::Constant: {
             auto key = constant_key(object);
-            // Constants of other classes have no key: all of them share 0.
+            // Expected constants have a key, so an object of another class can't match them.
             return key ? key : 0;
         }
         case GuardKind::Tensor:

@@ -8,7 +8,7 @@
 
 namespace stator::shape {
 
-/// The result of an argument; null for a node that returns a constant.
+/// The result of an argument that is a tensor; otherwise null.
 inline const graph::Result* tensor_result(const graph::Argument& argument) {
     if (argument.kind != graph::Argument::Kind::Node) return nullptr;
     return argument.node->result.kind == graph::Result::Kind::Tensor ? &argument.node->result : nullptr;

@@ -32,11 +32,12 @@ void after_node(const at::RecordFunction&, at::ObserverContext*) {
 }
 
 struct Start {
-    /// Null for one with several starts: those are among the nodes that PyTorch lists for a pass, a single one is not.
+    /// Null for a pass with several roots: those are among the nodes that PyTorch lists for the pass; a single root is
+    /// not.
     const torch::autograd::Node* node;
     Birth moment{this_thread(), next_birth_number()};
 };
-/// Of the passes that this thread runs, each inside of the one before.
+/// The passes that this thread runs, nested.
 thread_local std::vector<Start> starts;
 
 struct StartsHere {
@@ -46,10 +47,10 @@ struct StartsHere {
 
 PassObserver told_of_passes;
 
-/// Counted in one way or another, depending on the version of PyTorch.
+/// Reference counting differs between versions of PyTorch.
 using NodePointer = decltype(torch::autograd::Edge::function);
 
-/// Stands in for PyTorch's engine where C++ code asks for it, and leaves all work to that one.
+/// Replaces PyTorch's engine for calls from C++ code, and delegates to it.
 class WatchedEngine : public torch::autograd::Engine {
   public:
     torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
@@ -77,12 +78,12 @@ class WatchedEngine : public torch::autograd::Engine {
         return plain().get_default_saved_variable_hooks();
     }
 
-    /// PyTorch's own, which is one object as long as the process lives. Asked for before this one stands in for it.
+    /// PyTorch's engine, a singleton. To be read before this one replaces it.
     static Engine& plain() {
         static Engine& engine = get_default_engine();
         return engine;
     }
-    /// Never let go of: an engine that goes waits for threads. This one has none.
+    /// Never destroyed: the destructor of an engine waits for threads. This one has none.
     static Engine& instance() {
         static auto& engine = *new WatchedEngine;
         return engine;
@@ -91,8 +92,8 @@ class WatchedEngine : public torch::autograd::Engine {
 
 constexpr std::uint64_t kGathersGradient = UINT64_MAX;
 
-/// For each node that gathers a gradient, the birth of the one that gives the last part of it: nodes run in the
-/// opposite order of their numbers. Found once for each backward pass in which somebody asks.
+/// For each node that accumulates a gradient, the birth of the node that produces the last part of it: nodes run in the
+/// reverse order of their numbers. Computed once for each backward pass that needs it.
 class Givers {
   public:
     Birth operator[](const torch::autograd::Node* gathering) {
@@ -111,7 +112,7 @@ class Givers {
         const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
         if (nodes == nullptr) return;
         for (torch::autograd::Node* node : *nodes) {
-            // Where only some gradients are asked for, not all nodes run.
+            // If only some gradients are requested, not all nodes run.
             if (chosen != nullptr && !chosen->empty()) {
                 auto found = chosen->find(node);
                 if (found == chosen->end() || !found->second.needed_) continue;

@@ -16,17 +16,17 @@ struct Birth {
     std::uint64_t number = 0;
 };
 
-/// The node that the backward pass in this thread evaluates, its hooks included. `identity` is null if none. A node
-/// that accumulates the gradient of a leaf has no birth of its own: it has that of the node that gives the last part of
-/// that gradient, right after which it runs.
+/// The node that the backward pass in this thread evaluates, including its hooks. `identity` is null if none. A node
+/// that accumulates the gradient of a leaf has no birth of its own: it gets that of the node that produces the last
+/// part of that gradient, right after which it runs.
 struct RunningNode {
     const void* identity = nullptr;
     Birth birth;
 };
 RunningNode running_node();
 
-/// While it lives, this thread runs the backward pass that starts from `tensors`, a tuple. That is needed to know
-/// which leaves the first node gives gradients to, and which leaves are roots of the pass themselves.
+/// During its lifetime, this thread runs the backward pass that starts from `tensors`, a tuple. That is needed to know
+/// to which leaves the first node passes gradients, and which leaves are roots of the pass themselves.
 class StartedPass {
   public:
     explicit StartedPass(PyObject* tensors);

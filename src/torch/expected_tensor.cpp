@@ -6,15 +6,15 @@ namespace stator::torch_room {
 
 namespace {
 
-/// Nothing but what the tensor and its check say: no base is asked.
+/// The tensor and its check decide alone: no base is read.
 bool is_plain(const c10::TensorImpl& tensor, const TensorCheck& check) {
     const AutogradMeta* autograd = autograd_of(tensor);
     return check.image.is_there && looks_like(tensor, check.image) &&
            (autograd == nullptr || (!autograd->is_view_ && autograd->requires_grad_ == check.requires_grad));
 }
 
-/// Needs `is_plain` of the tensor when it was recorded, with this implementation and these parts of autograd. Where no
-/// gradient is required, a function behind the tensor would require one.
+/// Needs `is_plain` of the tensor when it was recorded, with this implementation and these autograd fields. If it did
+/// not require grad, a new `grad_fn` would make it require grad.
 inline bool requires_gradient_as_before(const AutogradMeta* autograd, bool expected) {
     if (autograd == nullptr) return !expected;
     return autograd->requires_grad_ == expected && (expected || autograd->grad_fn_ == nullptr);

@@ -37,7 +37,7 @@ PyObject* interned(const char* name) {
 
 struct Names {
     PyObject* fake_mode = interned("fake_mode");
-    // Where `fake_device` is a property, the device is kept under another name; before PyTorch 2.13 it is not.
+    // If `fake_device` is a property, the device is stored under another name; before PyTorch 2.13 it is not.
     PyObject* fake_device = interned(
         PyObject_HasAttrString(fake_module().tensor_class, "fake_device") != 0 ? "_fake_device" : "fake_device");
     PyObject* is_param = interned("_is_param");
@@ -48,7 +48,7 @@ const Names& names() {
     return all;
 }
 
-/// The `__dict__` of a FakeTensor that PyTorch made, without what differs from one to the next.
+/// The `__dict__` of a FakeTensor that PyTorch created, without entries that differ between tensors.
 Borrowed<> attribute_template(Borrowed<> fake_mode) {
     static PyObject* made = nullptr;
     if (made != nullptr) return made;
@@ -70,7 +70,7 @@ at::TensorBase empty_meta_like(const TensorMeta& meta) {
     auto dtype = static_cast<c10::ScalarType>(meta.dtype);
     auto tensor = at::detail::empty_strided_meta(sizes, strides, dtype);
     if (std::int64_t offset = meta.storage_offset.value(); offset != 0) {
-        // The storage has to reach as far as the view does: PyTorch checks that in as_strided, set_ and resize_.
+        // The storage has to cover the view: as_strided, set_ and resize_ check that.
         tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
         auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
         storage->set_nbytes(storage->nbytes() + static_cast<std::size_t>(offset) * c10::elementSize(dtype));
@@ -106,7 +106,7 @@ Ref<> new_fake_mode() {
 }
 
 Borrowed<> fake_mode_of_thread() {
-    // A mode notes in itself that one of its kernels runs, so that two threads can't share one.
+    // A mode stores that one of its kernels is running, so two threads can't share one.
     static PyObject* const name = PyUnicode_InternFromString("stator fake mode");
     PyObject* of_thread = PyThreadState_GetDict();
     STATOR_CHECK(of_thread != nullptr, "a thread without a dict");
@@ -127,14 +127,14 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
     constexpr std::uint64_t understood = trait::kConjugate | trait::kNegative | trait::kInference;
     if (meta.dispatch_keys & ~understood) refuse("a tensor with unusual dispatch keys");
     return translating_errors([&] {
-        // A tensor made in inference mode is an inference tensor, and one made outside is none.
+        // A tensor created in inference mode is an inference tensor, and one created outside is not.
         WithInferenceMode inference((meta.dispatch_keys & trait::kInference) != 0);
         at::Tensor tensor(empty_meta_like(meta));
         c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
         if (meta.dispatch_keys & trait::kConjugate) impl->_set_conj(true);
         if (meta.dispatch_keys & trait::kNegative) impl->_set_neg(true);
         if (meta.is_wrapped_number) impl->set_wrapped_number(true);
-        // What `Tensor._make_subclass` does for `FakeTensor.__new__`.
+        // As `Tensor._make_subclass` does for `FakeTensor.__new__`.
         impl->set_python_dispatch(true);
         impl->set_python_custom_device(true);
         impl->_change_backend_component_keys(c10::Device(static_cast<c10::DeviceType>(meta.device.kind),
@@ -149,7 +149,7 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
         if (meta.python_class == parameter_class())
             checked(PyDict_SetItem(attributes.get(), names().is_param, Py_True));
 
-        // Last, because history belongs to the tensor that Python sees.
+        // Last, because history belongs to the Python tensor.
         if (meta.requires_grad && meta.is_leaf) {
             tensor.set_requires_grad(true);
         } else if (meta.requires_grad) {

@@ -24,7 +24,7 @@ namespace {
 constexpr auto& kDevices = at::autocast::_AUTOCAST_SUPPORTED_DEVICES;
 static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(kDevices)>> == kAutocastDevices);
 
-/// What autocast keys look like when autocast is off everywhere: every one of them excluded.
+/// The excluded keys if autocast is off for all devices: all of its keys.
 bool autocast_is_off(std::uint64_t excluded_keys) {
     static const std::uint64_t autocast = c10::autocast_dispatch_keyset.raw_repr();
     return (excluded_keys & autocast) == autocast;
@@ -68,14 +68,14 @@ std::int8_t float32_matmul() {
         at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
 }
 
-/// An active dispatch mode shows among the keys that the thread adds, which costs less to ask.
+/// An active dispatch mode is visible in the keys that the thread includes, which are cheaper to read.
 std::uint32_t dispatch_modes(std::uint64_t included_keys) {
     static const std::uint64_t python = c10::DispatchKeySet(c10::DispatchKey::Python).raw_repr();
     if ((included_keys & python) == 0) return 0;
     return static_cast<std::uint32_t>(c10::impl::TorchDispatchModeTLS::stack_len());
 }
 
-/// Where this thread keeps grad mode: PyTorch's own accessor takes 10 ns.
+/// The thread-local grad mode: PyTorch's own accessor takes 10 ns.
 const c10::AutogradState& autograd_state() {
     static thread_local const c10::AutogradState* state = nullptr;
     if (state == nullptr) state = &c10::AutogradState::get_tls_state();
@@ -106,7 +106,7 @@ bool same_autocast(const GlobalState& state) {
     return at::autocast::is_autocast_cache_enabled() == state.modes.autocast_cache;
 }
 
-/// What programs may forbid or ask for without a change of a dispatch key.
+/// Global flags that change without changing a dispatch key.
 struct Switch {
     const char* name;
     bool (*is_on)(const at::Context& context);
@@ -168,7 +168,7 @@ std::string print(const Modes& modes) {
 }
 
 bool is_in_dual_level() {
-    // What PyTorch offers takes a lock. All ways into a level go through this variable of a Python module.
+    // PyTorch's function takes a lock. All levels are entered through this variable of a Python module.
     static PyObject* const variables = [] {
         Ref<> module = checked(PyImport_ImportModule("torch.autograd.forward_ad"));
         return Py_NewRef(PyModule_GetDict(module.get()));
@@ -218,7 +218,8 @@ bool matches(const GlobalState& state) {
         return false;
     ThreadKeys keys = thread_keys();
     if (keys.included != state.included_keys || keys.excluded != state.excluded_keys) return false;
-    // The excluded keys say for which devices autocast is on; its dtype and cache matter only then, or where asked for.
+    // The excluded keys tell for which devices autocast is on; its dtype and cache matter only then, or if the program
+    // read them.
     if ((state.reads_autocast || !autocast_is_off(keys.excluded)) && !same_autocast(state)) return false;
     if (static_cast<Dtype>(c10::get_default_dtype_as_scalartype()) != state.default_dtype) return false;
     if (static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) != state.torch_function)
@@ -307,7 +308,7 @@ bool are_torch_functions_asked() {
 bool default_device(Device* device) {
     if (at::impl::torch_function_all_disabled()) return false;
     auto length = at::impl::PythonTorchFunctionTLS::stack_len();
-    // The innermost one that is a device answers.
+    // The innermost default device counts.
     for (std::int64_t i = length; i-- > 0;)
         if (is_device_mode(function_mode_at(i), device)) return true;
     return false;

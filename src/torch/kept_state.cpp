@@ -18,7 +18,7 @@ AutogradMeta* autograd_of(const at::Tensor& tensor) {
     return torch::autograd::impl::get_autograd_meta(tensor);
 }
 
-/// What autograd knows of a tensor's past.
+/// The autograd history of a tensor.
 struct History {
     decltype(AutogradMeta::grad_fn_) function;
     std::uint32_t output = 0;
@@ -67,11 +67,11 @@ struct KeptState::Tensor {
 
 struct KeptState::Generator {
     at::Generator generator;
-    // Of the processor's generator everything (a clone would be seeded first, which takes longer than most operations).
+    // The whole state of the CPU generator (a clone would be seeded first, which takes longer than most operations).
     std::unique_ptr<at::mt19937> engine;
     std::optional<float> next_float;
     std::optional<double> next_double;
-    // Of others where they stand.
+    // The position of other generators.
     std::uint64_t seed = 0, offset = 0;
 };
 
@@ -98,7 +98,7 @@ void KeptState::keep_random_numbers(std::span<const Device> devices) {
                 kept.offset = kept.generator.get_offset();
             }
         } catch (const std::exception&) {
-            is_complete_ = false;  // while a CUDA graph is being recorded, say
+            is_complete_ = false;  // while a CUDA graph is being recorded, for example
         }
     }
 }
@@ -121,7 +121,7 @@ void KeptState::keep(Borrowed<> object, bool with_contents) {
 bool KeptState::restore() {
     if (!is_complete_) return false;
     for (const Tensor& kept : tensors_) {
-        // Resized, or given other memory.
+        // Resized, or with new storage.
         if (kept.memory != nullptr && !kept.tensor.has_storage()) return false;
         bool is_as_it_was = kept.history == History::of(kept.tensor);
         if (!is_as_it_was && autograd_of(kept.tensor)->is_view_) return false;

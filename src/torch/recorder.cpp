@@ -8,8 +8,8 @@ namespace stator::torch_room {
 
 namespace {
 
-/// The recording in progress on this thread. An operation that the fake kernels call meanwhile does not come here: a
-/// dispatch mode is off while it handles one.
+/// The current recording of this thread. Operations that the fake kernels call are not recorded: a dispatch mode is
+/// disabled while it handles one.
 thread_local Recording* recording_now = nullptr;
 
 Ref<> attribute(PyObject* object, const char* name) {
@@ -26,7 +26,7 @@ void note_written(PyObject* value) {
     if (is_tensor(value)) recording_now->written.push_back(storage_identity(value));
 }
 
-/// Goes over the arguments that the schema marks as written to.
+/// Visits the arguments that the schema marks as written to.
 void note_writes(PyObject* schema, PyObject* args, PyObject* kwargs) {
     Ref<> arguments = attribute(schema, "arguments");
     Ref<> fast = checked(PySequence_Fast(arguments.get(), "arguments"));
@@ -54,7 +54,7 @@ PyObject* seeded_tag() {
     return tag;
 }
 
-/// Whether an operation without results is there to fail for some data.
+/// Whether an operation without results only raises for some data.
 bool only_checks(PyObject* schema) {
     Ref<> name = attribute(schema, "name");
     std::string_view text = utf8(name.get());
@@ -93,7 +93,7 @@ PyMethodDef kMethods[] = {{"__torch_dispatch__", torch_dispatch, METH_VARARGS, n
 PyType_Slot kSlots[] = {{Py_tp_methods, kMethods}, {}};
 PyType_Spec kSpec = {"stator._C.OperationRecorder", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
 
-/// One mode object serves every recording: what is recorded goes to the thread's own place.
+/// One mode object serves every recording: the data goes to the thread's recording.
 Borrowed<> recorder_mode() {
     static PyObject* mode = [] {
         Ref<> module = checked(PyImport_ImportModule("torch.utils._python_dispatch"));

@@ -1,5 +1,5 @@
-/// Which callables of PyTorch become nodes. torch._dynamo has lists of thousands of names for this; the same answers
-/// come from where a callable lives, and are compared with torch._dynamo's in the tests.
+/// Which callables of PyTorch become nodes. torch._dynamo has lists of thousands of names for this; the same decisions
+/// follow from the module of a callable, and the tests compare them with torch._dynamo's.
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,7 +15,7 @@ namespace {
 
 using Callables = std::unordered_set<PyObject*>;
 
-/// All C functions that a module or class of PyTorch's extension offers.
+/// All C functions of a module or class of PyTorch's extension.
 void add_c_functions(Callables& callables, Borrowed<> holder) {
     Ref<> names = checked(PyObject_Dir(holder));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
@@ -50,7 +50,7 @@ bool holds_operations(std::string_view module) {
            module == "torch.signal.windows.windows" || module == "torch.masked._ops";
 }
 
-/// Public functions of torch.nn.functional that torch._dynamo traces into: what they call becomes the nodes.
+/// Public functions of torch.nn.functional that torch._dynamo inlines: the functions that they call become nodes.
 bool is_traced_into(std::string_view name) {
     static const std::unordered_set<std::string_view> names = {
         "lp_pool3d",
@@ -66,7 +66,7 @@ bool is_traced_into(std::string_view name) {
     return names.contains(name);
 }
 
-/// Whether `torch.compile` or `torch.compiler.disable` made the function: it has the names of what is inside.
+/// Whether `torch.compile` or `torch.compiler.disable` created the function: it has the name of the wrapped one.
 bool is_wrapper(PyObject* function) {
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
     PyObject* id =
@@ -105,8 +105,8 @@ bool is_operator(PyObject* callable) {
     return classes->contains(reinterpret_cast<PyObject*>(Py_TYPE(callable)));
 }
 
-/// One of torch._dynamo's sets of ids: what the user said with `allow_in_graph` and `disallow_in_graph`. As long as
-/// torch._dynamo is not imported, nobody has said anything.
+/// One of torch._dynamo's sets of ids, for `allow_in_graph` and `disallow_in_graph`. Empty until torch._dynamo is
+/// imported.
 class UserSet {
   public:
     explicit UserSet(const char* name) : name_(name) {}
@@ -143,7 +143,7 @@ Role role_of(PyObject* callable) {
         if (disallowed.has(callable)) return Role::Disallowed;
         return role == Role::None && allowed.has(callable) ? Role::InGraph : role;
     }
-    // An object that can be called, such as torch's own operations of a compiled backward pass.
+    // A callable object, such as the operations of compiled autograd.
     if (!PyCFunction_Check(callable))
         return is_operator(callable) || allowed.has(callable) ? Role::InGraph : Role::None;
     if (!c_operations().contains(callable)) return Role::None;

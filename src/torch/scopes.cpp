@@ -78,7 +78,7 @@ void restore_modes(const Modes& modes) {
 
 WithModes::WithModes(const Modes& modes) : before_(current_modes()), changed_(modes != before_) {
     if (!changed_) return;
-    // Inference mode sets grad mode too, so that comes after it.
+    // Inference mode sets the grad mode too, so the grad mode is set after it.
     if (modes.inference != before_.inference) inference_ = std::make_unique<WithInferenceMode>(modes.inference);
     exchange_grad_mode(modes.grad);
     switch_autocast(modes);

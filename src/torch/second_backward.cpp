@@ -31,7 +31,7 @@ constexpr const char* kMessage =
     "for them: it draws random numbers, writes to its inputs, or an input was written to since. Compile this function "
     "with backend='eager', or call torch.autograd.grad inside of the compiled function.";
 
-/// Holds the interpreter's lock: autograd calls hooks without.
+/// Holds the GIL: autograd calls hooks without it.
 class WithInterpreter {
   public:
     WithInterpreter() : state_(PyGILState_Ensure()) {}
@@ -43,7 +43,7 @@ class WithInterpreter {
     PyGILState_STATE state_;
 };
 
-/// A Python object of something that may be destroyed in any thread.
+/// A Python object owned by something that may be destroyed in any thread.
 class HeldAnywhere {
   public:
     explicit HeldAnywhere(PyObject* object = nullptr) : object_(Py_XNewRef(object)) {}
@@ -71,7 +71,7 @@ Pointer make_error(torch::autograd::edge_list&& edges) {
         return c10::make_intrusive<torch::autograd::Error>(kMessage, std::move(edges));
 }
 
-/// The node of the compiled code behind a result, which may be a view that was made of what the code gave.
+/// The node of the compiled code behind a result, which may be a view of an output of that code.
 Node* compiled_function_behind(Node* node) {
     if (node == nullptr || node->is_aot_backward()) return node;
     for (const Edge& edge : node->next_edges())
@@ -91,7 +91,7 @@ class SecondBackward final : public torch::autograd::FunctionPostHook {
         }
     }
 
-    /// A result that is the given output of the node.
+    /// Registers a result that is this output of the node.
     void add_result(std::size_t output, std::size_t result) { results_.emplace_back(output, result); }
 
     variable_list operator()(const variable_list& gradients, const variable_list& of_outputs) override {
@@ -120,7 +120,7 @@ class SecondBackward final : public torch::autograd::FunctionPostHook {
         return true;
     }
 
-    /// The positions of the inputs whose gradients the node gives; false if one is not known.
+    /// The positions of the inputs to which the node passes gradients; false if one is unknown.
     bool find_places(std::vector<std::ptrdiff_t>& places) const {
         for (const Edge& edge : node_->next_edges()) {
             std::ptrdiff_t place = -1;

@@ -92,7 +92,7 @@ Ref<> copy_with_own_memory(Borrowed<> object) {
             c10::AutoGradMode with_gradients(true);
             if (!tensor.is_leaf()) memory = memory.clone();
         }
-        // (A view of a leaf would be none.)
+        // (A view of a leaf is not a leaf.)
         const bool is_leaf = tensor.is_leaf();
         c10::AutoGradMode records(!is_leaf);
         at::Tensor copy = (is_leaf ? memory.detach() : memory).as_strided(tensor.sizes(), tensor.strides(), 0);
@@ -177,9 +177,9 @@ bool are_equal(const std::int64_t* left, const std::int64_t* right, std::size_t 
     return true;
 }
 
-/// All but the class and `requires_grad`. Throws where a subclass computes its sizes and can't.
+/// All but the class and `requires_grad`. Throws if a subclass computes its sizes and raises.
 inline bool matches_or_throws(const c10::TensorImpl& tensor, const TensorCheck& check) {
-    // The key set comes first: it says whether this is a tensor with sizes and strides of its own.
+    // The key set is compared first: it tells whether this tensor stores sizes and strides itself.
     if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
     auto sizes = tensor.sizes();
     const std::int64_t* expected = check.sizes_and_strides.data();

@@ -38,8 +38,8 @@ std::int64_t storage_offset(Borrowed<> tensor);
 /// The autograd state of a tensor, beyond `requires_grad`.
 struct AutogradState {
     bool is_leaf = true;
-    /// A view that was made by an operation with several results, or under `no_grad`: autograd does not allow its use
-    /// after it or its base was written to.
+    /// A view created by an operation with several results, or under `no_grad`: autograd forbids its use after it or
+    /// its base was written to.
     bool is_loose_view = false;
     /// That has happened: using it raises.
     bool is_given_up = false;

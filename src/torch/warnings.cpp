@@ -8,7 +8,7 @@ namespace stator::torch_room {
 
 namespace {
 
-/// The module by its name in `sys.modules`: kept for ever.
+/// The module `warnings`; never freed.
 PyObject* warnings_module() {
     static PyObject* const module = checked(PyImport_ImportModule("warnings")).release();
     return module;
@@ -25,7 +25,7 @@ PyObject* ignoring_all() {
 WithoutWarnings::WithoutWarnings() : always_(c10::WarningUtils::get_warnAlways()) {
     filters_ = checked(PyObject_GetAttrString(warnings_module(), "filters"));
     checked(PyObject_SetAttrString(warnings_module(), "filters", ignoring_all()));
-    // What PyTorch warns of once is then warned of without being noted.
+    // Warnings that PyTorch gives once are then given without being recorded.
     c10::WarningUtils::set_warnAlways(true);
 }
 
