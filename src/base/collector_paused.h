@@ -1,4 +1,4 @@
-/// Python's garbage collector, switched off for a while.
+/// Disables Python's garbage collector for a scope.
 #pragma once
 
 #include <Python.h>
@@ -7,8 +7,8 @@
 
 namespace stator {
 
-/// A capture makes thousands of objects that live on, and none that only the collector could free; and a collection in
-/// the middle of a guard check would run code there.
+/// A capture creates thousands of objects that stay alive, and no garbage cycles; and a collection in the middle of a
+/// guard check would run code there.
 class CollectorPaused {
   public:
     CollectorPaused() : was_enabled_(PyGC_Disable()) {}

@@ -1,5 +1,5 @@
-/// Python exceptions raised by C API calls that Stator makes, as C++ exceptions. The exception itself stays where
-/// CPython keeps it (the error indicator), so that it can be taken, cleared or handed on unchanged.
+/// Python exceptions of C API calls as C++ exceptions. The exception itself stays in the error indicator, so that it
+/// can be taken, cleared or propagated unchanged.
 #pragma once
 
 #include "base/ref.h"
@@ -26,7 +26,7 @@ inline int checked(int status) {
 /// A Python exception taken out of the error indicator. Restores nothing by itself.
 class TakenError {
   public:
-    /// Takes and normalises the current exception; empty if none is set.
+    /// Takes and normalizes the current exception; empty if none is set.
     static TakenError take();
     /// Puts it back, giving up ownership.
     void restore() &&;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kReserve = 512 * 1024;
 
-/// The lowest address of the stack; zero if the system does not tell.
+/// The lowest address of the stack; zero if the system does not provide it.
 std::uintptr_t lowest_address() {
     pthread_attr_t attributes;
     if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;

@@ -1,4 +1,4 @@
-/// How much is left of the thread's stack. Values can be nested deeply, or contain themselves, and walking them
+/// The remaining size of the thread's stack. Values can be nested deeply, or contain themselves, and visiting them
 /// recurses.
 #pragma once
 

@@ -57,7 +57,7 @@ class Code {
     Borrowed<> name(int index) const { return PyTuple_GET_ITEM(object_->co_names, index); }
     Borrowed<> constant(int index) const { return PyTuple_GET_ITEM(object_->co_consts, index); }
 
-    /// How long decoding took, for the first one who asks: later ones have not waited for it.
+    /// The time that decoding took, returned to the first caller only: later callers did not wait for it.
     double take_decoding_seconds() const { return std::exchange(decoding_seconds_, 0); }
 
   private:
@@ -72,7 +72,7 @@ class Code {
     Index body_;
 };
 
-/// The decoded form, made on first use and kept as long as the code object lives. Throws as the constructor.
+/// The decoded form, created on first use and kept as long as the code object. Throws like the constructor.
 const Code& decode(PyCodeObject* code);
 
 /// One line: offset, operation, operands in words.

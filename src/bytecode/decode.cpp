@@ -1,5 +1,5 @@
-// From CPython's code units to instructions: prefixes and caches are removed, and the opcodes of every version become
-// those of opcodes.def.
+// Decodes CPython's code units to instructions: prefixes and caches are removed, and the opcodes of every version
+// become those of opcodes.def.
 #include <limits>
 #include <memory>
 #include <utility>
@@ -48,7 +48,7 @@ class Decoder {
         added.offset = offset_;
         added.next_offset = next_offset_;
     }
-    /// One opcode that is two instructions, with a slot in each half of its argument.
+    /// One opcode that is decoded as two instructions, with a slot in each half of its argument.
     void add_two(Op first, Op second, std::int32_t arg) {
         add(first, arg >> 4);
         add_second(second, arg & 15);
@@ -344,7 +344,7 @@ const Code& decode(PyCodeObject* code) {
     cpython::CodeExtra& extra = cpython::extra_of(code);
     if (extra.decoded.object == nullptr) [[unlikely]] {
         auto decoded = std::make_unique<Code>(code);
-        // An allocation may have started a collection, whose finalizers may have decoded this code object.
+        // An allocation may have triggered a garbage collection, whose finalizers may have decoded this code object.
         if (extra.decoded.object == nullptr)
             extra.decoded = {decoded.release(), [](void* decoded) { delete static_cast<Code*>(decoded); }};
     }

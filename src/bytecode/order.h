@@ -1,11 +1,11 @@
-/// What can run after an instruction, in the same call.
+/// Which instructions can run after another one, in the same call.
 #pragma once
 
 #include "bytecode/code.h"
 
 namespace stator::bytecode {
 
-/// Whether a jump leads from behind an instruction to it or to before it: it may run again.
+/// Whether a later jump leads to the instruction or to an earlier one: it may run again.
 bool is_in_loop(const Code& code, Index at);
 /// Whether an instruction that may run after `at` reads the local variable.
 bool may_read_after(const Code& code, Index at, int slot);

@@ -8,7 +8,7 @@ namespace stator::cpython {
 
 namespace {
 
-/// The token as CPython tells it, by a call.
+/// Reads the token by a call.
 std::uint64_t asked_token(PyObject* module) {
     Ref<> token = Ref<>::steal(module == nullptr ? nullptr : PyObject_CallMethod(module, "get_cache_token", nullptr));
     std::uint64_t number = token ? PyLong_AsUnsignedLongLong(token.get()) : 0;
@@ -16,7 +16,7 @@ std::uint64_t asked_token(PyObject* module) {
     return number;
 }
 
-/// Where the module `_abc` keeps it: behind one pointer, in 3.11 to 3.13. Null if that is not so here.
+/// The address of the token in module `_abc`: behind one pointer, in 3.11 to 3.13. Null if the layout differs.
 const std::uint64_t* kept_token(PyObject* module) {
     if (module == nullptr || PyModule_GetDef(module) == nullptr) return nullptr;
     if (PyModule_GetDef(module)->m_size < static_cast<Py_ssize_t>(2 * sizeof(std::uint64_t))) return nullptr;

@@ -1,5 +1,5 @@
-/// The operators of Python's C API by the numbers that `BINARY_OP` gives them: those in place follow the others, in the
-/// same order.
+/// The operators of Python's C API, by the numbers that `BINARY_OP` uses: in-place ones follow the others, in the same
+/// order.
 #pragma once
 
 #include <Python.h>

@@ -6,7 +6,7 @@ namespace stator::cpython {
 
 namespace {
 
-/// Some frames only mark where C code called the interpreter, and run no code of their own.
+/// Some frames only mark where C code called the interpreter, and run no code.
 const Frame* past_marks(const Frame* frame) {
 #if PY_VERSION_HEX >= 0x030C0000
     while (frame != nullptr && frame->owner == FRAME_OWNED_BY_CSTACK) frame = frame->previous;

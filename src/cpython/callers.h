@@ -9,7 +9,7 @@ namespace stator::cpython {
 /// call ends, and another may be allocated there.
 using Frame = ::_PyInterpreterFrame;
 
-/// The Python frame that runs in this thread, null if none does. Needs the interpreter's lock.
+/// The Python frame that runs in this thread, null if none does. Needs the GIL.
 const Frame* running_frame();
 /// The Python frame that called this one, null if none did.
 const Frame* caller_of(const Frame* frame);

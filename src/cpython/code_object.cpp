@@ -11,7 +11,7 @@
 namespace stator::cpython {
 
 std::span<const CodeUnit> code_units(PyCodeObject* code) {
-    // CPython caches the bytes on the code object, so they outlive the reference given back here.
+    // CPython caches the bytes on the code object, so they outlive this reference.
     Ref<> bytes = checked(PyCode_GetCode(code));
     return {reinterpret_cast<const CodeUnit*>(PyBytes_AS_STRING(bytes.get())),
             static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get())) / sizeof(CodeUnit)};

@@ -11,12 +11,12 @@ namespace {
 
 constexpr int kNone = -1;
 
-/// Asked for once, when it is first needed.
+/// Allocated on first use.
 int watcher();
 
 int on_change(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
     ++detail::watched_dict_changes;
-    // 3.12 takes this back when the change is made: there a dictionary that goes on changing is told of each time.
+    // 3.12 overrides this when the change is made: there a dictionary that keeps changing is reported each time.
     if (event != PyDict_EVENT_DEALLOCATED) PyDict_Unwatch(watcher(), dict);
     return 0;
 }

@@ -17,7 +17,7 @@ Ref<> exception_to_raise_again(PyObject* original, PyObject* results) {
 
 namespace {
 
-/// 3.11 does this in an instruction only: a function of that one instruction.
+/// 3.11 has this only as an instruction: a function that consists of that instruction.
 Ref<> make_function() {
     Ref<> scope = checked(PyDict_New());
     Ref<> function =

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kCreated = PY_VERSION_HEX >= 0x030D0000 ? -3 : -2;
 
-/// A generator that waits inside a `try` or `with` runs the rest of that; a coroutine that never ran is warned of.
+/// A generator that is suspended inside a `try` or `with` runs its cleanup; a coroutine that never ran gives a warning.
 bool generator_has_finalizer(PyObject* object) {
     auto* generator = reinterpret_cast<PyGenObject*>(object);
     int state = generator->gi_frame_state;
@@ -21,8 +21,8 @@ bool generator_has_finalizer(PyObject* object) {
     return PyBytes_GET_SIZE(generator_code(object)->co_exceptiontable) != 0;
 }
 
-/// torch._dynamo refers weakly to every module that is made once it has compiled something, and forgets it in the
-/// callback: what PyTorch's private modules do then is nothing that a program notices.
+/// Once torch._dynamo has compiled something, it keeps a weak reference to every new module, with a callback that
+/// removes it. Callbacks of PyTorch's private modules are not visible to the program.
 bool is_bookkeeping(PyObject* callback) {
     if (!PyFunction_Check(callback)) return false;
     PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
@@ -42,7 +42,7 @@ bool is_lasting(PyObject* object) {
     return PyType_Check(object) || PyModule_Check(object);
 }
 
-/// What goes with one object.
+/// The objects that are freed with one object.
 class Freed {
   public:
     explicit Freed(const SharedContents* shared) : shared_(shared) {}
@@ -68,7 +68,7 @@ class Freed {
             return 0;
         }
         if (is_lasting(object)) return 0;
-        // An object that is held several times goes if all of that goes.
+        // An object with several references is freed if all of them are dropped.
         Py_ssize_t& reached = self.reached_[object];
         if (reached == kFreed) return 0;
         bool is_first = ++reached == 1;
@@ -84,7 +84,7 @@ class Freed {
     static constexpr Py_ssize_t kFreed = -1;
     const SharedContents* shared_;
     std::vector<PyObject*> waiting_;
-    std::unordered_map<PyObject*, Py_ssize_t> reached_;  // how often; `kFreed` once it counts as freed
+    std::unordered_map<PyObject*, Py_ssize_t> reached_;  // how many references; `kFreed` once it counts as freed
 };
 
 }  // namespace

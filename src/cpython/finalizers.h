@@ -20,7 +20,7 @@ struct SharedContents {
 /// Whether freeing the object runs no code at all: neither its own finalizer nor one of an object that only this one
 /// owns, directly or indirectly. Takes about as long as freeing it would.
 bool dies_quietly(PyObject* object, const SharedContents* shared = nullptr);
-/// The same of objects that are freed together: what several of them hold, and nobody else, goes with them.
+/// The same for objects that are freed together: an object that only they reference is freed with them.
 bool die_quietly(std::span<PyObject* const> objects);
 
 }  // namespace stator::cpython

@@ -45,7 +45,7 @@ Frame* current_frame(PyThreadState* thread) {
 }
 
 void set_slot(Frame* frame, int slot, Ref<> value) {
-    // The old value goes last: its destructor may look at the frame.
+    // The old value is freed last: its destructor may look at the frame.
     Ref<> old = Ref<>::steal(std::exchange(frame->localsplus[slot], value.release()));
 }
 
@@ -86,7 +86,7 @@ void set_stack(Frame* frame, std::span<PyObject* const> owned_values) {
     STATOR_DCHECK(static_cast<int>(owned_values.size()) <= stack_size(code_of(frame)),
                   "the value stack has no such depth");
     std::span<PyObject*> old = stack(frame);
-    // Destructors may look at the frame, so what is dropped is dropped after the frame is whole again.
+    // Destructors may look at the frame, so values are freed after the frame is consistent again.
     std::vector<Ref<>> dropped;
     for (PyObject* value : old) dropped.push_back(Ref<>::steal(value));
     std::copy(owned_values.begin(), owned_values.end(), old.data());
@@ -104,7 +104,7 @@ Ref<> pop(Frame* frame) {
 }
 
 void drop(Frame* frame, int count) {
-    // A destructor may look at the frame: it has to be whole each time.
+    // A destructor may look at the frame: it has to be consistent each time.
     for (; count > 0; --count) pop(frame);
 }
 

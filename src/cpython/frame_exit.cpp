@@ -1,5 +1,5 @@
-// The two ways out of a frame that CPython's interpreter does not offer as such: raising at an instruction, and
-// returning a value from anywhere.
+// The two exits of a frame that CPython's interpreter does not offer: raising at an instruction, and returning a value
+// from anywhere.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace stator::cpython {
 
 namespace {
 
-/// Whoever is shown the traceback may look at the variables, which are looked for in their cells.
+/// Readers of the traceback may look at the variables, which have to be in their cells.
 void make_cells(Frame* frame) {
     if (is_at_start(frame)) enter_body(frame);
 }
@@ -31,7 +31,7 @@ void add_to_traceback(PyThreadState* thread, Frame* frame, Offset offset) {
 }
 
 PyObject* leave_raising(PyThreadState* thread, Frame* frame, Offset offset) {
-    // The interpreter adds a line; it is taken away again.
+    // The interpreter adds a line, which is removed again.
     TakenError error = TakenError::take();
     Ref<> exception = Ref<>::share(error.exception().get());
     Ref<> traceback = Ref<>::steal(PyException_GetTraceback(exception.get()));
@@ -52,7 +52,7 @@ const HandlerRange* find_handler(const std::vector<HandlerRange>& handlers, Offs
     return nullptr;
 }
 
-/// What the interpreter does with an exception that has a handler in this frame.
+/// As the interpreter does for an exception that has a handler in this frame.
 PyObject* run_handler(PyThreadState* thread, Frame* frame, Offset offset, const HandlerRange& handler) {
     add_to_traceback(thread, frame, offset);
     std::vector<PyObject*> values;
@@ -74,8 +74,8 @@ PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
 
 #else
 
-/// Asked to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before it, which is
-/// meant for generators that stand behind their YIELD_VALUE.
+/// When told to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before it, which
+/// is meant for generators that are suspended after their YIELD_VALUE.
 PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
     _Py_CODEUNIT* unit = layout::first_unit(frame) + offset.unit();
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
@@ -85,7 +85,7 @@ PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
         return raise_here(thread, frame);
     }
     if (handler != nullptr) return run_handler(thread, frame, offset, *handler);
-    // The instruction has no handler but the one before it has. A frame that did not begin has none either, and adds
+    // The instruction has no handler but the one before it has. A frame that has not started has none either, and adds
     // nothing to the traceback that was just written.
     add_to_traceback(thread, frame, offset);
     layout::set_next(frame, layout::first_unit(frame) - 1);
@@ -94,14 +94,14 @@ PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
 
 #endif
 
-/// Asked to raise, the interpreter tells of a call first. The call was told before.
+/// When told to raise, the interpreter reports a call first. The call was already reported.
 PyObject* raise_watched(PyThreadState* thread, Frame* frame, Offset offset) {
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
     if (const HandlerRange* handler = find_handler(handlers, offset))
         return run_handler(thread, frame, offset, *handler);
     try {
         tell_unwind(thread, frame, offset);
-    } catch (const PythonError&) {  // what is raised then is another exception
+    } catch (const PythonError&) {  // a tool raised another exception
     }
     Unwatched unwatched(thread);
     return raise_at(thread, frame, offset);
@@ -134,8 +134,8 @@ _Py_CODEUNIT* return_value_of_our_own() {
     return unit;
 }
 
-/// A function that ends in nothing but constants or exceptions has no RETURN_VALUE to jump to. The interpreter does not
-/// mind executing one that stands elsewhere; but a frame object that outlives the frame must not point there.
+/// A function that ends only in constants or exceptions has no RETURN_VALUE to jump to. The interpreter can execute one
+/// in other code; but a frame object that outlives the frame must not point there.
 PyObject* return_from_elsewhere(PyThreadState* thread, Frame* frame) {
     Ref<PyFrameObject> object = Ref<PyFrameObject>::share(frame->frame_obj);
     _Py_CODEUNIT* body = layout::first_unit(frame) + code_of(frame)->_co_firsttraceable;
@@ -158,7 +158,7 @@ PyObject* return_from(PyThreadState* thread, Frame* frame, Ref<> value, Offset r
     return run(thread, frame);
 }
 
-/// The interpreter would tell of the line of some `return`, which need not be the one that the program came to.
+/// The interpreter would report the line of some `return`, which need not be the one that the program reached.
 PyObject* return_watched(PyThreadState* thread, Frame* frame, Ref<> value, Offset return_value) {
     Offset at = return_value.is_valid() ? return_value : body_start(code_of(frame));
     try {

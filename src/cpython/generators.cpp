@@ -29,7 +29,7 @@ void wait_behind(PyGenObject* generator, Offset offset) {
     _Py_CODEUNIT* yield = layout::first_unit(frame) + offset.unit();
 #if PY_VERSION_HEX >= 0x030D0000
     layout::set_next(frame, yield + 1);
-    // The operand says whether the yield is part of a `yield from`, and that is part of the state.
+    // The operand tells whether the yield is part of a `yield from`, which is part of the state.
     int is_delegating = code_units(code_of(frame))[offset.unit()].arg;
     generator->gi_frame_state = static_cast<std::int8_t>(FRAME_SUSPENDED + is_delegating);
 #else
@@ -64,7 +64,7 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
 
 void finish_generator(PyObject* object) {
     STATOR_CHECK(as_generator(object)->gi_frame_state == FRAME_CREATED, "a generator is under way");
-    // Closing one that did not start runs nothing of it.
+    // Closing a generator that did not start runs none of its code.
     checked(PyObject_CallMethod(object, "close", nullptr));
 }
 

@@ -12,24 +12,25 @@ namespace stator::cpython {
 
 namespace {
 
-/// A call that waits for its frame. They live on the C stack of their call, and in a list while they wait. The list is
-/// under the GIL as everything here, and has an element for each thread at most.
+/// A call that is waiting for its frame. Stored on the C stack of the call, and in a list while it waits. The GIL
+/// protects the list, which has at most one element for each thread.
 struct Waiting {
     PyThreadState* thread;
-    PyCodeObject* code;  // null: every function's
+    PyCodeObject* code;  // null: any function
     FrameHandler handler;
     void* context;
     bool even_if_traced;
-    Frame* only = nullptr;  // a generator's frame, which comes in its middle; else any frame at its start
+    Frame* only =
+        nullptr;  // the frame of a generator, which is resumed in its middle; otherwise any frame at its start
     Waiting* next = nullptr;
     bool is_linked = false;
 };
 
 Waiting* first_waiting = nullptr;
-/// The hook that was there when ours was put on. Ours is on while a call waits.
+/// The hook that was installed before ours. Ours is installed while a call waits.
 _PyFrameEvalFunction hook_below = _PyEval_EvalFrameDefault;
-/// Another tool may come on top of ours while it is on, keep ours as the one to chain to, and stay. This is what was
-/// below ours then; ours goes on passing frames to it, until the tool has put ours back and we find it there.
+/// Another tool may install its hook on top of ours, chain to ours, and stay. This is the hook that was below ours
+/// then; ours keeps passing frames to it, until the tool has restored ours.
 _PyFrameEvalFunction hook_below_tool = _PyEval_EvalFrameDefault;
 
 PyObject* hook(PyThreadState* thread, Frame* frame, int throwing);
@@ -69,7 +70,7 @@ Waiting* find_waiting(PyThreadState* thread) {
 
 PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
     static thread_local Frame* passing = nullptr;
-    // A tool that stayed is below us, and chains back to us with the same frame.
+    // A tool's hook that stayed is below ours, and chains back to ours with the same frame.
     const bool is_chained = first_waiting == nullptr || passing == frame;
     if (is_chained) return hook_below_tool(thread, frame, throwing);
     if (hook_below == _PyEval_EvalFrameDefault) return _PyEval_EvalFrameDefault(thread, frame, throwing);
@@ -87,11 +88,11 @@ bool is_function_frame(const Frame* frame) {
            (is_generator_frame(frame) || is_at_start(frame));
 }
 
-/// Gives the handler a frame that somebody watches, once they were told of the call; or runs it, where they want to see
-/// each line of it.
+/// Passes an observed frame to the handler, after reporting the call; or runs it in the interpreter, if a tool wants
+/// line events.
 PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) {
     PyCodeObject* code = layout::code(frame);
-    // The call of a generator function is nothing to tell of, and each step of the generator tells of itself.
+    // The call of a generator function is not reported; each step of the generator is.
     constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     if ((code->co_flags & kSuspended) != 0) return run_untouched(thread, frame);
     if (has_to_start_in_cpython(thread, code)) {
@@ -103,7 +104,7 @@ PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) 
     } catch (const PythonError&) {
         return run_raising(thread, frame, body_start(code));
     }
-    // A debugger may ask for lines when it is told of the call.
+    // A debugger may request line events when the call is reported.
     const bool is_left_to_debugger = is_stepped(thread, frame) || has_to_start_in_cpython(thread, code);
     tell_watched(thread, code, is_left_to_debugger);
     if (is_left_to_debugger) return run_told(thread, frame);
@@ -134,7 +135,7 @@ PyObject* hook(PyThreadState* thread, Frame* frame, int throwing) {
     return waiting->handler(thread, frame, waiting->context);
 }
 
-/// Does something while the hook waits for its frame.
+/// Runs an action while the hook waits for its frame.
 template <class Action>
 auto while_waiting(Waiting& waiting, Action action) {
     Waiting* outer = find_waiting(waiting.thread);
@@ -179,7 +180,7 @@ struct Placeholders {
     Ref<> keyword_names;
     std::size_t count_and_flags = 0;
 
-    /// False with an exception if memory is short.
+    /// False with an exception if memory is exhausted.
     bool prepare(PyCodeObject* code) {
         if (code->co_kwonlyargcount > 0) {
             // The names of parameters come first among all variables.

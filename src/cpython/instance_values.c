@@ -38,7 +38,7 @@ PyObject* stator_dict_if_made(PyObject* object) {
     return slot == NULL ? NULL : *slot;
 }
 
-// 0 if the place differs between objects of one type.
+// 0 if the offset differs between objects of one type.
 Py_ssize_t stator_dict_offset(PyObject* object) {
     if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) {
 #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000

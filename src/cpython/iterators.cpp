@@ -6,7 +6,7 @@ namespace stator::cpython {
 
 namespace {
 
-// As CPython lays them out. The names of members are its own.
+// CPython's layouts. The names of members are CPython's.
 
 struct SequenceIteration {  // of lists and tuples, forwards and backwards
     PyObject_HEAD Py_ssize_t it_index;
@@ -69,7 +69,7 @@ Ahead ahead_in_sequence(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     if (sequence == nullptr) return Ahead::End;
     bool is_backwards = type == &PyListRevIter_Type || type == &PyReversed_Type;
     bool is_list = type == &PyListIter_Type || type == &PyListRevIter_Type;
-    // `reversed` is over anything that has items and a length.
+    // `reversed` accepts anything with items and a length.
     if (type == &PyReversed_Type && !PyTuple_CheckExact(sequence)) return Ahead::Unknown;
     Py_ssize_t index = iteration.it_index + (is_backwards ? -steps : steps);
     if (index < 0 || index >= Py_SIZE(sequence)) return Ahead::End;
@@ -99,7 +99,7 @@ Ahead ahead_in_dict(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     return found(Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value), item);
 }
 
-/// What nobody else holds can't be moved on by anybody else.
+/// An iterator without other references can't be advanced by other code.
 bool is_alone(PyObject* inner) {
     return Py_REFCNT(inner) == 1;
 }
@@ -124,7 +124,7 @@ Ahead ahead_in_zip(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
         if (!is_alone(inner)) return Ahead::Unknown;
         Ref<> part;
         Ahead ahead = look_ahead(inner, steps, &part);
-        // With `strict`, it depends on the others whether this is an end or an error.
+        // With `strict`, the other iterators decide whether this is the end or an error.
         if (ahead == Ahead::End && zip.strict) return Ahead::Unknown;
         if (ahead != Ahead::Item) return ahead;
         PyTuple_SET_ITEM(tuple.get(), i, part.release());
@@ -152,7 +152,7 @@ Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
 
 namespace {
 
-/// The one that `left` are before; counts it down past those of this iterator.
+/// Finds the container after `left` others; decrements `left` by the containers of this iterator.
 PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
     PyTypeObject* type = Py_TYPE(iterator);
     PyObject* container = nullptr;

@@ -1,4 +1,5 @@
-// Who watches the execution, and telling them of a call: what only compiles as C, because of the interpreter's headers.
+// Finds the tools that observe the execution, and reports calls to them: code that only compiles as C, because of the
+// interpreter's headers.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -11,9 +12,9 @@
 
 #include <internal/pycore_instruments.h>
 
-// `sys.settrace` and `sys.setprofile` are tools of their own that listen in all threads but act in their own only.
+// `sys.settrace` and `sys.setprofile` are tools that listen in all threads but act only in their own.
 enum { kUserTools = (1 << PY_MONITORING_SYS_PROFILE_ID) - 1 };
-// Whatever coverage is told of lines, it can do without those of compiled code.
+// Coverage can do without the line events of compiled code.
 enum { kDebuggers = kUserTools & ~(1 << PY_MONITORING_COVERAGE_ID) };
 
 static uint8_t tools_of(const uint8_t* tools_by_event, size_t count) {
@@ -30,7 +31,7 @@ static uintptr_t monitoring_version(PyThreadState* thread) {
 #endif
 }
 
-// A tool that was given up may leave its events behind (hypothesis does): it listens only if it has something to call.
+// A tool that was freed may leave its events behind (hypothesis does): it listens only if it has registered a callback.
 static int any_listens(PyThreadState* thread, uint8_t tools, size_t event) {
     for (int tool = 0; tools != 0; ++tool, tools >>= 1)
         if ((tools & 1) != 0 && thread->interp->monitoring_callables[tool][event] != NULL) return 1;
@@ -84,8 +85,8 @@ int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code)
     return tools_of(active->tools, sizeof(active->tools)) != 0;
 }
 
-/// Calls what the tools have registered for the event, with the offset or the line at which it happens. -1 with an
-/// exception if one of them raised.
+/// Calls the callbacks of the tools for the event, with the offset or line at which it occurs. -1 with an exception if
+/// one of them raised.
 static int fire_at(PyThreadState* thread, PyFrameObject* frame, int event, long place, PyObject* value) {
     if (thread->tracing != 0) return 0;
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -109,7 +110,7 @@ static int fire_at(PyThreadState* thread, PyFrameObject* frame, int event, long 
         Py_DECREF(callable);
         thread->tracing--;
         thread->what_event = what_before;
-        // A tool that wants no more of these events (`sys.monitoring.DISABLE`) gets them all the same.
+        // A tool that returns `sys.monitoring.DISABLE` still gets these events.
         if (answer == NULL) status = -1;
         Py_XDECREF(answer);
     }

@@ -12,7 +12,7 @@ PyObject** dict_slot(PyObject* object) {
     PyObject** slot = _PyObject_GetDictPtr(object);
     if (slot == nullptr) return nullptr;
     if (*slot == nullptr) {
-        // Some objects, functions for one, make theirs on first use.
+        // Some objects, such as functions, create theirs on first use.
         Ref<> made = Ref<>::steal(PyObject_GenericGetDict(object, nullptr));
         if (!made) PyErr_Clear();
     }
@@ -66,7 +66,7 @@ Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owne
 
 Borrowed<> class_dict(PyTypeObject* type) {
 #if PY_VERSION_HEX >= 0x030C0000
-    // Classes of the interpreter itself keep it elsewhere; it lives as long as they do.
+    // Static builtin classes store it elsewhere; it lives as long as they do.
     return Ref<>::steal(PyType_GetDict(type)).get();
 #else
     return type->tp_dict;
@@ -102,7 +102,8 @@ Borrowed<> closure_of(PyFunctionObject* function) {
 
 bool holds_arguments(PyObject* callable) {
     if (!PyFunction_Check(callable)) return false;
-    // What calls functions has no name that every version exports; a function of nobody's has it.
+    // The vectorcall function of Python functions is not exported under one name by all versions; it is read from a
+    // dummy function.
     static const vectorcallfunc usual = [] {
         Ref<> code = Ref<>::steal(reinterpret_cast<PyObject*>(PyCode_NewEmpty("", "", 1)));
         Ref<> globals = Ref<>::steal(PyDict_New());
@@ -117,7 +118,7 @@ Borrowed<> c_method_descriptor(PyObject* object) {
     if (!Py_IS_TYPE(object, &PyCFunction_Type)) return nullptr;
     PyObject* self = PyCFunction_GET_SELF(object);
     if (self == nullptr || PyModule_Check(self)) return nullptr;
-    // A method of the class is bound to the class, and is in that class or in one that it inherits from.
+    // A classmethod is bound to the class, and found in that class or in one of its bases.
     const bool is_of_class = PyType_Check(self);
     PyTypeObject* const owner = is_of_class ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
     PyTypeObject* const kind = is_of_class ? &PyClassMethodDescr_Type : &PyMethodDescr_Type;
@@ -155,7 +156,7 @@ Py_ssize_t deque_length(PyObject* deque) {
 
 Borrowed<> deque_item(PyObject* deque, Py_ssize_t index) {
     if (index >= deque_length(deque)) return nullptr;
-    // The deque holds it too.
+    // The deque holds a reference too.
     return Ref<>::steal(deque_class()->tp_as_sequence->sq_item(deque, index)).get();
 }
 
@@ -219,7 +220,7 @@ PropertyParts property_parts(PyObject* property) {
 }
 
 Borrowed<> mapping_of_proxy(PyObject* proxy) {
-    // The garbage collector is told of the mapping, and of nothing else.
+    // The traverse function visits only the mapping.
     PyObject* mapping = nullptr;
     PyDictProxy_Type.tp_traverse(
         proxy,

@@ -15,8 +15,8 @@ namespace stator::cpython {
 
 namespace {
 
-// The headers of CPython define an opcode's name as a macro with its number. The name of one that the version lacks
-// stays a name, which tells the two apart without a list of what is missing where.
+// The headers of CPython define an opcode's name as a macro with its number. The name of a missing one stays
+// unexpanded, which shows that it is missing without a list for each version.
 #define STATOR_TEXT_OF_MACRO(name) #name
 #define STATOR_TEXT(name) STATOR_TEXT_OF_MACRO(name)
 

@@ -17,7 +17,7 @@ int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code)
 int stator_is_covered(PyThreadState* thread);
 int stator_tell_call(PyThreadState* thread, PyFrameObject* frame);
 int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value);
-/// Does nothing where the interpreter does.
+/// Does nothing if the interpreter reports it.
 int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame);
 int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception);
 }
@@ -39,8 +39,8 @@ namespace {
 
 #if PY_VERSION_HEX >= 0x030C0000
 
-/// Has CPython adapt the instructions of the code to the tools that are there now. Only a change of the events of the
-/// code itself does that, so there is one, of a tool that exists for that long. False if no tool is free.
+/// Makes CPython update the instrumentation of the code for the current tools. Only a change of the local events of the
+/// code does that, so a temporary tool changes them. False if no tool id is free.
 bool adapt_instructions(PyCodeObject* code) {
     ErrorAside aside;
     Ref<> monitoring = Ref<>::share(PySys_GetObject("monitoring"));
@@ -73,7 +73,7 @@ bool adapt_instructions(PyCodeObject*) {
 
 #endif
 
-/// Whether a trace function is CPython's own, which calls one written in Python.
+/// Whether a trace function is CPython's wrapper around one written in Python.
 bool calls_python(Py_tracefunc function) {
     Dl_info own, given;
     if (dladdr(reinterpret_cast<void*>(&PyEval_SetTrace), &own) == 0) return true;
@@ -143,7 +143,7 @@ void tell_unwind(PyThreadState* thread, Frame* frame, Offset offset) {
     TakenError error = TakenError::take();
     if (is_at_start(frame)) enter_body(frame);
     LinkedFrame link(thread, frame, offset);
-    // A profiler that raises has the last word, as with CPython.
+    // The exception of a profiler replaces the current one, as in CPython.
     checked(stator_tell_unwind(thread, linked_object().get(), error.exception()));
     std::move(error).restore();
 }
@@ -173,14 +173,14 @@ PyObject* run_told(PyThreadState* thread, Frame* frame) {
     Offset linked;
     try {
         if (is_at_start(frame)) enter_body(frame);
-        // To 3.13, the instruction that it goes on with is on a line that it has come to already.
+        // For 3.13, the instruction to continue with is on a line that was already reported.
         LinkedFrame link(thread, frame, first);
         linked = next_offset(frame);
         checked(stator_tell_first_line(thread, linked_object().get()));
     } catch (const PythonError&) {
         return run_raising(thread, frame, start);
     }
-    // A debugger may have made it go on elsewhere.
+    // A debugger may have set `f_lineno`.
     if (next_offset(frame) == linked) resume_at(frame, first);
     return run(thread, frame);
 }

@@ -8,8 +8,8 @@ namespace stator::cpython {
 
 bool make_versioned(PyObject* dict) {
     if (dict_version(dict) != 0) return true;
-    if (!PyDict_CheckExact(dict)) return false;  // its `popitem` may be anything
-    // Taking out the last item makes CPython give the dictionary a table of its own; put back, it is the last one
+    if (!PyDict_CheckExact(dict)) return false;  // its `popitem` may be overridden
+    // Removing the last item makes CPython give the dictionary its own table; inserted again, the item is the last one
     // again.
     static PyObject* const popitem = PyUnicode_InternFromString("popitem");
     Ref<> item = Ref<>::steal(PyObject_CallMethodNoArgs(dict, popitem));
@@ -32,7 +32,7 @@ void assign_type_version(PyTypeObject* type) {
 #if PY_VERSION_HEX >= 0x030C0000
     PyUnstable_Type_AssignVersionTag(type);
 #else
-    // Looking something up assigns a version, for the sake of CPython's own cache.
+    // A lookup assigns a version, for CPython's own cache.
     static PyObject* const name = PyUnicode_InternFromString("__class__");
     _PyType_Lookup(type, name);
 #endif

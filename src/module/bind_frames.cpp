@@ -1,5 +1,5 @@
-/// What the tests of the `cpython` and `bytecode` rooms drive from Python. They do to real frames what the `run` room
-/// does, on orders from a test instead of a trace.
+/// Drives the `cpython` and `bytecode` rooms from Python, for tests. It does to real frames what the `run` room does,
+/// as a test requests instead of a trace.
 #include "module/bind_frames.h"
 
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 using cpython::Frame;
 using cpython::Offset;
 
-/// What a test wants done with the frame, and what was seen of it.
+/// What a test wants done with the frame, and what was observed of it.
 struct Order {
     enum class Kind { kPass, kEnter, kRaise, kStep, kReturn } kind = Kind::kPass;
     PyObject* slots = nullptr;  ///< {name: value}, or a list of all slots as they are, cells included
@@ -160,8 +160,8 @@ PyObject* return_value(PyObject*, PyObject* given) {
     return call(order, reinterpret_cast<PyCodeObject*>(code), callable, arguments);
 }
 
-/// (function, offset, slots, stack, handled exception or None[, exception]) -> result. The frame is made for the
-/// purpose and entered at that instruction, or behaves as if that instruction had raised the exception.
+/// (function, offset, slots, stack, handled exception or None[, exception]) -> result. The frame is created for this
+/// and entered at that instruction, or behaves as if that instruction had raised the exception.
 PyObject* enter_primed(PyObject*, PyObject* given) {
     Order order;
     PyObject* function = nullptr;
@@ -205,8 +205,8 @@ PyObject* generator(PyObject*, PyObject* given) {
     });
 }
 
-/// (frame object, depth) -> (slots, stack) of a frame; null as the marker for NULL. Only a frame that waits knows the
-/// depth of its stack: then -1 will do.
+/// (frame object, depth) -> (slots, stack) of a frame; the marker for NULL. Only a suspended frame knows the depth of
+/// its stack: then -1 is sufficient.
 PyObject* snapshot(PyObject*, PyObject* given) {
     PyObject* object = nullptr;
     int depth = 0;

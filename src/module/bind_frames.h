@@ -1,4 +1,4 @@
-/// What the files of `bind_frames` share.
+/// Shared by the files of `bind_frames`.
 #pragma once
 
 #include <Python.h>
@@ -15,7 +15,7 @@ bool bind_frames(PyObject* module);
 bool bind_frames_bytecode(PyObject* module);
 bool bind_frames_objects(PyObject* module);
 
-/// Stands for NULL in what tests give and get. Borrowed.
+/// Represents NULL in arguments and results of tests. Borrowed.
 PyObject* null_marker();
 
 /// No C++ exception may reach CPython.

@@ -1,4 +1,4 @@
-/// Captured graphs as Python sees them: the object that owns one, its way to `torch.fx`, its runner.
+/// Captured graphs as Python objects: the owner of a graph, its conversion to `torch.fx`, its runner.
 #include "base/boundary.h"
 #include "graph/captured.h"
 #include "graph/fx.h"

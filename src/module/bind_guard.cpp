@@ -1,4 +1,4 @@
-/// Guard programs as Python objects, for tests and measurements: sources and guards come as plain tuples.
+/// Guard programs as Python objects, for tests and measurements: sources and guards are given as plain tuples.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -33,7 +33,7 @@ Enum named(const std::array<std::string_view, size>& names, PyObject* name) {
     return static_cast<Enum>(found - names.begin());
 }
 
-/// NotImplemented stands for nothing, since None is something.
+/// NotImplemented represents null, since None is a value.
 PyObject* object_or_null(PyObject* object) {
     return object == Py_NotImplemented ? nullptr : object;
 }
@@ -116,8 +116,8 @@ const Expression* make_expression(Arena& arena, const std::vector<Source*>& sour
     return made;
 }
 
-/// Guards as tuples (kind, index of the source, expected, number, index of the other source or -1). What an expression
-/// is stands where other guards have what they expect.
+/// Guards as tuples (kind, index of the source, expected, number, index of the other source or -1). For an expression,
+/// `expected` is the expression.
 std::vector<Guard> make_guards(Arena& arena, const std::vector<Source*>& sources, PyObject* descriptions) {
     std::vector<Guard> guards;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(descriptions); ++i) {
@@ -152,7 +152,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
                           &PyList_Type, &distinct))
         return nullptr;
     return guarded([&] {
-        // As after a trace: everything that the program was built from is gone when it is used.
+        // As after a trace: everything that the program was built from is freed when it is used.
         Arena arena;
         Provenance provenance(arena);
         auto all = make_sources(provenance, sources);
@@ -191,7 +191,7 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
     return result;
 }
 
-/// The frame as tests give it: a list of slots and a function, then perhaps a number of repetitions.
+/// The frame as tests pass it: a list of slots and a function, then optionally a number of repetitions.
 struct Call {
     explicit Call(PyObject* args) {
         PyObject* list;
@@ -325,7 +325,7 @@ PyType_Spec kSpec = {"stator._C._GuardProgram", sizeof(ProgramObject), 0, Py_TPF
 
 bool bind_plan(PyObject* module);
 
-/// Binds plans too: they take what guard programs fetch.
+/// Binds plans too: they take the objects that guard programs fetch.
 bool bind_guard(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
     return type && PyModule_AddObjectRef(module, "_GuardProgram", type.get()) == 0 && bind_plan(module);

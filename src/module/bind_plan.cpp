@@ -158,7 +158,7 @@ struct Inputs {
     Py_ssize_t repeat = 1;
 };
 
-/// run(outputs, fetched) -> what the plan returns; NotImplemented if it does not return.
+/// run(outputs, fetched) -> the result of the plan; NotImplemented if it does not return.
 PyObject* plan_run(PyObject* self, PyObject* args) {
     return guarded([&] {
         Ref<> result = Inputs(args).run(work_of(self).plan);

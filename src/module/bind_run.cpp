@@ -29,12 +29,12 @@ struct CompiledObject {
     PyObject* callable;          // a function, or a bound method of one
     PyFunctionObject* function;  // the function in it
     PyObject* attributes;        // __dict__
-    PyObject* options;           // those of `stator.compile` are in it: copies are compiled by them
+    PyObject* options;           // with those of `stator.compile`, by which copies are compiled
     PyObject* weak_references;
     EntryCache* cache;
 };
 
-/// All that live, for `reset`.
+/// All live ones, for `reset`.
 std::unordered_set<CompiledObject*>& all_compiled() {
     static auto* all = new std::unordered_set<CompiledObject*>();
     return *all;
@@ -44,8 +44,8 @@ PyObject* handle_frame(PyThreadState* thread, cpython::Frame* frame, void* conte
     return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/true);
 }
 
-/// Whether this thread runs inside of something that torch._dynamo compiles. It is asked only where a frame-evaluation
-/// hook is installed that is not ours.
+/// Whether this thread runs code that torch._dynamo compiles. Called only if a frame-evaluation hook is installed that
+/// is not ours.
 bool is_inside_torch_compile() {
     static PyObject* const get_callback = [] {
         Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._dynamo.eval_frame"));
@@ -57,10 +57,10 @@ bool is_inside_torch_compile() {
 }
 
 PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
-    // Not every caller has a reference of its own, and what runs may drop the last other one.
+    // Not every caller owns a reference, and the called code may drop the last other one.
     Ref<> held = Ref<>::share(self);
     auto* compiled = reinterpret_cast<CompiledObject*>(self);
-    // The outermost compiler wins: torch._dynamo takes the function as if it was not compiled here.
+    // The outermost compiler wins: torch._dynamo inlines the original function.
     if (cpython::has_hook_of_others() && is_inside_torch_compile()) [[unlikely]]
         return PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names);
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(reinterpret_cast<PyObject*>(compiled->function)));
@@ -170,7 +170,7 @@ Ref<> list_of_texts(const std::vector<std::string>& texts) {
     return list;
 }
 
-/// What is kept of each capture, in words: for tests and for whoever wants to know what a call costs.
+/// The contents of each entry as text: for tests, and to see what a call costs.
 PyObject* entries(PyObject* self, PyObject*) {
     try {
         Ref<> list = checked(PyList_New(0));
@@ -203,12 +203,12 @@ PyObject* deep_copy(PyObject* self, PyObject* memo) {
     return ask_copies("deep_copy", self, memo);
 }
 
-/// As with functions, which are what they are.
+/// As for functions, the copy is the object itself.
 PyObject* shallow_copy(PyObject* self, PyObject*) {
     return Py_NewRef(self);
 }
 
-/// What tools that look for the program's function find: its code, its globals, whether it is a function or a method.
+/// For tools that inspect the function: its code, its globals, whether it is a function or a method.
 PyObject* get_class(PyObject* self, void*) {
     return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<CompiledObject*>(self)->callable)));
 }
@@ -236,7 +236,7 @@ PyMemberDef kMembers[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledObject, weak_references), READONLY, nullptr},
     {"_stator_callable", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY, "What runs compiled."},
     {"_stator_options", T_OBJECT_EX, offsetof(CompiledObject, options), READONLY, "What it is compiled with."},
-    // Not in the `__dict__`, from which functools.wraps would copy it to functions that do something else.
+    // Not in the `__dict__`, from which functools.wraps would copy it to other functions.
     {"_torchdynamo_inline", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY,
      "What torch._dynamo traces where it meets a call of this."},
     {},
@@ -280,10 +280,10 @@ PyType_Spec kSpec = {
 
 PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords);
 
-// Compiled modules (stator/modules.py). What C code calls on them are slots that are set here, past the special methods
-// of their classes: those are for whoever looks at the class, torch._dynamo above all.
+// Compiled modules (stator/modules.py). C code calls slots that are set here and bypass the special methods of their
+// classes: those are for tools that inspect the class, torch._dynamo above all.
 
-/// The class of the model, of which the class of a compiled module is made.
+/// The class of the model, from which the class of a compiled module is derived.
 PyTypeObject* model_class_of(PyObject* compiled) {
     for (PyTypeObject* type = Py_TYPE(compiled); type != nullptr; type = type->tp_base)
         if (type->tp_call == call_module)
@@ -292,15 +292,15 @@ PyTypeObject* model_class_of(PyObject* compiled) {
     return torch_room::known().module_class;
 }
 
-/// The model of a compiled module; empty if `stator.compile` did not make the object (`type(compiled)(...)`).
+/// The model of a compiled module; empty if `stator.compile` did not create the object (`type(compiled)(...)`).
 Ref<> model_of(PyObject* compiled) {
     Ref<> model = Ref<>::steal(PyObject_GenericGetAttr(compiled, interned("_stator_original")));
     if (!model) PyErr_Clear();
     return model;
 }
 
-/// Brings a compiled module and its model together again: one of them may have got another class or another `__dict__`.
-/// False with an exception.
+/// Synchronizes a compiled module with its model: one of them may have got another class or another `__dict__`. False
+/// with an exception.
 bool follow(PyObject* compiled, PyObject* model) {
     if (Py_TYPE(model) == model_class_of(compiled) && cpython::instance_dict(model) == cpython::instance_dict(compiled))
         [[likely]]
@@ -309,8 +309,8 @@ bool follow(PyObject* compiled, PyObject* model) {
     return modules && Ref<>::steal(PyObject_CallMethod(modules.get(), "follow", "O", compiled));
 }
 
-/// Hands the call to the compiled `__call__` in its slot, without Python in between. If the model's class has another
-/// `__call__` by now, for good or while some tool traces, that one is called instead.
+/// Calls the compiled `__call__` in its slot, without Python code in between. If the model's class has another
+/// `__call__` now, permanently or while a tool traces, that one is called instead.
 PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords) {
     Ref<> model = model_of(self);
     if (!model) {
@@ -327,7 +327,7 @@ PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords) {
     Ref<> result =
         Ref<>::steal(PyObject_VectorcallDict(callee.get(), &PyTuple_GET_ITEM(arguments, 0),
                                              static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords));
-    // A lazy module becomes another class in its first call.
+    // A lazy module changes its class in its first call.
     if (result && !follow(self, model.get())) return nullptr;
     return result.release();
 }
@@ -338,8 +338,8 @@ bool has_own_getter(PyTypeObject* type) {
     return owner != &PyBaseObject_Type;
 }
 
-/// The class is that of the model. Else what the object itself has, in the shared `__dict__` or by its class, and then
-/// what the model answers, which finds parameters, buffers and submodules.
+/// `__class__` is that of the model. Otherwise the attribute in the shared `__dict__` or of the class, then that of the
+/// model, which finds parameters, buffers and submodules.
 PyObject* get_module_attribute(PyObject* self, PyObject* name) {
     Ref<> model = model_of(self);
     if (!model) return model_class_of(self)->tp_getattro(self, name);
@@ -358,7 +358,7 @@ PyObject* set_module_slots(PyObject*, PyObject* object) {
     Py_RETURN_NONE;
 }
 
-/// Puts a `__call__` into a class without C code calling it from now on. It is for whoever looks at the class.
+/// Sets the `__call__` of a class without changing the slot that C code calls. It is for tools that inspect the class.
 PyObject* show_call(PyObject*, PyObject* arguments) {
     PyObject *type = nullptr, *function = nullptr;
     if (!PyArg_ParseTuple(arguments, "O!O!", &PyType_Type, &type, &PyFunction_Type, &function)) return nullptr;
@@ -370,14 +370,14 @@ PyObject* show_call(PyObject*, PyObject* arguments) {
 }
 
 PyObject* reset(PyObject*, PyObject*) {
-    // Releasing entries may make and destroy compiled callables: the list is taken before.
+    // Releasing entries may create and destroy compiled callables: the list is copied first.
     std::vector<Ref<>> all;
     for (CompiledObject* compiled : all_compiled()) all.push_back(Ref<>::share(reinterpret_cast<PyObject*>(compiled)));
     for (const Ref<>& compiled : all) reinterpret_cast<CompiledObject*>(compiled.get())->cache->clear();
     Py_RETURN_NONE;
 }
 
-/// Of every callable: itself, whether it was ever called, how often it was captured, and how many of those have a
+/// For every callable: itself, whether it was ever called, how often it was captured, and how many entries have a
 /// graph.
 PyObject* callables(PyObject*, PyObject*) {
     try {
@@ -405,7 +405,7 @@ PyObject* break_kinds(PyObject*, PyObject*) {
         Ref<> kinds = checked(PyDict_New());
         for (int i = 0; i <= static_cast<int>(BreakKind::Raise); ++i) {
             auto kind = static_cast<BreakKind>(i);
-            if (kind == BreakKind::Yield) continue;  // of which nobody is told
+            if (kind == BreakKind::Yield) continue;  // never reported
             checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
         }
         return kinds.release();

@@ -1,4 +1,4 @@
-/// `stator._C.ModuleTracker`: what `stator.ModuleTracker` is made of.
+/// `stator._C.ModuleTracker`: the base class of `stator.ModuleTracker`.
 #include <memory>
 #include <new>
 
@@ -25,7 +25,7 @@ Tracker& tracker_of(PyObject* self) {
     return *reinterpret_cast<TrackerObject*>(self)->tracker;
 }
 
-/// Reads something of where this thread is; of `Global` if the tracker is not active.
+/// Reads the position of this thread; `Global` if the tracker is not active.
 template <class Read>
 PyObject* read_here(PyObject* self, Read read) {
     return at_boundary([&] {
@@ -75,7 +75,7 @@ int clear(PyObject* self) {
 void dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     {
-        // Dropped without being left: nobody is there to be told.
+        // Freed without being exited: nobody can be told.
         ErrorAside aside;
         clear(self);
         tracker_of(self).exit();

@@ -25,7 +25,7 @@ struct BuilderObject {
     graph::Graph* graph;
 };
 
-/// Stands for a node in the arguments of later ones.
+/// Represents a node in the arguments of later ones.
 struct NodeObject {
     PyObject ob_base;
     PyObject* builder;  // owned: the node lives in its graph

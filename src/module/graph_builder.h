@@ -1,4 +1,4 @@
-/// Graphs written down from Python, for tests of the graph room.
+/// Builds graphs from Python, for tests of the graph room.
 #pragma once
 
 #include "base/ref.h"

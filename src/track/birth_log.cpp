@@ -6,7 +6,7 @@
 namespace stator::track {
 
 void BirthLog::mark(std::uint64_t number, const Path* path) {
-    // What was said for no node at all is taken back.
+    // Marks at which no node was created are removed.
     while (!open_.empty() && open_.back().number == number) open_.pop_back();
     if (last() != path) open_.push_back({number, path});
 }

@@ -39,7 +39,7 @@ class BirthLog {
         const Path* path;
         bool operator==(const Mark&) const = default;
     };
-    /// What one outermost call did, numbers counted from its first.
+    /// The marks of one outermost call, numbers relative to its first.
     using Pattern = std::vector<Mark>;
     struct Call {
         std::uint64_t first;

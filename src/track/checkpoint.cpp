@@ -10,19 +10,19 @@ namespace stator::track {
 namespace {
 
 void (*told)();
-// Never let go of: they would go after the interpreter did.
+// Never freed: static destructors run after the interpreter is finalized.
 Ref<>&plain_frame = *new Ref<>, &watched_frame = *new Ref<>;
 
 PyObject* holder_key() {
     return interned("_CheckpointFrame");
 }
-/// What a frame knows of its call: thread and number.
+/// The birth of a call in its frame: thread and number.
 PyObject* birth_key() {
     return interned("_stator_birth");
 }
 
-/// PyTorch makes a `_CheckpointFrame` for each call of a checkpointed function. It takes a number as a node would, so
-/// that the log of births tells where the call was.
+/// PyTorch creates a `_CheckpointFrame` for each call of a checkpointed function. It takes a number as a node would, so
+/// that the birth log tells where the call was.
 PyObject* make_frame(PyObject*, PyObject* args, PyObject* kwargs) {
     return at_boundary([&] {
         Ref<> frame = checked(PyObject_Call(plain_frame.get(), args, kwargs));
@@ -42,7 +42,7 @@ Ref<> checkpoint_module() {
     return checked(PyImport_ImportModule("torch.utils.checkpoint"));
 }
 
-/// The birth in the `_CheckpointFrame` whose hook that gives saved tensors back runs in `hook`.
+/// The birth in the `_CheckpointFrame` whose unpack hook runs in `hook`.
 std::optional<torch_room::Birth> birth_in(const cpython::Frame* hook) {
     ErrorAside aside;
     std::optional<torch_room::Birth> birth;
@@ -54,13 +54,13 @@ std::optional<torch_room::Birth> birth_in(const cpython::Frame* hook) {
     return birth;
 }
 
-/// The call of the function that is computed again by `frame` or one around it.
+/// The call of the function that is recomputed by `frame` or one of its callers.
 std::optional<torch_room::Birth> computed_again(const cpython::Frame* frame) {
     static PyObject* const gives_back = interned("unpack_hook");
     static PyObject* const starts_backward = interned("_engine_run_backward");
     for (; frame != nullptr; frame = cpython::caller_of(frame)) {
         PyObject* name = cpython::function_name(frame);
-        // What is around a backward pass is no work of its nodes.
+        // Callers of a backward pass are not part of its nodes' work.
         if (name == starts_backward) break;
         if (name != gives_back) continue;
         if (auto birth = birth_in(frame)) return birth;
@@ -75,7 +75,7 @@ void watch_checkpoints(void (*before_call)()) {
     Ref<> module = checkpoint_module();
     Ref<> frame = Ref<>::steal(PyObject_GetAttr(module.get(), holder_key()));
     if (!frame) {
-        PyErr_Clear();  // a PyTorch that does it another way
+        PyErr_Clear();  // a PyTorch that implements it differently
         return;
     }
     if (!watched_frame) watched_frame = checked(PyCFunction_NewEx(&kMakeFrame, nullptr, nullptr));
@@ -87,7 +87,7 @@ void stop_watching_checkpoints() {
     ErrorAside aside;
     try {
         Ref<> module = checkpoint_module();
-        // Somebody else may stand in for it by now.
+        // Other code may have replaced it by now.
         if (plain_frame && checked(PyObject_GetAttr(module.get(), holder_key())) == watched_frame)
             checked(PyObject_SetAttr(module.get(), holder_key(), plain_frame.get()));
     } catch (const PythonError&) {

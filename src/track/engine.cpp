@@ -9,7 +9,7 @@ namespace stator::track {
 namespace {
 
 BackwardWatch told;
-// Never let go of: they would go after the interpreter did.
+// Never freed: static destructors run after the interpreter is finalized.
 Ref<>&plain_engine = *new Ref<>, &watched_engine = *new Ref<>;
 
 /// `run_backward(tensors, gradients, keep_graph, create_graph, ...)`.
@@ -43,7 +43,7 @@ PyMethodDef kMethods[] = {
 PyType_Slot kSlots[] = {{Py_tp_methods, kMethods}, {0, nullptr}};
 PyType_Spec kSpec = {"stator._C.WatchedEngine", 0, 0, Py_TPFLAGS_DEFAULT, kSlots};
 
-/// `torch.autograd.Variable`, which has the engine.
+/// `torch.autograd.Variable`, which holds the engine.
 Ref<> engine_holder() {
     Ref<> autograd = checked(PyImport_ImportModule("torch.autograd"));
     return checked(PyObject_GetAttrString(autograd.get(), "Variable"));
@@ -67,7 +67,7 @@ void stop_watching_backwards() {
     ErrorAside aside;
     try {
         Ref<> holder = engine_holder();
-        // Somebody else may stand in for it by now.
+        // Other code may have replaced it by now.
         if (checked(PyObject_GetAttr(holder.get(), interned("_execution_engine"))) == watched_engine)
             checked(PyObject_SetAttr(holder.get(), interned("_execution_engine"), plain_engine.get()));
     } catch (const PythonError&) {

@@ -20,10 +20,10 @@ struct Active {
     bool calls_back = false;
 };
 
-/// Changed with both locks, read with either. Never let go of: it would go after the interpreter did.
+/// Changed with both locks, read with either. Never freed: static destructors run after the interpreter is finalized.
 auto& all_active = *new std::vector<Active>;
 
-/// Those that follow what this thread does now, in the order in which they were entered.
+/// The trackers that observe this thread now, in the order in which they were entered.
 std::vector<std::shared_ptr<Tracker>> followers() {
     torch_room::RunningNode node = torch_room::running_node();
     std::uint64_t thread = torch_room::this_thread();
@@ -38,7 +38,7 @@ std::vector<std::shared_ptr<Tracker>> followers() {
     return followers;
 }
 
-/// Tells every follower, also after one of them raised; the first error is the one that counts.
+/// Calls every tracker, even after one of them raised; the first error is reported.
 template <class Tell>
 PyObject* tell_followers(Tell tell) {
     return at_boundary([&] {
@@ -74,7 +74,7 @@ PyObject* module_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return tell_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
 }
 
-/// A program can call a node by hand, too: that is no backward pass, and nothing that the node does then is told.
+/// A program can also call a node directly: that is not a backward pass, and nothing that the node does is reported.
 bool is_called_by_a_pass() {
     return torch_room::running_backward() != -1;
 }
@@ -115,7 +115,7 @@ void after_node() {
     for (const Active& each : all_active) each.tracking->after_node();
 }
 
-/// Nodes are observed while somebody needs to know of them. With `gate` held, as is the next.
+/// Nodes are observed while a tracker needs them. With `gate` held, as for the next one.
 int observations = 0;
 
 void begin_observation() {
@@ -127,11 +127,11 @@ void end_observation() {
 }
 
 void before_python_backward(bool create_graph) {
-    // Not that of PyTorch's function that starts passes, which runs now.
+    // Not the frame of PyTorch's function that starts passes, which runs now.
     const cpython::Frame* starts = cpython::running_frame();
     torch_room::RunningNode node = node_at_work(starts == nullptr ? nullptr : cpython::caller_of(starts));
     std::lock_guard lock(gate);
-    // Only then do nodes make nodes.
+    // Only then do nodes create nodes.
     if (create_graph) begin_observation();
     for (const Active& each : all_active) each.tracking->before_python_backward(node);
 }
@@ -198,7 +198,7 @@ void uninstall() {
     try {
         HookTables tables = hook_tables();
         for (const Ref<>& table : {tables.before, tables.after, tables.after_errors_too})
-            if (PyObject_DelItem(table.get(), key()) < 0) PyErr_Clear();  // somebody has cleared the table
+            if (PyObject_DelItem(table.get(), key()) < 0) PyErr_Clear();  // other code has cleared the table
     } catch (const PythonError&) {
         PyErr_Clear();
     }
@@ -215,7 +215,7 @@ void activate(std::shared_ptr<Tracker> tracker, std::shared_ptr<Tracking> tracki
 }
 
 void deactivate(const Tracking* tracking) {
-    Active gone;  // let go of without the lock
+    Active gone;  // released without the lock
     {
         std::lock_guard lock(gate);
         auto found = std::find_if(all_active.begin(), all_active.end(),

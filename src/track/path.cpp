@@ -30,13 +30,13 @@ Paths::Paths(Names& names) : names_(names) {
 }
 
 const Path* Paths::enter(const Path* from_const, Borrowed<> module) {
-    Path* from = const_cast<Path*>(from_const);  // all of them are this object's
+    Path* from = const_cast<Path*>(from_const);  // this object owns all of them
     if (Path* to = known_step(from, module)) return to;
     if (from->steps_.size() >= from->sweep_at_) sweep(from);
 
     Known known = know(module);
     Naming naming = name_at(from, known);
-    // Finding the name may have run other code that came by here.
+    // Finding the name may have run other code that added the step.
     if (Path* to = known_step(from, module)) return to;
     Path* to = unused_with(from, naming);
     if (to == nullptr) {
@@ -88,7 +88,7 @@ Paths::Naming Paths::name_at(Path* from, const Known& module) {
         return from->rarely_ && std::ranges::find(from->rarely_->strangers, type) != from->rarely_->strangers.end();
     };
     if (from->module_ && !names_.is_root(module) && !is_stranger()) {
-        // It may have been registered since the last look.
+        // It may have been registered since the last walk.
         const Path* outermost = from;
         while (outermost->parent_->module_) outermost = outermost->parent_;
         learn(outermost->module_);

@@ -13,7 +13,7 @@ namespace stator::track {
 
 namespace {
 
-/// The dictionary of submodules. Scripted modules have another mapping in its place, objects without any may be met.
+/// The dictionary of submodules. Scripted modules have another mapping instead; other objects may have none.
 Ref<> registered_modules(Borrowed<> module) {
     Ref<> modules = Ref<>::share(cpython::instance_attribute(module, interned("_modules")));
     if (!modules) {
@@ -23,18 +23,18 @@ Ref<> registered_modules(Borrowed<> module) {
     return modules;
 }
 
-/// By name, so that torch._dynamo is not imported for the question.
+/// By name, so that torch._dynamo need not be imported.
 bool has_class_name(const PyTypeObject* type, const char* name) {
     return type != nullptr && std::strcmp(type->tp_name, name) == 0;
 }
 
-/// `torch.compile`'s.
+/// The wrapper of `torch.compile`.
 bool is_wrapper(Borrowed<> module) {
     return has_class_name(Py_TYPE(module.get()), "OptimizedModule") &&
            cpython::instance_attribute(module, interned("_modules")).get() != nullptr;
 }
 
-/// The module inside of wrappers that compile it, else itself.
+/// The module inside of compiled wrappers, otherwise the module itself.
 Ref<> unwrapped(Borrowed<> module) {
     Ref<> inner = Ref<>::share(module.get());
     for (;;) {
@@ -61,7 +61,7 @@ bool holds(Borrowed<> parent, Borrowed<> key, Borrowed<> child) {
     return found && (found.get() == child.get() || unwrapped(found.get()).get() == child.get());
 }
 
-// Never let go of: it would go after the interpreter did.
+// Never freed: static destructors run after the interpreter is finalized.
 auto& all_known = *new std::unordered_map<PyObject*, Known>;
 std::uint64_t walks = 0;
 
@@ -76,7 +76,8 @@ void forget_the_gone() {
 
 Ref<> called_by(Borrowed<> module) {
     Ref<> called = is_wrapper(module) ? unwrapped(module) : Ref<>::share(module.get());
-    // Compilers make lazy ones; those that a program makes with `torch.fx` are not, and are modules of the program.
+    // Compilers create lazy ones; those that a program creates with `torch.fx` are not lazy, and are modules of the
+    // program.
     if (has_class_name(Py_TYPE(called.get())->tp_base, "_LazyGraphModule")) return nullptr;
     return called;
 }
@@ -114,7 +115,7 @@ Known know(Borrowed<> module) {
     auto known = std::make_shared<KnownModule>();
     known->weak = checked(PyWeakref_NewRef(module, nullptr));
     forget_the_gone();
-    // Making the reference may have run other code that came by here.
+    // Creating the reference may have run other code that added the module.
     Known& place = all_known[module];
     if (place == nullptr || !place->is(module)) place = std::move(known);
     return place;

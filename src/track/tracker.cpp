@@ -46,7 +46,7 @@ void Tracker::exit() {
 void Tracker::tell(const Ref<>& callback, const std::shared_ptr<Tracking>& tracking, const Path* path,
                    bool is_backward) {
     if (!callback) return;
-    // Whatever the callback does, what is used here stays.
+    // Kept alive, whatever the callback does.
     std::shared_ptr<Tracking> kept = tracking;
     Ref<> function = callback, name = Ref<>::share(path->name()), module = path->module();
     PyObject* arguments[] = {name.get(), module ? module.get() : Py_None, is_backward ? Py_True : Py_False};
@@ -82,7 +82,7 @@ void Tracker::move_backward(int backward, const Tracking::NodeRun& run) {
             if (auto tracker = self.lock()) tracker->end_backward(backward);
         });
     }
-    // Done with the record before a callback runs, which may do anything.
+    // The record is no longer used when a callback runs, which may do anything.
     std::vector<const Path*> wanted = calls_inside(found->second.around, run.made_at);
     std::vector<const Path*> open = std::exchange(found->second.open, wanted);
     auto is_in = [](const std::vector<const Path*>& calls, const Path* call) {

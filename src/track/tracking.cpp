@@ -15,7 +15,7 @@ std::mutex gate;
 namespace {
 
 /// The frame of `Module._call_impl` that called the hook: directly, or from its inner function. Compilers that rewrite
-/// bytecode may put a frame or two between.
+/// bytecode may add a frame or two in between.
 const cpython::Frame* frame_of_call() {
     constexpr int kFarthest = 6;
     static PyObject* const name = interned("_call_impl");
@@ -31,9 +31,8 @@ bool is_around(const cpython::Frame* wanted, const cpython::Frame* frame) {
     return false;
 }
 
-/// How many of the calls still run as seen from `frame`: a call whose frame is gone was left by an exception that
-/// nobody was told of, and so were those in it. Normally the innermost frame is a few steps away, and that is the
-/// answer.
+/// How many of the calls still run as seen from `frame`: a call whose frame is gone ended with an exception that was
+/// not reported, and so did those inside of it. Normally the innermost frame is only a few steps away.
 std::size_t running_count(const std::vector<RunningCall>& calls, const cpython::Frame* frame) {
     std::size_t count = calls.size();
     while (count > 0 && calls[count - 1].frame != nullptr && !is_around(calls[count - 1].frame, frame)) --count;
@@ -94,7 +93,7 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
     {
         std::lock_guard lock(gate);
         ThreadState& thread = state();
-        // Frames come and go at the same addresses: a call that seems to have this very frame is one that is gone.
+        // Frames are reused at the same addresses: a call that seems to have this very frame has ended.
         std::size_t count =
             frame == nullptr ? thread.calls.size() : running_count(thread.calls, cpython::caller_of(frame));
         if (count < thread.calls.size()) {
