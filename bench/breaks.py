@@ -1,4 +1,4 @@
-"""What a break costs in a cached call: under both systems, and beside the program uncompiled.
+"""The cost of a graph break in a cached call: under both systems, and compared with the uncompiled program.
 
 Two figures. The overhead is a call whose graphs answer with what they gave before, as elsewhere here: the cost
 of leaving and entering compiled code. The whole call runs its graphs by `eager`, to be held against uncompiled.

@@ -1,4 +1,4 @@
-"""Where the time of a capture goes, step by step, and who answered its questions about shapes."""
+"""Where the time of a capture goes, step by step, and what answered its shape questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a larger model costs: capture as its nesting gets deeper, a cached call as its layers get more."""
+"""The cost of larger models: of a capture as the nesting gets deeper, of a cached call as the layers get more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a program is timed under a system.
+"""Times a program under a system.
 
 The backend gets the torch.fx graph with its example inputs, reads how many nodes it has, and answers each call with
 the outputs that the same graph gave in a run before. So neither running the graph nor generating its Python counts: the

@@ -1,4 +1,4 @@
-"""Operations that real models call, asked of the shape rules: which have none, and how long the answers take.
+"""Finds operations of real models that have no shape rule, and how long the answers take.
 
 python bench/model_operations.py [MODEL ...]     needs transformers and pytorchcv beside torch
 """

@@ -1,4 +1,4 @@
-"""Models that others wrote, small and with random weights, as programs to be measured.
+"""Models of libraries, small and with random weights, as programs to be measured.
 
 Which of them there are depends on which libraries are installed (`requirements/models.txt`). Each takes its inputs by
 position; what is a choice of the model stands in its configuration.

@@ -1,4 +1,4 @@
-"""What single parts of the engine cost: times that belong to no program, each the best of several runs."""
+"""The cost of single parts of the engine, independent of programs; each is the best of several runs."""
 
 from __future__ import annotations
 

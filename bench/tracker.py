@@ -1,4 +1,4 @@
-"""What a module tracker costs: a training step on a chain of 60 small layers, one context for each step."""
+"""The cost of a module tracker: a training step on a chain of 60 small layers, one context for each step."""
 
 from __future__ import annotations
 

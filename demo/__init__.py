@@ -1,1 +1,1 @@
-"""What `make demo` shows."""
+"""The demo that `make demo` runs."""

@@ -1,1 +1,1 @@
-"""What builds and checks the project."""
+"""Tools that build and check the project."""

@@ -1,4 +1,4 @@
-"""Checks which folder under src/ knows what: python tools/rooms.py [FOLDER]
+"""Checks the include rules of the folders under src/: python tools/rooms.py [FOLDER]
 
 A room is a folder under src/. It includes itself and the rooms above it in ROOMS, none below; a subfolder is part of
 its room. Only `cpython` knows a Python version, and only `torch` includes PyTorch's headers.

@@ -10,7 +10,7 @@ namespace stator::bytecode {
 
 Index Code::index_at(Offset offset) const {
     STATOR_CHECK(offset.is_valid() && offset.unit() < static_cast<int>(by_unit_.size()),
-                 "an offset outside of the code");
+                 "an offset that is outside of the code");
     return by_unit_[offset.unit()];
 }
 

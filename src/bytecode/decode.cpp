@@ -292,7 +292,7 @@ void Decoder::emit(RealOp real, std::int32_t arg) {
         case RealOp::Unknown:
             break;
     }
-    STATOR_CHECK(false, std::string("not an instruction of its own: ") + cpython::name_of(real));
+    STATOR_CHECK(false, std::string("an opcode that is only part of an instruction: ") + cpython::name_of(real));
 }
 
 /// Opcodes of 3.11 that became numbered intrinsics in 3.12. Those with the same stack effect keep their names.

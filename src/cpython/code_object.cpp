@@ -178,7 +178,7 @@ CodeExtra* extra_if_any(PyCodeObject* code) {
 CodeExtra& extra_of(PyCodeObject* code) {
     if (CodeExtra* extra = extra_if_any(code)) [[likely]]
         return *extra;
-    STATOR_CHECK(extra_index() >= 0, "other tools have taken all places for data on code objects");
+    STATOR_CHECK(extra_index() >= 0, "no co_extra index is left: other tools have taken all of them");
     auto* extra = new CodeExtra;
     if (set_extra(reinterpret_cast<PyObject*>(code), extra_index(), extra) < 0) {
         delete extra;

@@ -50,7 +50,7 @@ void set_slot(Frame* frame, int slot, Ref<> value) {
 }
 
 void enter_body(Frame* frame) {
-    STATOR_CHECK(is_at_start(frame), "the cells of a frame are made once, at its start");
+    STATOR_CHECK(is_at_start(frame), "cells are created once, at the start of a frame");
     PyCodeObject* code = code_of(frame);
     int arg = 0;
     for (CodeUnit unit : code_units(code)) {
@@ -84,7 +84,7 @@ std::span<PyObject*> stack(Frame* frame) {
 
 void set_stack(Frame* frame, std::span<PyObject* const> owned_values) {
     STATOR_DCHECK(static_cast<int>(owned_values.size()) <= stack_size(code_of(frame)),
-                  "the value stack has no such depth");
+                  "the value stack is not that deep");
     std::span<PyObject*> old = stack(frame);
     // Destructors may look at the frame, so values are freed after the frame is consistent again.
     std::vector<Ref<>> dropped;

@@ -41,7 +41,7 @@ void wait_behind(PyGenObject* generator, Offset offset) {
 }  // namespace
 
 Ref<> make_generator(PyFunctionObject* function) {
-    STATOR_CHECK((code_of(function)->co_flags & CO_GENERATOR) != 0, "not the function of a generator");
+    STATOR_CHECK((code_of(function)->co_flags & CO_GENERATOR) != 0, "not a generator function");
     Ref<> generator = checked(call_with_placeholders(function));
     as_generator(generator.get());
     return generator;
@@ -51,7 +51,8 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
     PyGenObject* generator = as_generator(object);
     STATOR_CHECK(generator->gi_frame_state == FRAME_CREATED, "only a generator that did not start can be filled");
     Frame* frame = frame_in(generator);
-    STATOR_CHECK(static_cast<int>(state.slots.size()) == slot_count(frame), "a generator has other variables");
+    STATOR_CHECK(static_cast<int>(state.slots.size()) == slot_count(frame),
+                 "the number of slots differs from that of the generator");
     for (std::size_t i = 0; i < state.slots.size(); ++i)
         set_slot(frame, static_cast<int>(i), Ref<>::share(state.slots[i]));
     if (!state.yielded.is_valid()) return;
@@ -63,7 +64,7 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
 }
 
 void finish_generator(PyObject* object) {
-    STATOR_CHECK(as_generator(object)->gi_frame_state == FRAME_CREATED, "a generator is under way");
+    STATOR_CHECK(as_generator(object)->gi_frame_state == FRAME_CREATED, "the generator has already started");
     // Closing a generator that did not start runs none of its code.
     checked(PyObject_CallMethod(object, "close", nullptr));
 }

@@ -20,8 +20,7 @@ struct Waiting {
     FrameHandler handler;
     void* context;
     bool even_if_traced;
-    Frame* only =
-        nullptr;  // the frame of a generator, which is resumed in its middle; otherwise any frame at its start
+    Frame* only = nullptr;  // the frame of a resumed generator; null: any frame at its start
     Waiting* next = nullptr;
     bool is_linked = false;
 };

@@ -75,8 +75,8 @@ bool needs_object(PlanOp op) {
 void check_step(const PlanStep& step, std::vector<bool>& filled) {
     Reads reads = reads_of(step.op);
     STATOR_CHECK(step.from.size() >= reads.least && step.from.size() <= reads.most,
-                 "a plan's step reads too little or too much");
-    STATOR_CHECK(step.op != PlanOp::Dict || step.from.size() % 2 == 0, "a dict is made of pairs");
+                 "a plan's step reads the wrong number of registers");
+    STATOR_CHECK(step.op != PlanOp::Dict || step.from.size() % 2 == 0, "a dict needs pairs of keys and values");
     STATOR_CHECK(!needs_object(step.op) || step.object != nullptr, "a plan's step lacks its object");
     for (std::size_t i = 0; i < step.from.size(); ++i) {
         std::int32_t from = step.from[i];
@@ -84,7 +84,8 @@ void check_step(const PlanStep& step, std::vector<bool>& filled) {
         STATOR_CHECK(is_filled || (from == -1 && i >= reads.optional_from),
                      "a plan reads a register before it is filled");
     }
-    STATOR_CHECK((step.to >= 0) == makes_something(step.op), "a plan's step has a result where it makes none, or none");
+    STATOR_CHECK((step.to >= 0) == makes_something(step.op),
+                 "a plan's step lacks a result register, or has one that it does not fill");
     if (step.to < 0) return;
     STATOR_CHECK(!filled[step.to], "a plan fills a register twice");
     filled[step.to] = true;
@@ -225,7 +226,7 @@ Plan PlanBuilder::finish() && {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
         check_step(plan_.steps[i], filled);
         STATOR_CHECK(plan_.steps[i].op != PlanOp::Return || i + 1 == plan_.steps.size(),
-                     "a plan goes on after it returned");
+                     "a plan continues after its return");
     }
     for (const PlanFrame& frame : plan_.frames) check_frame(frame, filled);
     if (plan_.handled_exception == PlanFrame::kUnchanged) find_shape(plan_);

@@ -24,7 +24,7 @@ newfunc builtin_new(PyTypeObject* type) {
 
 Ref<> make_instance(PyTypeObject* type, Borrowed<> arguments) {
     newfunc make = builtin_new(type);
-    STATOR_CHECK(make != nullptr, "a class whose instances can't be made");
+    STATOR_CHECK(make != nullptr, "a class that can't be instantiated");
     return checked(make(type, arguments, nullptr));
 }
 
@@ -51,7 +51,7 @@ Ref<> new_constant(PyObject* object) {
         auto* type = reinterpret_cast<PyObject*>(&PyRange_Type);
         return checked(PyObject_CallFunctionObjArgs(type, start.get(), stop.get(), step.get(), nullptr));
     }
-    STATOR_CHECK(PyBytes_CheckExact(object), "a constant that can't be made anew");
+    STATOR_CHECK(PyBytes_CheckExact(object), "a constant of a class that can't be copied");
     return checked(PyBytes_FromStringAndSize(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object)));
 }
 
@@ -67,7 +67,7 @@ void set_item(PyObject* container, PyObject* key, PyObject* value) {
     if (PyDict_Check(container)) {
         value != nullptr ? set_dict_item(container, key, value) : delete_dict_item(container, key);
     } else {
-        STATOR_CHECK(PyList_Check(container), "a plan sets items of dicts and lists only");
+        STATOR_CHECK(PyList_Check(container), "a plan can set items of dicts and lists only");
         checked(PyList_Type.tp_as_mapping->mp_ass_subscript(container, key, value));
     }
 }
@@ -87,7 +87,7 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
         return;
     }
     PyObject* dict = cpython::instance_dict(object);
-    STATOR_CHECK(dict != nullptr, "an instance without attributes of its own");
+    STATOR_CHECK(dict != nullptr, "the instance has no dict");
     checked(value != nullptr ? PyDict_SetItem(dict, name, value) : PyDict_DelItem(dict, name));
 }
 
@@ -126,7 +126,7 @@ Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
         case Op::Absolute:
             return checked(PyNumber_Absolute(left));
         default:
-            STATOR_CHECK(false, "a plan computes numbers, it does not compare them");
+            STATOR_CHECK(false, "a plan does not support comparisons");
     }
 }
 
@@ -230,7 +230,7 @@ class Executor {
             case PlanOp::Method:
                 return checked(PyMethod_New(from(step, 0), from(step, 1)));
             case PlanOp::Generator:
-                STATOR_CHECK(PyFunction_Check(from(step, 0)), "a generator is made of a function");
+                STATOR_CHECK(PyFunction_Check(from(step, 0)), "a generator needs a function");
                 return cpython::make_generator(reinterpret_cast<PyFunctionObject*>(from(step, 0)));
             case PlanOp::Call:
                 return checked(PyObject_CallObject(step.object, tuple_of(step).get()));
@@ -243,11 +243,11 @@ class Executor {
                 return cpython::make_frame_object(reinterpret_cast<PyCodeObject*>(step.object), from(step, 0),
                                                   cpython::Offset{step.number});
             case PlanOp::Traceback:
-                STATOR_CHECK(PyFrame_Check(from(step, 0)), "a traceback is made of frames");
+                STATOR_CHECK(PyFrame_Check(from(step, 0)), "a traceback needs a frame object");
                 return cpython::make_traceback(reinterpret_cast<PyFrameObject*>(from(step, 0)),
                                                cpython::Offset{step.number}, from(step, 1));
             default:
-                STATOR_CHECK(false, "a plan's step makes nothing");
+                STATOR_CHECK(false, "a plan's step does not create an object");
         }
     }
 
@@ -318,7 +318,7 @@ class Executor {
         std::vector<PyObject*> held;
         for (std::size_t i = 2; i < step.from.size(); ++i) held.push_back(from(step, i));
         auto slots = static_cast<std::size_t>(cpython::generator_code(from(step, 0))->co_nlocalsplus);
-        STATOR_CHECK(slots <= held.size(), "a generator has more variables");
+        STATOR_CHECK(slots <= held.size(), "the generator has more slots");
         std::span<PyObject* const> all = held;
         cpython::fill_generator(from(step, 0), {.slots = all.first(slots),
                                                 .stack = all.subspan(slots),
@@ -332,18 +332,18 @@ class Executor {
                 return set_attribute(from(step, 0), step.object, from(step, 1));
             case PlanOp::SetItem:
                 if (step.object != nullptr) {
-                    STATOR_CHECK(PyDict_Check(from(step, 0)), "only a dict takes items by hash");
+                    STATOR_CHECK(PyDict_Check(from(step, 0)), "only dicts support insertion with a given hash");
                     checked(cpython::set_item_by_hash(from(step, 0), from(step, 1), from(step, 2),
                                                       PyLong_AsSsize_t(step.object)));
                     return;
                 }
                 return set_item(from(step, 0), from(step, 1), from(step, 2));
             case PlanOp::Append:
-                STATOR_CHECK(PyList_Check(from(step, 0)), "a plan appends to lists only");
+                STATOR_CHECK(PyList_Check(from(step, 0)), "a plan can append only to lists");
                 checked(PyList_Append(from(step, 0), from(step, 1)));
                 return;
             case PlanOp::Add:
-                STATOR_CHECK(PySet_Check(from(step, 0)), "a plan adds to sets only");
+                STATOR_CHECK(PySet_Check(from(step, 0)), "a plan can add only to sets");
                 checked(PySet_Add(from(step, 0), from(step, 1)));
                 return;
             case PlanOp::SetCell:
@@ -355,7 +355,7 @@ class Executor {
             case PlanOp::EndGenerator:
                 return cpython::finish_generator(from(step, 0));
             default:
-                STATOR_CHECK(false, "a plan's step changes nothing");
+                STATOR_CHECK(false, "a plan's step is not a mutation");
         }
     }
 

@@ -189,7 +189,7 @@ void build_ordinarily(Borrowed<> captured, Borrowed<> fx_graph, const Graph& gra
 
 Ref<> make_fx_graph(Borrowed<> captured, Borrowed<> owning_module, FxRoute route) {
     Captured* owner = captured_of(captured);
-    STATOR_CHECK(owner != nullptr, "a captured graph is needed");
+    STATOR_CHECK(owner != nullptr, "a captured graph is expected");
     CollectorPaused paused;
     owner->graph().ensure_names();
     Ref<> fx_graph = empty_fx_graph(owning_module);

@@ -86,7 +86,7 @@ void Graph::name_after(Node* node, std::string_view variable) {
 }
 
 void Graph::truncate(std::size_t size) {
-    STATOR_CHECK(!is_finished_ && size <= nodes_.size(), "only what was added can be forgotten");
+    STATOR_CHECK(!is_finished_ && size <= nodes_.size(), "a graph can be truncated only to a smaller size");
     while (nodes_.size() > size) {
         for_each_input(*nodes_.back(), [](Node* input) { --input->uses; });
         nodes_.pop_back();
@@ -98,7 +98,7 @@ void Graph::truncate(std::size_t size) {
 }
 
 std::vector<Node*> Graph::take(std::size_t size) {
-    STATOR_CHECK(!is_finished_ && size <= nodes_.size(), "only what was added can be taken");
+    STATOR_CHECK(!is_finished_ && size <= nodes_.size(), "operations can be taken only from existing nodes");
     std::vector<Node*> taken, kept;
     for (std::size_t i = size; i < nodes_.size(); ++i) {
         bool stays = nodes_[i]->kind == NodeKind::Placeholder || nodes_[i]->kind == NodeKind::Attribute;

@@ -83,8 +83,8 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             step.op = StepOp::KeywordDefault;
             break;
         case Access::Item:
-            STATOR_CHECK(source.number >= 0, "items are counted from the start");
-            STATOR_CHECK(source.parent->object != nullptr, "an item of nothing");
+            STATOR_CHECK(source.number >= 0, "the index of an item is negative");
+            STATOR_CHECK(source.parent->object != nullptr, "an item of a missing object");
             step.op = item_step(source.parent->object);
             break;
         case Access::DictItem:
@@ -93,7 +93,7 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
                                                        : StepOp::IdentityItem;
             step.number = state_.places[step.from].parent;
             STATOR_CHECK(step.op != StepOp::IdentityItem || holds_key_itself(source),
-                         "a key that can't be looked up without running its code");
+                         "looking up the key would run user code");
             break;
         case Access::InstanceDict:
             if (source.parent->object != nullptr && PyModule_Check(source.parent->object)) {
@@ -134,11 +134,11 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
 }
 
 void GuardBuilder::describe_member(Step& step, const Source& source) {
-    STATOR_CHECK(source.parent->object != nullptr, "a member of nothing");
+    STATOR_CHECK(source.parent->object != nullptr, "a member of a missing object");
     PyObject* descriptor = cpython::lookup_in_mro(Py_TYPE(source.parent->object), source.key);
     STATOR_CHECK(descriptor != nullptr &&
                      (Py_IS_TYPE(descriptor, &PyMemberDescr_Type) || Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)),
-                 "not a member of a class written in C, nor of __slots__");
+                 "neither a member of a C class nor of __slots__");
     if (Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
         const PyMemberDef& member = *reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
         if (member.type == T_OBJECT || member.type == T_OBJECT_EX) {
@@ -175,7 +175,7 @@ void GuardBuilder::emit_check(std::int32_t index) {
             break;
         case GuardKind::Length: {
             PyObject* seen = draft.source->object;
-            STATOR_CHECK(seen != nullptr, "the length of nothing");
+            STATOR_CHECK(seen != nullptr, "the length of a missing object");
             step.number = narrow(fact.number);
             if (PyTuple_Check(seen))
                 step.op = StepOp::TupleLength;
@@ -197,7 +197,7 @@ void GuardBuilder::emit_check(std::int32_t index) {
                                                           : StepOp::NoIdentityKey;
             STATOR_CHECK(step.op != StepOp::NoIdentityKey || is_known_by_identity(fact.expected) ||
                              torch_room::is_plain_tensor(fact.expected),
-                         "a key that can't be looked up without running its code");
+                         "looking up the key would run user code");
             step.number = state_.places[fact.place].parent;
             break;
         case GuardKind::Keys:

@@ -124,7 +124,7 @@ void GuardBuilder::place(std::int32_t top) {
         }
         std::size_t before = to_place_.size();
         for (std::int32_t child = draft.first_child; child != kNone; child = drafts_[child].next_sibling) {
-            STATOR_CHECK(!draft.absent, "something is read from what is absent");
+            STATOR_CHECK(!draft.absent, "an absent source has children");
             if (is_lasting(*drafts_[child].source))
                 to_place_.push_back(child);
             else

@@ -458,7 +458,7 @@ std::size_t GuardProgram::count_steps(PyObject* const* slots, PyObject* function
 }
 
 std::span<PyObject* const> GuardProgram::fetched() const {
-    STATOR_DCHECK(state_->failed < 0, "what a failed check fetched is not to be used");
+    STATOR_DCHECK(state_->failed < 0, "the last check failed, so nothing was fetched");
     return state_->fetched;
 }
 

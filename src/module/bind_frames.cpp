@@ -101,7 +101,7 @@ PyObject* carry_out(PyThreadState* thread, Frame* frame, void* context) {
 PyCodeObject* code_behind(PyObject* callable) {
     if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
     if (PyFunction_Check(callable)) return cpython::code_of(reinterpret_cast<PyFunctionObject*>(callable));
-    PyErr_SetString(PyExc_TypeError, "a Python function is needed");
+    PyErr_SetString(PyExc_TypeError, "a Python function is expected");
     throw PythonError();
 }
 

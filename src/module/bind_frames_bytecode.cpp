@@ -9,7 +9,7 @@ namespace {
 
 PyCodeObject* as_code(PyObject* object) {
     if (!PyCode_Check(object)) {
-        PyErr_SetString(PyExc_TypeError, "a code object is needed");
+        PyErr_SetString(PyExc_TypeError, "a code object is expected");
         throw PythonError();
     }
     return reinterpret_cast<PyCodeObject*>(object);

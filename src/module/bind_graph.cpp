@@ -13,7 +13,7 @@ namespace {
 
 graph::Captured* captured_or_complain(PyObject* object) {
     graph::Captured* captured = graph::captured_of(object);
-    if (captured == nullptr) PyErr_SetString(PyExc_TypeError, "a captured graph (stator._C.Graph) is needed");
+    if (captured == nullptr) PyErr_SetString(PyExc_TypeError, "a captured graph (stator._C.Graph) is expected");
     return captured;
 }
 

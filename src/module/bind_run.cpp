@@ -23,7 +23,7 @@ namespace stator {
 
 namespace {
 
-/// A callable that runs a function compiled.
+/// A compiled function or method.
 struct CompiledObject {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* callable;          // a function, or a bound method of one
@@ -223,10 +223,10 @@ PyObject* get_of_callable(PyObject* self, void* name) {
 }
 
 PyMethodDef kMethods[] = {
-    {"__reduce_ex__", reduce, METH_O, "By reference where its name leads to it, else compiled again."},
-    {"__deepcopy__", deep_copy, METH_O, "Itself, or the method of the copied object compiled again."},
+    {"__reduce_ex__", reduce, METH_O, "By reference if it is found by its name, otherwise compiled again."},
+    {"__deepcopy__", deep_copy, METH_O, "Itself, or the method of the copied object, compiled again."},
     {"__copy__", shallow_copy, METH_NOARGS, "Itself."},
-    {"_entries", entries, METH_NOARGS, "What is kept of each capture: guards, steps of a check, plan."},
+    {"_entries", entries, METH_NOARGS, "The entries as text: guards, steps of a check, plan."},
     {},
 };
 
@@ -234,11 +234,11 @@ PyMemberDef kMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledObject, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledObject, attributes), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledObject, weak_references), READONLY, nullptr},
-    {"_stator_callable", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY, "What runs compiled."},
-    {"_stator_options", T_OBJECT_EX, offsetof(CompiledObject, options), READONLY, "What it is compiled with."},
+    {"_stator_callable", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY, "The original callable."},
+    {"_stator_options", T_OBJECT_EX, offsetof(CompiledObject, options), READONLY, "The options of the compilation."},
     // Not in the `__dict__`, from which functools.wraps would copy it to other functions.
     {"_torchdynamo_inline", T_OBJECT_EX, offsetof(CompiledObject, callable), READONLY,
-     "What torch._dynamo traces where it meets a call of this."},
+     "The function that torch._dynamo inlines for a call of this one."},
     {},
 };
 
@@ -256,7 +256,7 @@ PyGetSetDef kGetters[] = {
 };
 
 PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>("A callable that runs a function compiled.")},
+    {Py_tp_doc, const_cast<char*>("A compiled function or method.")},
     {Py_tp_new, reinterpret_cast<void*>(make)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -453,14 +453,15 @@ PyObject* fail_at_node(PyObject*, PyObject* number) {
 PyMethodDef kFunctions[] = {
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
     {"fail_at_node", fail_at_node, METH_O,
-     "Makes adding node n to a graph an internal error; None ends that. For tests."},
+     "Makes adding node n to a graph an internal error; None disables that. For tests."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
-    {"set_module_slots", set_module_slots, METH_O, "Makes objects of the class compiled modules to C code."},
-    {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
+    {"set_module_slots", set_module_slots, METH_O,
+     "Sets the type slots that make instances of the class compiled modules."},
+    {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
-    {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
+    {"captures", captures, METH_NOARGS, "The number of successful captures since the process started."},
     {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
-    {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
+    {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
     {},
 };
 

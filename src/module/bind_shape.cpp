@@ -360,7 +360,7 @@ PyMethodDef kMethods[] = {
     {"shape_time", shape_time, METH_VARARGS,
      "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
     {"shape_has_rule", shape_has_rule, METH_O, "Whether a callable or a method, by its name, has a rule."},
-    {"shape_forget", shape_forget, METH_NOARGS, "Forgets all answers."},
+    {"shape_forget", shape_forget, METH_NOARGS, "Clears the cache."},
     {"shape_counts", shape_counts, METH_NOARGS, "How questions were answered."},
     {"tensor_meta", tensor_meta, METH_O, "The metadata of a tensor as a dict."},
     {"tensor_check", tensor_check, METH_O, "The guard on a tensor like this one."},

@@ -145,8 +145,7 @@ PyObject* children(PyObject*, PyObject* module) {
 }
 
 PyGetSetDef kProperties[] = {
-    {"parents", parents, nullptr,
-     "The names of the modules in whose forward or backward this thread is, and \"Global\". A new set.", nullptr},
+    {"parents", parents, nullptr, "A new set of the names of the running modules, with \"Global\".", nullptr},
     {"path", path, nullptr, "The name of the innermost of them, \"Global\" if there is none.", nullptr},
     {"calls", calls, nullptr, "Their names from the outermost to the innermost, without \"Global\".", nullptr},
     {"is_bw", is_backward, nullptr, "Whether this thread runs a backward pass.", nullptr},
@@ -158,7 +157,8 @@ PyMethodDef kMethods[] = {
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", exit, METH_VARARGS, nullptr},
     {"_roots", roots, METH_NOARGS, "The live models by name."},
-    {"_children", children, METH_O | METH_STATIC, "What is registered in a module, wrappers that compile taken off."},
+    {"_children", children, METH_O | METH_STATIC,
+     "The registered submodules of a module, without wrappers of compilers."},
     {nullptr, nullptr, 0, nullptr},
 };
 

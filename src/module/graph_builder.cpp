@@ -266,7 +266,7 @@ PyTypeObject kBuilderType = {
     .tp_repr = repr,
     .tp_as_sequence = &kSequence,
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "Writes a graph down, for tests.",
+    .tp_doc = "Builds a graph, for tests.",
     .tp_methods = kMethods,
     .tp_new = new_builder,
 };

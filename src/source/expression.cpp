@@ -99,7 +99,7 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
         case Op::Fits:
             return 1;
     }
-    STATOR_CHECK(false, "this is no operation on ints");
+    STATOR_CHECK(false, "not an operation on ints");
 }
 
 std::optional<Number> apply(Op op, Number left, Number right) {
@@ -129,7 +129,7 @@ Op inverted(Op comparison) {
         case Op::GreaterEqual:
             return Op::Less;
         default:
-            STATOR_CHECK(false, "only comparisons can be turned round");
+            STATOR_CHECK(false, "only comparisons can be inverted");
     }
 }
 

@@ -109,7 +109,7 @@ Borrowed<> fake_mode_of_thread() {
     // A mode stores that one of its kernels is running, so two threads can't share one.
     static PyObject* const name = PyUnicode_InternFromString("stator fake mode");
     PyObject* of_thread = PyThreadState_GetDict();
-    STATOR_CHECK(of_thread != nullptr, "a thread without a dict");
+    STATOR_CHECK(of_thread != nullptr, "the thread state has no dict");
     if (PyObject* made = PyDict_GetItemWithError(of_thread, name)) return made;
     Ref<> mode = new_fake_mode();
     checked(PyDict_SetItem(of_thread, name, mode.get()));

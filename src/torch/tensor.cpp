@@ -45,7 +45,7 @@ bool is_tensor(Borrowed<> object) {
 }
 
 TensorMeta read_meta(Borrowed<> object) {
-    STATOR_DCHECK(is_tensor(object), "metadata of something that is no tensor");
+    STATOR_DCHECK(is_tensor(object), "metadata of an object that is not a tensor");
     return translating_errors([&] {
         const at::Tensor& tensor = THPVariable_Unpack(object);
         const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();

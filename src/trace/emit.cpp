@@ -317,7 +317,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         if (!seen) tensors.push_back(tensor);
     }
     std::size_t mark = graph_->size();
-    STATOR_CHECK(mark != failing_node, "an error that was asked for");
+    STATOR_CHECK(mark != failing_node, "an injected error");
     if (is_to_stop(target))
         break_graph(BreakKind::OperationFails, "an operation that failed in an earlier run of the captured graph");
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));

@@ -343,7 +343,7 @@ void Tracer::raise(PyObject* exception_class, const std::string& message) {
 
 void Tracer::raise_from_python() {
     TakenError error = TakenError::take();
-    STATOR_CHECK(bool(error), "an error was reported but none is set");
+    STATOR_CHECK(bool(error), "a C API call failed without setting an error");
     throw Raised{make_exception(*this, error.exception().get())};
 }
 

@@ -1,4 +1,4 @@
-"""The decoder's job done a second time, slowly, from what `dis` says: what the decoded list has to be."""
+"""The reference for the decoder, computed slowly from the output of `dis`."""
 
 import dis
 import sys

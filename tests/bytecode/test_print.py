@@ -1,4 +1,4 @@
-"""The printed form, and what the versions have in common in it."""
+"""The printed form of instructions, and what is the same in all Python versions."""
 
 import sys
 

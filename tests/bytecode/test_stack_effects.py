@@ -1,4 +1,4 @@
-"""Stack effects: followed through every branch and handler, they must agree wherever ways meet."""
+"""Stack effects: followed through every branch and handler, the depths must agree wherever paths join."""
 
 from types import CodeType
 

@@ -1,4 +1,4 @@
-"""A capture that starts again: what it keeps of the attempts before, and what it tells of them."""
+"""A capture that is repeated: what it keeps from earlier attempts, and what it reports of them."""
 
 import gc
 import time

@@ -1,4 +1,4 @@
-"""A frame is entered at an instruction in the middle, with slots and stack of our choice, and CPython goes on."""
+"""Frames are entered at an instruction in their middle with given slots and stack, and CPython continues."""
 
 import sys
 import traceback

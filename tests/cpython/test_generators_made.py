@@ -1,4 +1,4 @@
-"""Generators are stopped at every yield, and made again in that state: the copy has to go on as the original would."""
+"""Generators are stopped at every yield and recreated in that state: the copy has to continue like the original."""
 
 import contextlib
 import gc

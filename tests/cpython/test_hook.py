@@ -1,4 +1,4 @@
-"""Who gets the frame: nested calls, failing calls, threads, tracing, other tools."""
+"""Which frame the handler receives: nested calls, failing calls, threads, tracing, other tools."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""A frame is left at once with a value."""
+"""A frame returns a value at once."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""One instruction is executed from C with its frame linked; then the frame goes on, or handles the exception."""
+"""One instruction is executed from C with its frame linked; then the frame continues, or handles the exception."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Frames that somebody watches: who is told of their call and their end, and who gets them uncompiled."""
+"""Frames observed by tools: which tool receives call and return events, and under which the frame runs uncompiled."""
 
 import contextlib
 import ctypes

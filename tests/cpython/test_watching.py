@@ -1,4 +1,4 @@
-"""Being told of changes to dictionaries."""
+"""Dict watchers."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Plans: every operation printed and executed, aliases and cycles kept, nothing of the user's classes run."""
+"""Plans: every operation is printed and executed, aliases and cycles are preserved, and no user code runs."""
 
 import collections
 import gc

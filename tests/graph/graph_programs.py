@@ -1,4 +1,4 @@
-"""Programs whose graphs `torch.fx.symbolic_trace` can write down. Each takes two float tensors of 4 x 4."""
+"""Programs that `torch.fx.symbolic_trace` can trace. Each takes two float tensors of 4 x 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, removal of what nobody needs, truncation, and the text of a graph."""
+"""Names, removal of unused nodes, truncation, and the text of a graph."""
 
 from __future__ import annotations
 

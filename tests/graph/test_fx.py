@@ -1,4 +1,4 @@
-"""`torch.fx` graphs made from captured ones, against those that `torch.fx` makes itself."""
+"""`torch.fx` graphs created from captured ones, compared with those that `torch.fx` creates itself."""
 
 from __future__ import annotations
 

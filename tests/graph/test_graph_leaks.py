@@ -1,4 +1,4 @@
-"""Hundreds of graphs leave nothing behind."""
+"""Hundreds of graphs leak nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph module in its three states, and in the hands of PyTorch's backends."""
+"""The graph module in its three states, and with PyTorch's backends."""
 
 from __future__ import annotations
 

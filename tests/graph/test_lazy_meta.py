@@ -1,4 +1,5 @@
-"""`Node.meta`: every way of reading a dict gives what a full dict would give, and nothing is made before it is read."""
+"""`Node.meta`: every way of reading the dict gives what a full dict would give, and no entry is created before it is
+read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs run natively, against the code that `torch.fx` generates for them."""
+"""Graphs that run natively, compared with the code that `torch.fx` generates for them."""
 
 from __future__ import annotations
 

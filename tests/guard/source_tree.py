@@ -1,4 +1,4 @@
-"""Sources and guards written down in a test, as a trace would record them."""
+"""Sources and guards built by a test, as a trace would record them."""
 
 from __future__ import annotations
 

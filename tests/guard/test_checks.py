@@ -1,4 +1,4 @@
-"""Every kind of guard, with what it guards unchanged and changed, and the words for it."""
+"""Every kind of guard: succeeds while its object is unchanged, fails when it changes, and explains the failure."""
 
 import collections
 import types
@@ -157,7 +157,9 @@ def test_function_is_known_by_code_and_globals() -> None:
     assert program.check(first)
     assert program.check(second), "another closure of the same code"
     elsewhere = types.FunctionType(first.__code__, {}, "add", None, first.__closure__)
-    assert program.explain(elsewhere) == f"L['x'] is {make.__qualname__}.<locals>.add with different globals than before"
+    assert (
+        program.explain(elsewhere) == f"L['x'] is {make.__qualname__}.<locals>.add with different globals than before"
+    )
     assert program.explain(test_identity).startswith("L['x'] is the function test_identity, was ")
     assert program.explain(3).startswith("L['x'] is of type int, was the function ")
     second.__code__ = make(3).__code__.replace(co_consts=(None, "changed"))

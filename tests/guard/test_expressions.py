@@ -1,4 +1,5 @@
-"""Guards that compute: numbers that change from call to call, in 64 bits, with Python's own meaning of every operator."""
+"""Guards on expressions over numbers that change from call to call, in 64 bits, with Python's semantics of every
+operator."""
 
 import itertools
 import math

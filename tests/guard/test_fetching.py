@@ -1,4 +1,4 @@
-"""Every way from a source to what it leads to: found again, changed, gone, and turned into something else."""
+"""Every access of a source: found again, changed, removed, and replaced by an object of another class."""
 
 import collections
 import functools

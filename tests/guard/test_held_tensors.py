@@ -1,4 +1,4 @@
-"""Tensors that a model holds, of every kind: the quick check never answers for one that has changed in place."""
+"""Tensors held by a model, of every kind: the quick check never succeeds for one that was changed in place."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The quick check of an unchanged model: it is recorded, it answers, and it never answers for what has changed."""
+"""The quick check of an unchanged model: it is recorded, it succeeds, and it never succeeds after a change."""
 
 import gc
 import os

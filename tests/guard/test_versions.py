@@ -1,4 +1,4 @@
-"""What did not change is not looked at again, and what did change is always seen."""
+"""Blocks of unchanged dicts and classes are skipped, and every change is detected."""
 
 import itertools
 import random

@@ -1,5 +1,4 @@
-"""Where Python tells of changes to dicts, an unchanged model is answered for without reading them, and a changed one
-never is."""
+"""With dict watchers, an unchanged model is checked without reading dict versions, and every change is detected."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Holds a compiled model against the uncompiled one."""
+"""Compares a compiled model with the uncompiled one."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""More models of the libraries: by library, name and what makes the model with its inputs."""
+"""More models of libraries: by library, name and a function that creates the model with its inputs."""
 
 import importlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A cache that is handed in and grows from call to call."""
+"""A cache that is passed in and grows from call to call."""
 
 import copy
 from unittest import mock

@@ -1,4 +1,5 @@
-"""Models that others wrote: captured whole, right in eval and training, and node for node what torch._dynamo captures."""
+"""Models of libraries: captured in one graph, correct in eval and training, with the same nodes as torch._dynamo's
+graphs."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""torch.compile around, inside and beside what Stator compiles: the outermost compiler wins, what torch.compile made
-inside keeps its backend, and no nesting fails."""
+"""torch.compile around, inside and next to functions that Stator compiles: the outermost compiler wins, functions
+compiled by torch.compile inside keep their backend, and no nesting fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends get what torch.compile gives them, and what they do is not seen by the program."""
+"""Backends receive what torch.compile would pass them, and their side effects are not visible to the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a model after it was compiled happens to its compiled twin, and the other way round: both have one
+"""Changes of a model after it was compiled also change its compiled module, and the other way round: both have one
 state, one class and one set of hooks, and compute what an uncompiled model computes."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ranks that compile together: they agree on their graphs, or all say which of them differs."""
+"""Ranks that compile together: they agree on their graphs, or all report which of them differs."""
 
 import pytest
 import torch

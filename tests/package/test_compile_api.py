@@ -1,4 +1,4 @@
-"""`stator.compile` on everything it takes, and its words for what it does not take."""
+"""`stator.compile` on everything it accepts, and its errors for everything else."""
 
 from __future__ import annotations
 

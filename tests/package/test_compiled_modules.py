@@ -1,4 +1,4 @@
-"""A compiled module is the model's twin: one class, one state, another way to run."""
+"""A compiled module has the class and the state of the model, and runs it compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation: its examples run, its links lead somewhere, and it has every name, setting, kind and topic."""
+"""The documentation: its examples run, its links are valid, and it has every name, setting, kind and topic."""
 
 from __future__ import annotations
 

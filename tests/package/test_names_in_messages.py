@@ -1,4 +1,4 @@
-"""Messages and reports call things by the names that the user gave them, and tell of what captures nothing."""
+"""Messages and reports use the names that the user knows, and report callables that capture nothing."""
 
 from __future__ import annotations
 

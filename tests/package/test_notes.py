@@ -1,4 +1,4 @@
-"""What Stator does less well than was asked for is said: once, at the program's line, with what to do about it."""
+"""Notes are given once, at the program's line, with the remedy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FAILING = """
 
 def test_the_first_internal_error_warns_and_later_ones_are_logged():
     first, second = fresh(FAILING.replace("SETTING", "")).splitlines()
-    assert first.startswith("RuntimeWarning 9 Internal error of Stator at f (<string>:9): an error that was asked for")
+    assert first.startswith("RuntimeWarning 9 Internal error of Stator at f (<string>:9): an injected error")
     for words in ("runs uncompiled, with correct results", "stator.config.record_errors", "python -m stator"):
         assert words in first
     assert second.startswith("stator INFO Internal error of Stator at g (<string>:11)")

@@ -1,4 +1,4 @@
-"""An error in Stator itself: the program goes on, the trace is recorded, and shows the same error when it is run again."""
+"""Internal errors: the program continues, the trace is recorded, and replaying it shows the same error."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_the_program_goes_on(failing, tmp_path):
         assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 4.0))
     (path,) = recorded(tmp_path)
     (broken,) = [one for report in seen for one in report.breaks] if not hasattr(seen, "breaks") else seen.breaks
-    assert broken.kind == "internal-error" and path in broken.reason and "an error that was asked for" in broken.reason
+    assert broken.kind == "internal-error" and path in broken.reason and "an injected error" in broken.reason
 
 
 def test_without_a_folder_nothing_is_written(failing, tmp_path, monkeypatch):
@@ -60,7 +60,7 @@ def test_the_same_error_again(failing, tmp_path):
     with stator.config.patch(record_errors=str(tmp_path)):
         stator.compile(lambda x, *, more=1: scale(x + more, factor), backend="eager")(torch.ones(2))
     (path,) = recorded(tmp_path)
-    with pytest.raises(stator.Unsupported, match="an error that was asked for") as raised:
+    with pytest.raises(stator.Unsupported, match="an injected error") as raised:
         stator.replay(path)
     assert raised.value.break_.kind == "internal-error" and "<lambda>" in str(raised.value.break_.stack)
     failing(None)
@@ -73,7 +73,7 @@ def test_a_module(failing, tmp_path):
     with stator.config.patch(record_errors=str(tmp_path)):
         assert torch.equal(stator.compile(net, backend="eager")(x, by=5), net(x, by=5))
     (path,) = recorded(tmp_path)
-    with pytest.raises(stator.Unsupported, match="an error that was asked for"):
+    with pytest.raises(stator.Unsupported, match="an injected error"):
         stator.replay(path)
 
 
@@ -88,14 +88,14 @@ def test_in_the_middle_of_a_frame(failing, tmp_path):
     with stator.config.patch(record_errors=str(tmp_path)):
         assert torch.equal(stator.compile(program, backend="eager")(torch.ones(2)), program(torch.ones(2)))
     for path in recorded(tmp_path):
-        with pytest.raises(stator.Unsupported, match="an error that was asked for"):
+        with pytest.raises(stator.Unsupported, match="an injected error"):
             stator.replay(path)
     assert recorded(tmp_path)
 
 
 def test_raised_where_that_is_wanted(failing):
     failing(2)
-    with stator.config.patch(raise_internal_errors=True), pytest.raises(stator.Unsupported, match="asked for"):
+    with stator.config.patch(raise_internal_errors=True), pytest.raises(stator.Unsupported, match="injected"):
         stator.compile(lambda x: scale(x + 1, 2), backend="eager")(torch.ones(2))
 
 
@@ -137,7 +137,7 @@ def test_from_another_process(tmp_path):
     script.unlink()  # what __main__ defined is in the recording
     failing = f"import stator; from stator import _C; _C.fail_at_node(3); stator.replay({path!r})"
     seen = fresh(failing, check=False)
-    assert "an error that was asked for" in seen and "program" in seen
+    assert "an injected error" in seen and "program" in seen
     assert fresh(f"import stator; stator.replay({path!r})") == ""
 
 

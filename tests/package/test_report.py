@@ -1,4 +1,4 @@
-"""What captures report, as text."""
+"""Reports of captures, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that look at functions find the program's function in a compiled one."""
+"""Tools that inspect functions find the original function in a compiled one."""
 
 from __future__ import annotations
 

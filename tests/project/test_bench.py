@@ -1,4 +1,4 @@
-"""The bench measures: every kind of figure once, on something small."""
+"""The benchmarks run: every kind of figure once, on something small."""
 
 import torch
 

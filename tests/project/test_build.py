@@ -1,4 +1,4 @@
-"""What the build says when something is missing: one sentence each."""
+"""Messages of the build if something is missing: one sentence each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of torch that Stator reaches for by name, private ones among them, are there in the torch that is installed."""
+"""The parts of torch that Stator uses by name, including private ones, exist in the installed torch."""
 
 from __future__ import annotations
 

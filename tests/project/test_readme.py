@@ -1,4 +1,4 @@
-"""The examples of tests/README.md are tests that pass, and the folders that it names are there."""
+"""The examples of tests/README.md are tests that pass, and the folders that it names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who includes whom under src/, as docs/design.md has it; `make lint` checks the same."""
+"""The include rules under src/ are those of docs/design.md; `make lint` checks the same."""
 
 from __future__ import annotations
 

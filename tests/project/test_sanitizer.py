@@ -1,4 +1,5 @@
-"""`make sanitize` would notice: the extension is instrumented, and a use after free ends the process with a report."""
+"""`make sanitize` detects errors: the extension is instrumented, and a use after free ends the process with a
+report."""
 
 from __future__ import annotations
 

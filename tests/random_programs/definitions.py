@@ -1,4 +1,4 @@
-"""What stands at the top of a random program: definitions that its statements and expressions call by name.
+"""The definitions at the top of a random program, which its statements and expressions call by name.
 
 A program takes along those that it names. Their bodies are templates too, so each program has its own.
 """

@@ -1,4 +1,4 @@
-"""The statements of random programs: weight, what the place must allow, template."""
+"""The statements of random programs: weight, where they are allowed, template."""
 
 ASSIGNMENTS = [
     (14, "", "<=tensor> = <tensor>"),

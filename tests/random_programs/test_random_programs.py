@@ -1,4 +1,4 @@
-"""A few hundred random programs; `python -m tests.random_programs` runs as many as are asked for."""
+"""A few hundred random programs; `python -m tests.random_programs` runs any number."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a capture looks like in words: graph, guards and plan beside the program. `make golden` writes them anew."""
+"""Captures as text: graph, guards and plan next to the program. `make golden` regenerates them."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Compares what `infer` says of a call with what the kernels give on real tensors.
+"""Compares the result of `infer` for a call with the results of kernels on real tensors.
 
 FakeTensor is the oracle of the rules, and kernels are the oracle of both: where the two disagree about strides, dtypes
 or aliasing the program sees what the kernel made.

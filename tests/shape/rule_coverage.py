@@ -1,4 +1,4 @@
-"""Which share of the calls of each listed operation has a rule: `python tests/shape/rule_coverage.py [NAME ...]`.
+"""The share of the calls of each listed operation that have a rule: `python tests/shape/rule_coverage.py [NAME ...]`.
 
 Calls are the samples of PyTorch's operator database in all their forms (function, method, operator, in-place, `out=`),
 with and without grad. With names, also shows the calls that have no rule.

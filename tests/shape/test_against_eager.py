@@ -1,4 +1,5 @@
-"""What is inferred against what kernels give, with the samples of PyTorch's operator database in all forms and layouts.
+"""Inferred metadata compared with the results of kernels, with the samples of PyTorch's operator database in all forms
+and layouts.
 
 By default a sample or two of each operation; STATOR_LONG_TESTS=1 takes more, in more dtypes.
 """

@@ -1,4 +1,4 @@
-"""Attention of tensors that are laid out in each way: which kernel takes them depends on the version of PyTorch."""
+"""Attention on tensors of every layout: the kernel depends on the version of PyTorch."""
 
 from __future__ import annotations
 

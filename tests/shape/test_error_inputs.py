@@ -1,4 +1,4 @@
-"""What PyTorch's own tests know an operation to refuse is refused in the same words, even if nobody uses the result."""
+"""Calls that PyTorch's own tests expect to raise do so with the same message, even if the result is unused."""
 
 import warnings
 

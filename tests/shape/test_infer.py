@@ -1,4 +1,4 @@
-"""The cache, the fallback, and what an answer says besides metadata."""
+"""The cache, the fallback, and the parts of an answer other than metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How many calls rules answer: of the listed operations nearly all, in all their forms, and of what stands behind them.
+"""The share of calls that rules answer: nearly all calls of the listed operations, in all forms, and of the native
+functions that they call.
 
 By default some samples of each operation; STATOR_LONG_TESTS=1 takes all.
 """

@@ -1,4 +1,4 @@
-"""The state in force is part of a question: after a change of it, the same call has the answer that is right then."""
+"""The current state is part of a question: after a change of it, the same call has another answer."""
 
 from __future__ import annotations
 

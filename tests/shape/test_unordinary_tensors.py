@@ -1,5 +1,5 @@
-"""Tensors that rules don't speak of: other layouts, subclasses, lazy conjugates. No rule answers for them; FakeTensor
-does, or the capture breaks with a reason."""
+"""Tensors that rules don't cover: other layouts, subclasses, lazy conjugates. FakeTensor answers, or the capture breaks
+with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call-outs: places where code of the program runs while Stator is on the stack, and what that code may do there."""
+"""Call-outs: points at which user code runs while Stator is on the stack, and what that code may do there."""
 
 import functools
 import gc

@@ -1,4 +1,4 @@
-"""Programs called with one number after the other, both ways."""
+"""Programs called with a sequence of numbers, uncompiled and compiled."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Whether two worlds look alike: values of any kind, with their types, order, identity and aliasing.
+"""Compares two worlds: values of any kind, with their types, order, identity and aliasing.
 
 Two runs of a program build their inputs separately, so no object of one run is the other's. What must agree is the
 shape of the whole: where one run returns its first argument itself, so must the other; where two results are one list

@@ -1,4 +1,4 @@
-"""What runs in graphs: for programs that break, the operations that graphs executed during a call are counted."""
+"""Counts the operations that graphs execute during a call, for programs that break the graph."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What compiles the programs of the tests, and what it captured.
+"""The engine that compiles the programs of the tests, and what it captured.
 
 The engine is Stator. STATOR_TEST_IDENTITY=1 puts the identity in its place, which proves that the programs themselves
 are sound; STATOR_TEST_ENGINE=dynamo puts torch._dynamo there, which proves that what the tests ask for is possible.

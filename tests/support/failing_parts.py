@@ -1,4 +1,5 @@
-"""Programs in which an operation fails on its data: an operation, something that happens before it, and a place.
+"""Programs in which an operation raises because of its data: an operation, something that happens before it, and a
+place.
 
 `python tests/programs/failing_parts.py BACKEND` runs all combinations of them.
 """

@@ -1,4 +1,4 @@
-"""Programs whose objects tell of their death: where one is held, how it is let go, and who hears of it."""
+"""Programs whose objects report their deallocation: where one is referenced, how it is dropped, and who is notified."""
 
 import weakref
 

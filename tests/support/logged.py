@@ -1,4 +1,4 @@
-"""Classes whose special methods write down each call, for programs that show which code of theirs runs, and when."""
+"""Classes whose special methods log each call, for programs that show which user code runs, and when."""
 
 CLASSES = '''
 import heapq, bisect, statistics

@@ -1,4 +1,4 @@
-"""How much is tested: `make test` takes minutes, `make test-long` everything."""
+"""The amount of testing: `make test` takes minutes, `make test-long` runs everything."""
 
 import os
 from collections.abc import Iterable

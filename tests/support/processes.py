@@ -1,4 +1,4 @@
-"""Other Pythons, for what only a program that has a process to itself can show.
+"""Other Python processes, for tests that need a process of their own.
 
 `fresh` runs a program where torch is imported and nothing else: such processes are forked from one that has imported
 it, because the import takes most of the time of a short program. `python` starts the interpreter anew, for programs that

@@ -1,4 +1,4 @@
-"""Values that leave the compiled code, beside those that the uncompiled program gives."""
+"""Values that leave the compiled code, compared with those of the uncompiled program."""
 
 import torch
 

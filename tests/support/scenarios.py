@@ -1,4 +1,4 @@
-"""Programs that do more than one call: they get a way to compile, and note what they see.
+"""Programs with more than one call: they get a function that compiles, and record what they see.
 
     def scenario(compile, note):
         f = compile(lambda x: x * 2)

@@ -1,4 +1,4 @@
-"""The harness notices what it should: a compiled program that is wrong in one respect fails."""
+"""The harness detects errors: a compiled program that is wrong in one respect fails."""
 
 import collections
 import random

@@ -1,4 +1,4 @@
-"""Processes of their own: what they have imported, what they print, and that a failure is seen."""
+"""Separate processes: what they have imported, what they print, and that a failure is detected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which callables become nodes: the same ones as with torch._dynamo, told without its lists."""
+"""Which callables become nodes: the same ones as with torch._dynamo, determined without its lists."""
 
 import types
 

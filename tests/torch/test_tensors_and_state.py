@@ -1,4 +1,4 @@
-"""Reading and guarding real tensors, PyTorch's global state, and fake tensors made directly."""
+"""Reading and guarding real tensors, PyTorch's global state, and FakeTensors created directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled modules: the parents are the user's modules, in names without a trace of the compiler."""
+"""Compiled modules: the parents are the user's modules, with names as uncompiled."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Exceptions in forward, in hooks and in backward: nothing is left behind, and what comes next is right."""
+"""Exceptions in forward, in hooks and in backward: no state is left behind, and later results are correct."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A tracker holds nothing alive, leaves nothing behind, and touches no module and no graph."""
+"""A tracker keeps nothing alive, leaks nothing, and changes no module and no graph."""
 
 import copy
 import gc

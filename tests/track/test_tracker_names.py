@@ -1,4 +1,4 @@
-"""What modules are called, and the way back from a name to a module."""
+"""Names of modules, and the lookup of a module by name."""
 
 import gc
 

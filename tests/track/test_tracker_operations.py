@@ -1,4 +1,5 @@
-"""Operation by operation: the same as torch's tracker where that one is right, the truth stated where it is not."""
+"""Operation by operation: the same as torch's tracker where that one is correct, the correct answer stated where it is
+not."""
 
 import pytest
 import torch

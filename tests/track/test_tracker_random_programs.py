@@ -1,5 +1,5 @@
-"""Random programs against a record kept by hand: each program says itself in which module each operation is, and puts
-that on the nodes of the graph, so that forward, backward and what is computed again are checked at every operation."""
+"""Random programs compared with a manual record: each program states in which module each operation is, and attaches
+that to the nodes of the graph, so that forward, backward and recomputation are checked at every operation."""
 
 import random
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Whatever modules take and return, because none of it is looked at."""
+"""All kinds of arguments and results of modules: the tracker reads none of them."""
 
 from collections import namedtuple
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Programs watched operation by operation: a dispatch mode asks a tracker at each one."""
+"""Programs observed operation by operation: a dispatch mode reads the tracker at each one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,5 +1,5 @@
-"""Calls of builtins and operators on all kinds of values, compared with Python's own: results, classes, what became of
-the operands, whether the result is one of them, and exceptions."""
+"""Calls of builtins and operators on all kinds of values, compared with Python's: results, classes, changes of the
+operands, whether the result is one of them, and exceptions."""
 
 import collections
 import itertools

@@ -1,4 +1,5 @@
-"""Short programs on containers: each runs uncompiled and compiled, whole, and all that it made is compared."""
+"""Short programs on containers: each runs uncompiled and compiled in one graph, and everything that it created is
+compared."""
 
 import textwrap
 

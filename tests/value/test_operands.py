@@ -1,4 +1,4 @@
-"""Every binary operator on every pair of classes: results and the words of exceptions."""
+"""Every binary operator on every pair of classes: results and error messages."""
 
 import operator
 

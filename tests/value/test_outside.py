@@ -1,4 +1,4 @@
-"""Containers that come from outside: what was looked at is guarded, and nothing more."""
+"""Outside containers: everything that was read is guarded, and nothing more."""
 
 import pytest
 

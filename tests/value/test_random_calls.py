@@ -1,4 +1,4 @@
-"""Random calls of builtin functions and methods, with fitting and with unfitting arguments."""
+"""Random calls of builtin functions and methods, with valid and invalid arguments."""
 
 import builtins
 import collections

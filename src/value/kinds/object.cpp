@@ -254,7 +254,7 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
         PyObject* slot = cpython::lookup_in_mro(class_, interned(part), nullptr);
         if (slot == nullptr || Py_TYPE(slot) != &PyMemberDescr_Type) continue;
         Outcome inner = get_attribute(tracer, interned(part));
-        STATOR_CHECK(!inner.is_pending(), "a slot is read at once");
+        STATOR_CHECK(!inner.is_pending(), "reading a slot must not be pending");
         return operations::call(tracer, inner.value(), arguments);
     }
     if (PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));

@@ -22,7 +22,7 @@ PyTypeObject* partial_class() {
 
 Value* part_of(Tracer& tracer, Value* partial, const char* name) {
     Outcome part = operations::get_attribute(tracer, partial, interned(name));
-    STATOR_CHECK(!part.is_pending(), "the parts of a partial are plain members");
+    STATOR_CHECK(!part.is_pending(), "reading func, args or keywords must not be pending");
     tracer.realize(part.value());
     return part.value();
 }
@@ -101,7 +101,7 @@ int rebuild_partial(PlanBuilder& plan, ObjectValue* partial) {
     auto part = [&](const char* name) {
         for (auto& [key, value] : partial->attributes)
             if (key == interned(name)) return value->rebuild(plan);
-        STATOR_CHECK(false, "a partial lacks a part");
+        STATOR_CHECK(false, "a partial lacks func, args or keywords");
     };
     // Created with any callable first: the real one may reference the partial, and is set afterwards.
     int to = plan.reserve(partial);

@@ -132,7 +132,7 @@ void check_assignable(Tracer& tracer, Value* slice, Value* value) {
     Ref<> step = checked(PyLong_FromSsize_t(resolve_slice(tracer, slice, 0).step));
     Ref<> whole = checked(PySlice_New(nullptr, nullptr, step.get()));
     Ref<> list = checked(PyList_New(0));
-    STATOR_CHECK(PyObject_SetItem(list.get(), whole.get(), Py_None) < 0, "None was assigned to a slice");
+    STATOR_CHECK(PyObject_SetItem(list.get(), whole.get(), Py_None) < 0, "assigning None to a slice did not raise");
     tracer.raise_from_python();
 }
 

@@ -168,7 +168,7 @@ std::vector<Value*> SetValue::in_order(Tracer& tracer) {
         Ref<> iterator = checked(PyObject_GetIter(known));
         while (Ref<> object = Ref<>::steal(PyIter_Next(iterator.get()))) {
             Table::Entry* entry = table.find(tracer, tracer.constant(object));
-            STATOR_CHECK(entry != nullptr, "a set and its real twin differ");
+            STATOR_CHECK(entry != nullptr, "a set and its real counterpart differ");
             elements.push_back(entry->key);
         }
         return elements;

@@ -339,7 +339,7 @@ Task attribute_or_fallback(Tracer& tracer, Value* getter, Value* fallback, Value
         if (!raised.is(PyExc_AttributeError)) throw;
         is_missing = true;
     }
-    STATOR_CHECK(is_missing, "an answer is returned at once");
+    STATOR_CHECK(is_missing, "the result must not be pending");
     co_return co_await forwarded(operations::call(tracer, fallback, Arguments::of(self, tracer.constant(name))));
 }
 
@@ -378,7 +378,7 @@ Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value*
         if (!raised.is(PyExc_AttributeError)) throw;
         is_missing = true;
     }
-    STATOR_CHECK(is_missing, "an answer is returned at once");
+    STATOR_CHECK(is_missing, "the result must not be pending");
     co_return co_await forwarded(ask_fallback(tracer, self, name));
 }
 
@@ -441,7 +441,7 @@ Task call_for_nothing(Tracer& tracer, Value* function, Arguments arguments) {
 [[noreturn]] void raise_no_setter(Tracer& tracer, PyObject* property, PyTypeObject* type, bool is_set) {
     Py_TYPE(property)->tp_descr_set(property, Py_None, is_set ? Py_None : nullptr);
     TakenError error = TakenError::take();
-    STATOR_CHECK(bool(error), "a property without a setter was set");
+    STATOR_CHECK(bool(error), "setting a property without a setter did not raise");
     std::string text(utf8(checked(PyObject_Str(error.exception())).get()));
     std::string own = "'" + std::string(utf8(checked(PyType_GetQualName(type)).get())) + "'";
     if (std::size_t at = text.find("'NoneType'"); at != std::string::npos) text.replace(at, 10, own);

@@ -1,5 +1,6 @@
-"""Autograd's own interface inside of compiled functions and around them: gradients of gradients, writes past autograd's
-back, writes to inputs that have a history. Compilers of PyTorch's lose some of that; then the graph runs as captured."""
+"""Autograd functions inside of compiled functions and around them: double backward, writes that autograd does not see,
+writes to inputs that have a history. PyTorch's compilers don't support some of that; then the graph runs as captured.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""`torch.autograd.Function` in compiled programs: results and gradients, and what is refused."""
+"""`torch.autograd.Function` in compiled programs: results and gradients, and what breaks the graph."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What autograd refuses, and what it says of a tensor, depends on more than `requires_grad`."""
+"""What autograd rejects, and what it reports about a tensor, depends on more than `requires_grad`."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""What hooks, `Function.backward` and checkpointed functions read when a backward pass runs is what is there by then, not
-what was there when the forward pass did."""
+"""Hooks, `Function.backward` and checkpointed functions read values as they are when the backward pass runs, not as
+they were in the forward pass."""
 
 import pytest
 import torch

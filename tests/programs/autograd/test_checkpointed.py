@@ -1,4 +1,4 @@
-"""`torch.utils.checkpoint`: what is computed again in the backward pass, with the same random numbers."""
+"""`torch.utils.checkpoint`: recomputation in the backward pass, with the same random numbers."""
 
 import gc
 

@@ -1,5 +1,6 @@
-"""Hooks, `Function.backward` and checkpointed functions that read what may be something else when they run: the graph
-breaks, and `fullgraph=True` raises with the place, the reason and what to do. What can't change is read in one graph."""
+"""Hooks, `Function.backward` and checkpointed functions that read values which may change before they run: the graph
+breaks, and `fullgraph=True` raises with the line, the reason and the remedy. Values that can't change are read in one
+graph."""
 
 import enum
 import functools

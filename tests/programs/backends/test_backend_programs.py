@@ -1,4 +1,4 @@
-"""Backends: by name and as callables, what they are handed, what happens when they fail, training through them."""
+"""Backends: by name and as callables, their arguments, their failures, training with them."""
 
 import pytest
 import torch

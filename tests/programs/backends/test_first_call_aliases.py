@@ -1,5 +1,5 @@
-"""Inputs that share memory when the function is captured, or later, or never: every kind of alias with every kind of
-write, in orders that a cache has to tell apart. What a compiler is shown must not depend on such a chance."""
+"""Inputs that alias when the function is captured, or later, or never: every kind of alias with every kind of write, in
+orders that a cache has to distinguish. The example inputs of a compiler must not depend on such a coincidence."""
 
 import itertools
 

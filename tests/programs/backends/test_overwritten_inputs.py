@@ -1,5 +1,5 @@
-"""Graphs that write to their inputs, with PyTorch's compilers: a backward pass computes much again from the inputs, and
-must not do so from those that are other ones by then."""
+"""Graphs that write to their inputs, with PyTorch's compilers: a backward pass recomputes much from the inputs, and
+must not do so from those that were overwritten."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""Inputs that lie in the same memory, where the program writes to one of them: a backend that takes each input for
-memory of its own would compute something else. Which inputs do may change from call to call."""
+"""Aliased inputs of a program that writes to one of them: a backend that assumes that inputs don't alias would compute
+something else. Which inputs alias may change from call to call."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What an opaque call sees of the frames above it, and where its exceptions go: all as uncompiled."""
+"""Opaque calls see the same frames as uncompiled, and their exceptions reach the same handlers."""
 
 import traceback
 

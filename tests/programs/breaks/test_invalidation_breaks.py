@@ -1,4 +1,4 @@
-"""Whatever a program that breaks depends on may change between calls, on either side of the break.
+"""Everything that a program with graph breaks depends on may change between calls, before and after the break.
 
 The programs and changes are those of test_guards. Each is called from a function that breaks: before it, so that its
 guards belong to what comes after a break; behind it, so that its results live across one; and in a loop between.

@@ -1,4 +1,5 @@
-"""Loops that go on behind a break: the iterator is a real one by then, and the rest of the loop is captured with it."""
+"""Loops that continue after a graph break: the iterator is a real one by then, and the rest of the loop is captured
+with it."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""What the user is told: breaks, recompiles, the recompile limit, in words that name file, line, source and remedy."""
+"""Reports of graph breaks, recompiles and the recompile limit name file, line, source and remedy."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""How functions are called: binding of arguments in full, closures, methods, wrappers, recursion."""
+"""Calls of functions: all forms of argument binding, closures, methods, wrappers, recursion."""
 
 import functools
 

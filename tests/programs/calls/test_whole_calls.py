@@ -1,4 +1,4 @@
-"""Functions that are called for real as a whole, because following them would break in every line."""
+"""Functions that are called uncompiled instead of inlined, because they would break the graph at every line."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""isinstance and issubclass: what metaclasses, abstract classes, protocols and instances themselves say."""
+"""isinstance and issubclass with metaclasses, abstract classes, protocols and instances that define `__class__`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Classes and instances: attribute access in Python's order, special methods, objects made while tracing."""
+"""Classes and instances: attribute access in Python's order, special methods, objects created while tracing."""
 
 import abc
 import functools

@@ -1,4 +1,5 @@
-"""Attributes of instances and their dicts: from 3.13 on they are kept inline, and the dict is made when it is asked for."""
+"""Attributes of instances and their dicts: from 3.13 on they are stored inline, and the dict is created when it is
+read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Containers: made, read and changed while tracing, and read from outside."""
+"""Containers: created, read and mutated while tracing, and read from outside."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""`copy.copy` of objects that classes of the program make: configurations of which a layer gets a changed copy."""
+"""`copy.copy` of instances of user-defined classes: configurations of which a layer gets a changed copy."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Equal objects that are not one object: `is`, and what containers find by identity (NaN), follow the objects that the
-program has in each call, and what is returned is the object itself."""
+"""Equal objects that are not identical: `is`, and containers that find NaN by identity, follow the objects of each
+call, and returned objects are the same objects."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Dicts from outside with keys that are made anew whenever they are asked for: devices, dtypes, enum members in tuples."""
+"""Outside dicts with keys that are new objects in each call: devices, dtypes, enum members in tuples."""
 
 import textwrap
 

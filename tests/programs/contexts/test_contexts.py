@@ -1,4 +1,4 @@
-"""Context managers: PyTorch's modes as `with` and as decorators, the user's own, contextlib's."""
+"""Context managers: PyTorch's modes as `with` and as decorators, user-defined ones, contextlib's."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Locks around what a program changes outside, and switches of autograd that are as they should be already."""
+"""Locks around mutations of outside objects, and switches of autograd that change nothing."""
 
 import sys
 import textwrap

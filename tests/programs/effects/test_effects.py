@@ -1,4 +1,4 @@
-"""Programs that change what came from outside: containers, attributes, variables.
+"""Programs that mutate outside containers, attributes and variables.
 
 Every program runs in a world of its own, uncompiled and compiled, and afterwards arguments, globals, classes and their
 identities are compared. All are captured whole. Arguments are made anew for each call, so the second call has to replay

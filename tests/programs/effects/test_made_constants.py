@@ -1,4 +1,4 @@
-"""Numbers and texts that a program computes are objects of their own in each call; literals are one object in all."""
+"""Numbers and strings that a program computes are new objects in each call; literals are one object in all calls."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""Everything else that a program can hold leaves the compiled code as what it is: bound methods, `super` objects,
-subclasses of containers, contexts, deques."""
+"""All other values that can leave the compiled code: bound methods, `super` objects, subclasses of containers,
+contexts, deques."""
 
 import collections
 import functools

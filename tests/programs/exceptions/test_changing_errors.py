@@ -1,4 +1,5 @@
-"""What happens for real may raise one exception on one call and another on the next: each has to find its handler."""
+"""An executed instruction may raise one exception in one call and another in the next: each has to reach its
+handler."""
 
 import pytest
 import torch

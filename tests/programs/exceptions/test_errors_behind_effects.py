@@ -1,4 +1,5 @@
-"""Operations that fail on their data behind something that the program sees: as uncompiled, with every backend."""
+"""Operations that raise because of their data after effects that the program can see: as uncompiled, with every
+backend."""
 
 import gc
 import itertools

@@ -1,4 +1,5 @@
-"""Operations that fail on their data, in the middle of a graph: as uncompiled, whatever the graph did before."""
+"""Operations that raise because of their data in the middle of a graph: as uncompiled, whatever the graph did
+before."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""Exceptions that leave the compiled function, from each kind of instruction, from it and from a function that it calls:
-the instruction then happens for real, with all its operands."""
+"""Exceptions that leave the compiled function, from each kind of instruction, from it and from a function that it
+calls: the instruction is then executed with all its operands."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Exceptions that were raised in the compiled code leave it with everything that they had: traceback, cause, context."""
+"""Exceptions that were raised in the compiled code leave it with traceback, cause and context."""
 
 import contextlib
 import sys

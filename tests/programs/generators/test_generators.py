@@ -1,4 +1,4 @@
-"""Generators, iterators and itertools, consumed wholly, partly and lazily."""
+"""Generators, iterators and itertools, consumed completely, partly and lazily."""
 
 import itertools
 import types

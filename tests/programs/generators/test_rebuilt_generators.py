@@ -1,4 +1,4 @@
-"""Generators leave the compiled code in every state, and go on outside as they would have."""
+"""Generators leave the compiled code in every state, and continue outside as they would have."""
 
 import gc
 import traceback

@@ -1,4 +1,4 @@
-"""Iterators leave the compiled code in every state, and give outside what they would have given."""
+"""Iterators leave the compiled code in every state, and return outside what they would have returned."""
 
 import collections
 import itertools

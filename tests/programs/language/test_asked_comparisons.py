@@ -1,4 +1,4 @@
-"""Comparisons that are asked for their truth."""
+"""Comparisons whose truth value is tested."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Builtin functions on values met while tracing."""
+"""Builtin functions on traced values."""
 
 import torch
 

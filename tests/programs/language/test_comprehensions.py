@@ -1,4 +1,4 @@
-"""Comprehensions, with a frame of their own or without, and exception groups, which came in with the same versions."""
+"""Comprehensions, with a separate frame or inlined, and exception groups, which came with the same versions."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Depth: whatever the uncompiled program can nest is captured whole. torch._dynamo fails before 60 levels."""
+"""Depth: everything that the uncompiled program can nest is captured in one graph. torch._dynamo fails before 60
+levels."""
 
 import sys
 import time

@@ -1,4 +1,5 @@
-"""What came with Python 3.12 and 3.13: new syntax, `locals()`, the library. Each says from which version on it is Python."""
+"""Features of Python 3.12 and 3.13: new syntax, `locals()`, the library. Each case names the first version that has
+it."""
 
 import sys
 

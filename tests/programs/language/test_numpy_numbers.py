@@ -1,4 +1,5 @@
-"""Numbers of numpy, which programs get from `np.sqrt(width)` or an array in a configuration, and what numpy computes of them."""
+"""NumPy scalars, which programs get from `np.sqrt(width)` or an array in a configuration, and NumPy functions of
+them."""
 
 import warnings
 

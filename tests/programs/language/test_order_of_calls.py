@@ -1,5 +1,5 @@
-"""Which special methods of the program's own Python calls, on what, how often and in which order: each program logs
-every call, and the logs have to be those of the uncompiled program."""
+"""Which user-defined special methods Python calls, on what, how often and in which order: each program logs every call,
+and the logs have to be those of the uncompiled program."""
 
 import textwrap
 

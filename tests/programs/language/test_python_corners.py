@@ -1,4 +1,4 @@
-"""Corners of Python that programs seldom touch, where an almost right model gives a wrong answer."""
+"""Rarely used features of Python, where an almost correct model gives a wrong result."""
 
 import pytest
 import torch

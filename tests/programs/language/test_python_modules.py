@@ -1,4 +1,4 @@
-"""Python modules as values, those of a class of their own included."""
+"""Python modules as values, including instances of module subclasses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Python refuses, and in which words: they differ from version to version, and are those of the running one."""
+"""Errors of Python for invalid operations: the messages differ between versions, and are those of the running one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A small library of the kind that models are written with, as text: a program is put behind it."""
+"""A small library in the style of model libraries, as text: programs are appended to it."""
 
 PREAMBLE = """
 import abc, inspect, logging, os, warnings

@@ -1,4 +1,4 @@
-"""What library code reads is guarded: its configurations, classes and functions may change between calls."""
+"""Everything that library code reads is guarded: its configurations, classes and functions may change between calls."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The kind of Python that real model libraries are written in: configurations, outputs, decorators, registries."""
+"""The style of Python in which model libraries are written: configurations, outputs, decorators, registries."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the code of model libraries does: each program here is the core of something met in one of them."""
+"""Code patterns of model libraries: each program here is the core of something found in one of them."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""What training loops compile beside the model: state that is kept by parameter, a step of an optimizer."""
+"""Other code of training loops: state keyed by parameter, a step of an optimizer."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""Libraries that ask whether they are being compiled, and would compute something else then."""
+"""Libraries that call `is_compiling()`, and would compute something else if it is True."""
 
 from __future__ import annotations
 

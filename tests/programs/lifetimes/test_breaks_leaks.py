@@ -1,4 +1,4 @@
-"""Hundreds of calls of programs that break leave nothing behind: objects, references, blocks of memory."""
+"""Hundreds of calls of programs with graph breaks leak nothing: objects, references, blocks of memory."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""Objects die where the program lets them go: before later side effects, and seen by what runs then."""
+"""Objects are freed where the program drops them: before later side effects, and visible to code that runs then."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Objects that die unnoticed in one call and noticed in another, and finalizers that read and change what is captured."""
+"""Objects whose deallocation runs code in one call and not in another, and finalizers that read and change what is
+captured."""
 
 import pytest
 import torch

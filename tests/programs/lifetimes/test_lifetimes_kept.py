@@ -1,4 +1,4 @@
-"""What was compiled keeps nothing alive that the program has let go, while the compiled function itself lives on."""
+"""Entries keep nothing alive that the program has dropped, while the compiled function itself is alive."""
 
 import functools
 import gc

@@ -1,4 +1,4 @@
-"""Weak references that the program finds: called, they give what is there, or None."""
+"""Outside weak references: calling one returns the object, or None."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Modules that make their parameters when they are first called."""
+"""Modules that create their parameters in their first call."""
 
 import pytest
 import torch

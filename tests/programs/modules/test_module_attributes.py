@@ -1,4 +1,5 @@
-"""Attributes of modules in Python's order: class, instance, parameters, buffers, submodules, then the program's own way."""
+"""Attributes of modules in Python's order: class, instance, parameters, buffers, submodules, then a user-defined
+`__getattr__`."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Sequential, ModuleList, ModuleDict, ParameterList and ParameterDict: every way to use and to change them."""
+"""Sequential, ModuleList, ModuleDict, ParameterList and ParameterDict: every way to use and to mutate them."""
 
 import pytest
 

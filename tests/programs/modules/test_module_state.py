@@ -1,4 +1,4 @@
-"""What modules keep and what happens to them between calls: counters, caches, loaded state, copies, other dtypes."""
+"""State of modules and changes of it between calls: counters, caches, loaded state, copies, other dtypes."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""`parameters`, `named_modules` and the rest of a module's own walks, called in traced code."""
+"""`parameters`, `named_modules` and similar methods of modules, called in traced code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Modules: layers of torch.nn, containers, modules of the user, state that changes between calls."""
+"""Modules: layers of torch.nn, containers, user-defined modules, state that changes between calls."""
 
 import collections
 import copy

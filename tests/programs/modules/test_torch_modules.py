@@ -1,4 +1,5 @@
-"""Every module of torch.nn that PyTorch has test inputs for, against itself uncompiled: to the last bit and stride."""
+"""Every module of torch.nn that PyTorch has test inputs for, compared with itself uncompiled: bit for bit, including
+strides."""
 
 from __future__ import annotations
 

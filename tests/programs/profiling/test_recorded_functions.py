@@ -1,4 +1,4 @@
-"""Names for profilers around parts of a program, and what of PyTorch's modes leaving a context puts back."""
+"""`record_function` around parts of a program, and which of PyTorch's modes a context restores on exit."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""Programs that run compiled while a profiler, coverage or a debugger watches them."""
+"""Programs that run compiled under a profiler, coverage or a debugger."""
 
 import cProfile
 import ctypes

@@ -1,4 +1,4 @@
-"""Floats from outside that are another in every call: captured once as a constant, once as a variable, and right each time.
+"""Outside floats that differ in every call: captured once as a constant, once as a variable, and correct each time.
 
 A case is a program, called as `f(x, a, ...)` with one float after the other; `captures` is how often it may be captured.
 """

@@ -1,4 +1,4 @@
-"""What a program relies on, and how it notices when that has changed: classes, functions, containers, modules, settings.
+"""Dependencies of a program, each guarded: classes, functions, containers, modules, settings.
 
 A case is what is there before, the body of the program, and changes made one after the other, with calls after each.
 Whether the graph breaks does not matter here; a name with an underscore in front is not compared afterwards.

@@ -1,4 +1,5 @@
-"""Whatever a program read may change between calls: the result is right each time, and nothing else compiles again.
+"""Everything that a program read may change between calls: the result is correct each time, and nothing else
+recompiles.
 
 A case is a program as text, its arguments and the changes. Every world runs the text anew, so a change of a global, a
 class or a function's code reaches that world alone. A change in `same_as_before(...)` puts things back to a state met

@@ -1,4 +1,4 @@
-"""Slices of one length that begin elsewhere in every call, as where a cache is written at its position."""
+"""Slices of fixed length that start elsewhere in every call, as in a write to a cache at its position."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Many captures of one function: how the right one is found, and what happens at the recompile limit."""
+"""Many captures of one function: the lookup of the matching one, and the recompile limit."""
 
 import gc
 import itertools

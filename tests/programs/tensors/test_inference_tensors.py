@@ -1,5 +1,5 @@
-"""Inference mode around and inside of compiled functions: what is made in it are inference tensors, and those made in it
-are written to, as caches are."""
+"""Inference mode around and inside of compiled functions: tensors created in it are inference tensors, and are written
+to, as caches are."""
 
 import pytest
 import torch

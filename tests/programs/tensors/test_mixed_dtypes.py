@@ -1,4 +1,4 @@
-"""Operations on tensors of different dtypes: FakeTensors take most of them, the kernels do not."""
+"""Operations on tensors of different dtypes: FakeTensor accepts most of them, the kernels do not."""
 
 import pytest
 

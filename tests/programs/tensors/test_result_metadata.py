@@ -1,4 +1,5 @@
-"""Programs that ask how a result lies in memory, write through it, or are warned by the operation that made it."""
+"""Programs that read the memory layout of a result, write through it, or get a warning from the operation that created
+it."""
 
 from __future__ import annotations
 

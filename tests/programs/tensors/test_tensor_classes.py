@@ -1,4 +1,4 @@
-"""Tensors of classes of the program's own: what their `__torch_function__` sees and does is what it is uncompiled."""
+"""Tensor subclasses: `__torch_function__` sees and does the same as uncompiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program may ask of a tensor besides its data: of one from outside, of a result, of a view."""
+"""Metadata queries of a tensor: of an input, of a result, of a view."""
 
 import pytest
 

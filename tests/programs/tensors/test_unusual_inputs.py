@@ -1,4 +1,4 @@
-"""Tensors that are not strided, not dense or not quite there as inputs: each gives what it gives uncompiled."""
+"""Inputs that are not strided, not dense or without data: results are those of the uncompiled program."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Whatever of a program runs while Stator is on the stack may call back into Stator: nothing shows in the results."""
+"""All user code that runs while Stator is on the stack may call back into Stator, without an effect on the results."""
 
 import abc
 import functools

@@ -1,4 +1,4 @@
-"""What runs beside a program, as backends, listeners, warnings and finalizers do, may call back into Stator as well."""
+"""Backends, listeners, warnings and finalizers may call back into Stator as well."""
 
 import functools
 import gc

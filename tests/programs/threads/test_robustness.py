@@ -1,4 +1,4 @@
-"""Nothing that goes wrong in a program, a backend or beside them may hurt: threads, memory, signals, tracers."""
+"""Failures in a program, a backend or around them do no harm: threads, memory, signals, tracers."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""`torch.compiler.set_stance`: what it asks for is done, and ends when it ends."""
+"""`torch.compiler.set_stance`: a stance is respected, and ends when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Compiled functions where others call them: under modes, inside transforms and tracers, with tensors of every kind."""
+"""Compiled functions in different surroundings: under modes, inside transforms and tracers, with tensors of every
+kind."""
 
 import functools
 import warnings
