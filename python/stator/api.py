@@ -59,8 +59,8 @@ def compile(
         backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`.
         fullgraph: raise `stator.Unsupported` at the first graph break, and `stator.RecompileLimitHit` if a recompile
             would exceed `stator.config.recompile_limit`.
-        dynamic: graphs specialize on sizes, and each new size is a recompile. That is what False asks for, and what
-            None gets. True gives a warning, once a process.
+        dynamic: graphs specialize on sizes, and each new size is a recompile. False and None
+            mean the same. True gives a warning, once a process.
         options: for the backend, as with `torch.compile`. `"register_attributes": True` is for Stator: parameters and
             buffers become attributes of the graph module instead of inputs (see `stator.config.register_attributes`).
         mode: for the backend, as with `torch.compile`.

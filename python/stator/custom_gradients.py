@@ -17,7 +17,7 @@ def is_once_differentiable(function: Callable[..., Any]) -> bool:
 
 
 class AttachBackward:
-    """The target of a node that gives results of the graph a custom backward pass.
+    """The target of a node that attaches a custom backward pass to results of the graph.
 
     The operations of the Function's `forward` come before it in the graph, without gradients. The node takes the
     tensors that get a gradient, the results, and, in a tuple that autograd does not look into, the other tensors that

@@ -1,4 +1,4 @@
-"""Warnings and log messages about what Stator does less well than the program asked for.
+"""Warnings and log messages about cases in which Stator can't do what the program requested.
 
 A note that calls for a change of the program is a `RuntimeWarning` at the program's line; the others go to the logger
 "stator". Each is given once. Reports (`stator.explain`, `stator.watch`) list them every time.

@@ -119,7 +119,7 @@ class MismatchedCall:
 
 @dataclass
 class Note:
-    """Something that Stator does less well than the program asked for, and the remedy.
+    """A case in which Stator can't do what the program requested, and the remedy.
 
     Attributes:
         topic: the tag, which is a section of docs/graph-breaks.md.

@@ -1,4 +1,4 @@
-/// Warnings and log messages about what Stator does less well than the program asked for, with the remedy.
+/// Warnings and log messages about cases in which Stator can't do what the program requested, with the remedy.
 #pragma once
 
 #include <string>
