@@ -13,7 +13,7 @@ if ENGINE == "stator":
 
 
 class Callout:
-    """What runs at a call-out: nothing, or an action that is under way once at a time, in the test's own thread."""
+    """The code that runs at a call-out: nothing, or an action, which is not reentered, in the test's own thread."""
 
     def __init__(self):
         self.action, self.is_busy, self.count, self.thread = None, False, 0, None
@@ -42,7 +42,7 @@ def scaled(x):
 
 
 class Run:
-    """A compiled callable on its way through its calls."""
+    """A compiled callable and the sequence of its calls."""
 
     def __init__(self, function, calls, backend, patience=None):
         self.function, self.calls, self.backend = function, calls, backend
@@ -106,7 +106,7 @@ def switch_threads(run):
 
 
 def replace_code(run):
-    """The code that is being traced goes."""
+    """Drops the code that is being traced."""
     stator.reset()
     scaled.__code__ = (lambda x: x * 2).__code__.replace(co_name="scaled")
     gc.collect()
@@ -138,7 +138,7 @@ def calls():
 
 
 def check(situation, action, backend="eager"):
-    """Every call gives what the uncompiled program gives, whatever happens in its middle. How often something did."""
+    """Checks that every call returns what the uncompiled program returns, whatever happens in its middle. Returns how often an action ran."""
     CALLOUT.action = None
     plain = situation()
     expected = []

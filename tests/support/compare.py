@@ -43,7 +43,7 @@ def short(value: object) -> str:
 
 
 def fact_of(tensor: torch.Tensor, name: str) -> Any:
-    """A view that autograd has given up says so instead."""
+    """A view that autograd no longer tracks raises instead."""
     try:
         return getattr(tensor, name)
     except RuntimeError as error:
@@ -301,7 +301,7 @@ class Comparison:
 
 
 def cell_content(cell: Any) -> Any:
-    """What a closure's cell holds, or a word for an empty one."""
+    """The contents of a closure cell, or a marker for an empty one."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -315,5 +315,5 @@ def attributes(owner: Any) -> dict[str, Any]:
 
 
 def slot_content(owner: Any, name: str) -> Any:
-    """What a slot holds, or a word for an unset one."""
+    """The contents of a slot, or a marker for an unset one."""
     return inspect.getattr_static(owner, name).__get__(owner) if hasattr(owner, name) else "(unset slot)"

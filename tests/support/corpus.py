@@ -56,7 +56,7 @@ OPTIONS = set(inspect.signature(same).parameters) - {"program", "make_args"}
 
 @dataclass
 class Case:
-    """One program with its makers and how it is to be checked."""
+    """One program with the makers of its arguments and the options of the check."""
 
     name: str
     program: Any

@@ -37,7 +37,7 @@ def compile(program: Callable, backend: Any = "eager", fullgraph: bool = True) -
 
 
 def reset() -> None:
-    """Forgets everything compiled."""
+    """Drops everything compiled."""
     if ENGINE == "stator":
         stator.reset()
     elif ENGINE == "dynamo":
@@ -46,7 +46,7 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def unbounded() -> Iterator[None]:
-    """Programs may be captured as often as they like: with fullgraph=True the bound on captures is an error."""
+    """Removes the recompile limit: with fullgraph=True it is an error."""
     if ENGINE == "stator":
         with stator.config.patch(recompile_limit=1000):
             yield
@@ -55,12 +55,12 @@ def unbounded() -> Iterator[None]:
 
 
 def unsupported() -> type[Exception]:
-    """What fullgraph=True raises for a program that can't be captured."""
+    """The exception of fullgraph=True for a program that can't be captured."""
     return stator.Unsupported if ENGINE == "stator" else torch._dynamo.exc.Unsupported
 
 
 def captures() -> int:
-    """How often something was captured so far, programs without any operation included."""
+    """The number of captures so far, including those without operations."""
     if ENGINE != "stator":
         return 0
     from stator import _C
@@ -107,7 +107,7 @@ def target_text(target: Any) -> str:
 
 
 def has_effect(node: torch.fx.Node) -> bool:
-    """Whether a node matters though nobody uses its result: it changes a tensor or a mode."""
+    """Whether a node is needed even if its result is unused: it changes a tensor or a mode."""
     if node.op not in ("call_function", "call_method"):
         return node.op == "output"
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -163,7 +163,7 @@ DYNAMO_WRITES_THE_SAME_GRAPHS = torch.torch_version.TorchVersion(torch.__version
 
 
 def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[torch.fx.GraphModule] | None:
-    """The graphs that torch._dynamo captures for this call, or None where it refuses the program."""
+    """The graphs that torch._dynamo captures for this call, or None if it can't capture the program."""
     torch._dynamo.reset()
     recorder = Recorder()
     try:
@@ -176,7 +176,7 @@ def captured_by_dynamo(program: Callable, *args: Any, **kwargs: Any) -> list[tor
 
 
 def graph_difference(expected: list[Node], actual: list[Node]) -> str | None:
-    """A readable difference of two graphs, or None where operations, targets, order, inputs and outputs agree."""
+    """A readable difference of two graphs, or None if operations, targets, order, inputs and outputs agree."""
     if [(node.op, node.target) for node in expected] == [(node.op, node.target) for node in actual]:
         return None
     lines = difflib.unified_diff(

@@ -219,13 +219,13 @@ def check(
 
 
 def opaque(graph_module: torch.fx.GraphModule, example_inputs: list) -> Callable:
-    """A backend of which nothing is known: it runs the graph, but is not the graph."""
+    """An unknown backend: it runs the graph, but does not return the graph itself."""
     return lambda *inputs: graph_module.forward(*inputs)
 
 
 @functools.cache
 def is_kept_by_aot(failure: str) -> bool:
-    """Whether this PyTorch's aot_autograd lets it fail: before 2.13 it drops the checks of `linalg` and `one_hot`."""
+    """Whether it raises under this PyTorch's aot_autograd: before 2.13 that drops the checks of `linalg` and `one_hot`."""
     names: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
     exec(PREPARED + (REFUSE if failure == "raised" else ""), names)
     checked = eval(f"lambda d: {FAILURES[failure][0]}", names)

@@ -27,7 +27,7 @@ extension = sys.modules.get("stator._frames") or load()
 
 
 class Decoded(NamedTuple):
-    """One instruction, as the extension gives it."""
+    """One instruction, as the extension returns it."""
 
     op: str
     arg: int

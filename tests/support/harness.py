@@ -39,7 +39,7 @@ COMPARE_WITH_DYNAMO = (
 
 
 def unrelated(mutation: Callable[[World], object] | str) -> tuple:
-    """A mutation of something the program does not depend on, or back to a state seen before: it compiles nothing."""
+    """A mutation of something that the program does not depend on, or back to a state seen before: no recompile."""
     return ("unrelated", mutation)
 
 
@@ -67,7 +67,7 @@ def global_modes() -> dict[str, Any]:
 
 
 def is_users_file(filename: str) -> bool:
-    """Whether a frame belongs to a program rather than to the machinery around it."""
+    """Whether a frame belongs to a program rather than to the test harness."""
     return filename.startswith("<program") or (
         filename.startswith(TESTS) and os.path.basename(filename).startswith("test_")
     )
@@ -167,7 +167,7 @@ def room_to_compare() -> Iterator[None]:
 
 
 def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool, tolerance: float | None) -> Outcome:
-    """Calls the program in both worlds and compares what came of it; the uncompiled outcome."""
+    """Calls the program in both worlds and compares the outcomes; returns the uncompiled one."""
     expected, actual = run(one, seed), run(other, seed)
     same_error(expected.error, actual.error, where)
     Comparison().same(expected.printed, actual.printed, f"{where}: printed text")
@@ -203,7 +203,7 @@ def same(
     under: Callable[[], Any] | None = None,
     stateful: bool = False,
 ) -> None:
-    """Holds the compiled program against the uncompiled one.
+    """Compares the compiled program with the uncompiled one.
 
     `program` is a function, or a `Source` or `Built` that each world makes anew. `make_args` are makers or constants.
     The program is called `calls` times, then once after each mutation and once more; with fullgraph the first call
@@ -258,7 +258,7 @@ def same(
 def same_graph_as_dynamo(
     program: Any, *make_args: Any, kwargs: dict[str, Any] | None = None, under: Callable[[], Any] | None = None
 ) -> None:
-    """Holds the captured graph against torch._dynamo's; a program that torch._dynamo refuses is not compared."""
+    """Compares the captured graph with torch._dynamo's; a program that torch._dynamo can't capture is not compared."""
     if not CAPTURES:
         return
     under = under or contextlib.nullcontext

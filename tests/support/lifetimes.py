@@ -45,7 +45,7 @@ def opaque(): log.append(('opaque', [reference() is None for reference in refere
 def give(): return make('given')
 """
 
-# How a death is heard of.
+# How a deallocation is observed.
 OBSERVERS = {
     "a finalizer": "def make(name): return Loud(name)",
     "a callback": """
@@ -107,7 +107,7 @@ def make(name):
     return made""",
 }  # fmt: skip
 
-# name: (done before each call, the captured lines that let the object go)
+# name: (done before each call, the captured lines that drop the object)
 DROPS = {
     "an attribute set": ("place.held = make('a')", "place.held = None"),
     "an attribute deleted": ("place.held = make('a')", "del place.held"),

@@ -22,31 +22,31 @@ class L:
     def __add__(self, o): _LOG.append(("add", self.name, name(o))); return self.v + getattr(o, "v", o)
     def __radd__(self, o): _LOG.append(("radd", self.name, name(o))); return getattr(o, "v", o) + self.v
 class R(L):
-    """A subclass: its methods are asked first."""
+    """A subclass: its reflected methods are called first."""
     def __eq__(self, o): _LOG.append(("R.eq", self.name, name(o))); return self.v == getattr(o, "v", o)
     def __gt__(self, o): _LOG.append(("R.gt", self.name, name(o))); return self.v > getattr(o, "v", o)
     def __radd__(self, o): _LOG.append(("R.radd", self.name, name(o))); return 3
     def __hash__(self): _LOG.append(("R.hash", self.name)); return hash(self.v)
 class N:
-    """Knows no answer."""
+    """Returns NotImplemented."""
     def __init__(self, v): self.v, self.name = v, f"N{v}"
     def __eq__(self, o): _LOG.append(("N.eq", self.name, name(o))); return NotImplemented
     def __lt__(self, o): _LOG.append(("N.lt", self.name, name(o))); return NotImplemented
     def __gt__(self, o): _LOG.append(("N.gt", self.name, name(o))); return NotImplemented
     __hash__ = object.__hash__
 class E:
-    """Answers with objects that log their truth."""
+    """Returns objects that log the calls of their `__bool__`."""
     def __init__(self, v): self.v, self.name = v, f"E{v}"
     def __eq__(self, o): _LOG.append(("E.eq", self.name, name(o))); return L(self.v == getattr(o, "v", o), "t")
     def __lt__(self, o): _LOG.append(("E.lt", self.name, name(o))); return L(self.v < getattr(o, "v", o), "t")
     __hash__ = object.__hash__
 class Indexed:
-    """A sequence by `__len__` and `__getitem__`."""
+    """A sequence defined by `__len__` and `__getitem__`."""
     def __init__(self, *items): self.items = items
     def __len__(self): _LOG.append("len"); return len(self.items)
     def __getitem__(self, i): _LOG.append(("getitem", i)); return self.items[i]
 class Hinted:
-    """An iterator that tells how long it is."""
+    """An iterator with `__length_hint__`."""
     def __init__(self, *items): self.items, self.at = items, 0
     def __iter__(self): _LOG.append("iter"); return self
     def __length_hint__(self): _LOG.append("hint"); return len(self.items)

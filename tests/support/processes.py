@@ -33,7 +33,7 @@ def python(*arguments: str, check: bool = True, **environment: str) -> str:
 
 
 class Fresh:
-    """A program that runs in a process which had imported torch and nothing else before."""
+    """A program that runs in a process which has imported only torch."""
 
     def __init__(self, program: str, *arguments: str) -> None:
         self.output = tempfile.NamedTemporaryFile("r", suffix=".txt")  # noqa: SIM115
@@ -43,7 +43,7 @@ class Fresh:
         self.process.start()
 
     def printed(self, check: bool = True) -> str:
-        """What it printed, when it has ended."""
+        """Waits for the end of the process and returns its output."""
         self.process.join(HANGS)
         ended = self.process.exitcode
         if ended is None:
@@ -67,5 +67,5 @@ def run(program: str, arguments: tuple[str, ...], output: str) -> None:
 
 
 def fresh(program: str, *arguments: str, check: bool = True) -> str:
-    """What a program prints that runs where torch is imported and nothing else."""
+    """The output of a program that runs in a process which has imported only torch."""
     return Fresh(program, *arguments).printed(check)

@@ -11,7 +11,7 @@ def compiled(program, **options):
 
 
 def both(program, *arguments):
-    """What the program gives uncompiled and compiled; compiled twice, the second time from the cache."""
+    """The results of the program uncompiled and compiled; compiled twice, the second time from the cache."""
     plain = program(*arguments)
     captured = compiled(program)
     captured(*arguments)

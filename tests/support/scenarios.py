@@ -19,7 +19,7 @@ NOT_COMPARED = ("version ", "output 0 of")  # words of autograd's that tell of t
 
 
 def seen(value: Any) -> Any:
-    """What a program could see of a value now, as plain data."""
+    """Everything that a program could observe of a value now, as plain data."""
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided:
             return str(value.layout), seen(value.to_dense())
@@ -52,7 +52,7 @@ def seen(value: Any) -> Any:
 
 
 class Notes(list):
-    """What a scenario has seen so far."""
+    """The notes of a scenario so far."""
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -88,7 +88,7 @@ def alike(expected: Any, actual: Any, tolerance: float) -> bool:
 
 
 def same_scenario(scenario: Callable[..., None], backend: str, *, tolerance: float = 0.0, **options: Any) -> None:
-    """Holds the scenario compiled against the scenario uncompiled."""
+    """Compares the compiled scenario with the uncompiled one."""
     noted = []
     for compile in (lambda f: f, lambda f: stator.compile(f, backend=backend, **options)):
         torch.manual_seed(0)

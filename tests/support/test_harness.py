@@ -17,7 +17,7 @@ class Shared:
 
 
 def wrong(monkeypatch: pytest.MonkeyPatch, program: object) -> None:
-    """Lets every compilation give this program."""
+    """Makes every compilation return this program."""
     monkeypatch.setattr(harness, "compile", lambda original, backend, fullgraph: program)
     monkeypatch.setattr(harness, "CAPTURES", False)
 

@@ -72,7 +72,7 @@ def compile_source(text: str) -> Any:
 
 
 class Built:
-    """A program made anew for every world, such as a module with parameters."""
+    """A program that is created for every world, such as a module with parameters."""
 
     def __init__(self, make: Maker) -> None:
         self.make = make
@@ -116,7 +116,7 @@ class World:
             mutation(self)
 
     def state(self) -> tuple:
-        """All that a call may have changed, in comparable form."""
+        """Everything that a call may have changed, in comparable form."""
         names = {} if self.own_names is None else {k: v for k, v in self.namespace.items() if not is_machinery(k)}
         return self.args, self.kwargs, self.program, names
 
