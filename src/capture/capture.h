@@ -1,5 +1,5 @@
-/// Captures a frame: from the frame and the knowledge of earlier captures to an entry. A capture is a loop over attempts,
-/// and an attempt goes through stages, each a function from a value to a value:
+/// Captures a frame: from the frame and the knowledge of earlier captures to an entry. A capture is a loop over
+/// attempts, and an attempt goes through stages, each a function from a value to a value:
 ///
 ///     trace          the program, up to its end or to a graph break      -> Trace           trace/trace.h
 ///     guards         what the trace assumed, compiled                    -> GuardProgram    guard/program.h
