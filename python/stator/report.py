@@ -12,9 +12,9 @@ The engine passes a plain dict for each attempt to capture a frame:
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend, summed over all attempts of a capture.
-"knowledge" lists the facts from earlier attempts and calls that the capture relied on. If a graph break left the frame uncompiled,
-"entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that failed for
-each.
+"knowledge" lists the facts from earlier attempts and calls that the capture relied on. If a graph break left the frame
+uncompiled, "entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that
+failed for each.
 """
 
 from __future__ import annotations
