@@ -20,7 +20,7 @@ ROUNDS = 12
 
 @dataclass(frozen=True)
 class Growth:
-    """A small and a large program, and how much more the large one may cost; None where no number is asked for."""
+    """A small and a large program, and how much more the large one may cost; None if there is no target."""
 
     name: str
     what: str  # capture or cached

@@ -14,7 +14,7 @@ from demo.vision_transformer import VisionTransformer
 
 @dataclass(frozen=True)
 class Goal:
-    """How many times better than torch._dynamo: what is asked at least, and what is aimed at."""
+    """How many times better than torch._dynamo: the minimum and the target."""
 
     least: float
     aim: float

@@ -36,7 +36,7 @@ def aligned(rows: list[list[str]]) -> str:
 
 
 def comparison(results: Results, what: str, title: str) -> str:
-    """One figure for both systems, how many times less Stator's is, and what the project asks for."""
+    """One figure for both systems, the ratio, and the project's target."""
     head = ["program", "nodes", "torch._dynamo", "stator", "times less", "least", "aim", ""]
     rows = [head]
     ratios = []

@@ -33,7 +33,7 @@ def complaint():
 
 def install(folder, files):
     python = os.path.join(folder, "bin", "python")
-    # An environment whose interpreter went away (a Python that was updated) is made anew.
+    # An environment whose interpreter was removed (by an update of Python) is created again.
     if not os.path.exists(python) or subprocess.call([python, "-c", ""]) != 0:
         subprocess.check_call([sys.executable, "-m", "venv", "--clear", folder])
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

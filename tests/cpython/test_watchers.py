@@ -175,7 +175,7 @@ TraceFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_objec
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_trace_function_written_in_c_is_told_but_gets_no_lines(function) -> None:
-    """As coverage has one. It asks for the lines of every frame, so that can't be a reason to leave frames to it."""
+    """Like that of coverage. It requests the lines of every frame, so frames are not left to it."""
     events = []
 
     @TraceFunction
@@ -234,7 +234,7 @@ def test_a_tool_of_sys_monitoring(function, is_local: bool, wants_lines: bool) -
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_tool_that_was_given_up(function) -> None:
-    """Its events stay, but nobody is called for them."""
+    """Its events stay, but no callback is called for them."""
     monitoring, tool = sys.monitoring, sys.monitoring.PROFILER_ID
     monitoring.use_tool_id(tool, "test")
     monitoring.set_events(tool, monitoring.events.LINE | monitoring.events.PY_START)

@@ -129,7 +129,7 @@ def nothing() -> None:
 
 
 class Program:
-    """A guard program with the frame it is asked about."""
+    """A guard program with the frame that it checks."""
 
     def __init__(self, program: Any) -> None:
         self.raw = program

@@ -369,7 +369,7 @@ def test_all_distinct_agrees_with_a_set() -> None:
 
 
 class Valued:
-    """Equal by value, and says so with code of its own."""
+    """Equal by value, with a user-defined `__eq__`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Valued)

@@ -67,7 +67,7 @@ def test_operators_are_those_of_python(symbol):
         for wanted in {expected, 0, 1} if known else {0, 1}:
             program = of_two(("==", (symbol, A, B), wanted))
             holds = known and expected == wanted
-            # A shift by 63 fits only for what is 0 or -1 or least: those are given up, which is never wrong.
+            # A shift by 63 fits only for 0, -1 or the least int: the guard fails for those, which is never wrong.
             if program.check(a, b) != holds:
                 assert symbol == "<<" and b > 62 and not program.check(a, b), (a, symbol, b, wanted)
 
@@ -216,7 +216,7 @@ def test_comparisons_of_floats(symbol):
     for a, b in itertools.product(numbers, numbers):
         holds = COMPARISONS[symbol](a, b)
         is_mixed = isinstance(a, int) != isinstance(b, int)
-        # Ints that no float is equal to are not compared with floats; that is given up, which is never wrong.
+        # Ints that no float is equal to are not compared with floats: the guard fails, which is never wrong.
         known = not is_mixed or all(abs(one) <= 2**53 for one in (a, b) if isinstance(one, int))
         assert of_two((symbol, A, B), a, b).check(a, b) == (holds and known), (a, symbol, b)
         assert of_two(("not", (symbol, A, B)), a, b).check(a, b) == (not holds and known), (a, symbol, b)

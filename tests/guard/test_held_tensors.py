@@ -137,7 +137,7 @@ def notices(kind: str, change: Callable[[torch.Tensor], None]) -> bool | None:
     except (RuntimeError, AssertionError, IndexError, TypeError, ValueError):
         return None  # PyTorch does not allow it
     if looks(held) == before:
-        # As before for whoever reads it; another one underneath, perhaps, so it need not be quick at once.
+        # Unchanged for readers, but perhaps another object underneath, so the quick check may fail once.
         make_quick(program, model)
         return None
     return not program.check(model) and program.explain(model) != "" and not program.check(model)

@@ -285,7 +285,7 @@ def test_random_changes_agree_with_a_fresh_program() -> None:
                     mine.__dict__.update(theirs.__dict__)
                 for parent, child in itertools.pairwise(nodes):
                     parent.child = child
-        # A program that was never asked before has nothing to skip.
+        # A program that was never checked before has nothing to skip.
         never_asked = tree.program()
         expected = never_asked.check(root)
         answers[expected] += 1

@@ -14,7 +14,7 @@ from tests.guard.test_quick import guarded, make_model, make_quick
 from tests.support.processes import fresh
 
 HAS_WATCHERS = sys.version_info >= (3, 12)
-#: A dict that was told of is let go, so that it may go on changing.
+#: A dict that was reported is no longer watched, so that it can keep changing.
 IS_LET_GO = sys.version_info >= (3, 13)
 
 

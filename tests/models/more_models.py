@@ -215,7 +215,7 @@ BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {
     "transformers": {
         # An associative scan in each layer is an operation on functions.
         "Mamba": (mamba, 2),
-        # Whether any token attends to all others is asked of a mask.
+        # The data of a mask decides whether any token attends to all others.
         "Longformer": (
             text("LongformerModel", "LongformerConfig", **TEXT, max_position_embeddings=64, attention_window=[4, 4]),
             1,

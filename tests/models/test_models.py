@@ -50,7 +50,7 @@ def test_training_with_aot_eager(make) -> None:
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("make", cases(BY_LIBRARY))
 def test_graph_is_that_of_dynamo(make, training: bool) -> None:
-    """Placeholders, targets, order and outputs: there is no difference to explain, but for nodes that nobody uses."""
+    """Placeholders, targets, order and outputs: there is no difference except unused nodes."""
 
     def nodes(capture) -> list:
         torch.manual_seed(0)
@@ -81,7 +81,7 @@ def test_training_with_random_layers(make) -> None:
 @pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
 @pytest.mark.parametrize("training", [False, True])
 def test_hooks_installed_by_the_first_call(training: bool) -> None:
-    """The lock around that is taken for real; with the hooks in their place the model is captured whole."""
+    """The lock around that breaks the graph; with the hooks in place the model is captured in one graph."""
     report = same_model(all_outputs, training, backend="eager", fullgraph=False)
     assert report.breaks and all("lock." in one.reason for one in report.breaks)
     assert report.captures[-1].nodes > 20

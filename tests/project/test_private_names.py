@@ -14,7 +14,7 @@ import stator
 PACKAGE = Path(stator.__file__).resolve().parent
 ENGINE = PACKAGE.parents[1] / "src"
 
-# Absent from some versions; the engine asks whether they are there.
+# Absent from some versions; the engine checks whether they exist.
 OPTIONAL: set[tuple[str, str]] = set()
 
 

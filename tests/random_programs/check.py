@@ -255,7 +255,7 @@ def check(
             if isinstance(expected.error, RecursionError):
                 return  # how deep a stack gets is no promise
             if "modified inplace" in str(expected.error):
-                # A view that autograd has given up says so wherever it is used, in a result that nobody needs too:
+                # A view that autograd no longer tracks raises wherever it is used, even if the result is unused:
                 # a graph does not compute that.
                 return
             if isinstance(expected.error, MemoryError):

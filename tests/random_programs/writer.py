@@ -40,7 +40,7 @@ KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
 
 
 class Unavailable(Exception):
-    """A template asks for a variable that does not exist here."""
+    """A template needs a variable that does not exist here."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ class Verdict:
 
 
 def real_run(target: Target, args: tuple, kwargs: dict) -> tuple[Any, list[torch.Tensor], list[dict], list[int]]:
-    """What the call gives on inputs of its own: the result, those inputs, their metadata and versions before."""
+    """The result of the call on fresh inputs, those inputs, their metadata and versions before."""
     with torch.inference_mode(False):
         args, kwargs = against_fake.copy_inputs(args, kwargs)
     tensors = against_fake.flatten_tensors(args, kwargs)
@@ -40,7 +40,7 @@ def real_run(target: Target, args: tuple, kwargs: dict) -> tuple[Any, list[torch
 
 
 def base_of(tensor: torch.Tensor, tensors: list[torch.Tensor]) -> int:
-    """The argument whose memory a result lies in; -1 for memory of its own, and for an argument itself."""
+    """The argument that a result is a view of; -1 for new memory, and for an argument itself."""
     if any(tensor is other for other in tensors) or tensor.layout != torch.strided:
         return -1
     identity = storage(tensor)

@@ -66,7 +66,7 @@ def flatten_tensors(*values: Any) -> list[torch.Tensor]:
 
 
 def copy_inputs(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """The same call with inputs of their own, so that it may write to them. A tensor with history gets a new one."""
+    """The same call with fresh inputs, so that it may write to them. A tensor with history gets a new one."""
     copies: dict[int, torch.Tensor] = {}
 
     def fresh(value: Any) -> Any:

@@ -268,7 +268,7 @@ def test_nothing_is_touched() -> None:
 
 
 def test_answers_outlive_a_full_cache() -> None:
-    """More questions than the cache holds: it starts anew, and goes on being right."""
+    """More questions than the cache holds: it starts over, and answers stay correct."""
     x = torch.randn(1, 50000)
     for i in range(1, 34000):
         if i % 1000 == 0:

@@ -231,7 +231,7 @@ def test_other_modes(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["plain", "autocast", "grad"])
 def test_what_is_called_behind(mode: str) -> None:
-    """The operations that PyTorch's own functions in Python call in the end have rules of their own."""
+    """The native operations that PyTorch's Python functions call have their own rules."""
     tally = Tally(FAKE_DIFFERS)
     for op in OPERATIONS:
         for dtype in (torch.float32, torch.bfloat16 if mode == "autocast" else torch.int64):

@@ -88,7 +88,7 @@ def test_each_part_of_the_state_matters(entered: Callable[[], Any], target: Any,
 
 
 def test_states_do_not_mix() -> None:
-    """Each of several states has its own answer, in whatever order they are asked."""
+    """Each of several states has its own answer, in any order of questions."""
     states: dict[str, Callable[[], Any]] = {
         "f32[8, 4] grad_fn": contextlib.nullcontext,
         "f32[8, 4]": torch.no_grad,

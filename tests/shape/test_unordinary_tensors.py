@@ -19,7 +19,7 @@ from tests.shape import against_fake
 
 
 class Plain(torch.Tensor):
-    """A subclass without ways of its own."""
+    """A subclass that customizes nothing."""
 
 
 class Counting(torch.Tensor):

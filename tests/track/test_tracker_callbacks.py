@@ -12,7 +12,7 @@ X = torch.ones(3, 4)
 
 
 class Told:
-    """Writes down what callbacks are told: `>` and `<` in forward, `>>` and `<<` in backward."""
+    """Records the arguments of callbacks: `>` and `<` in forward, `>>` and `<<` in backward."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -138,7 +138,7 @@ def test_only_one_of_them():
 
 
 def test_modules_computed_again():
-    """Their forward is told inside of the backward that asked for it."""
+    """Their forward is reported inside of the backward that triggered it."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     x = torch.ones(3, 4, requires_grad=True)
     lines = told_of(lambda: checkpoint(model, x, use_reentrant=True).sum().backward())

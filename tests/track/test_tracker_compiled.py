@@ -86,7 +86,7 @@ def test_a_compiled_function_that_calls_modules(compiler):
 
 
 def test_results_without_a_dispatch_mode(compiler):
-    """As in training: nobody asks at each operation, and hooks in the model read the tracker."""
+    """As in training: nothing reads the tracker at each operation, only hooks in the model do."""
     model, told = Net(blocks=1), []
     expected = model(X)
     compiled = compiler(model)

@@ -211,7 +211,7 @@ def test_leaves_right_at_the_start_of_a_pass():
 
 
 def test_hooks_on_parameters_know_their_module():
-    """Nothing else asks during this backward."""
+    """Nothing else reads the tracker during this backward."""
     model, paths = Net(), []
     for parameter in model.parameters():
         parameter.register_hook(lambda gradient: paths.append(tracker.path))
@@ -288,7 +288,7 @@ def test_without_gradients():
 
 @pytest.mark.parametrize("use_reentrant", [False, True], ids=["saved tensors", "reentrant"])
 def test_checkpointed_modules(use_reentrant):
-    """What is computed again is under the modules that compute it, not under those whose gradient asked for it."""
+    """Recomputed operations belong to the modules that compute them, not to those whose gradient triggered it."""
 
     class Checkpointed(nn.Module):
         def __init__(self):

@@ -16,7 +16,7 @@ FUNCTIONS = (torch.sin, torch.tanh, torch.relu, torch.exp, lambda x: x * 0.5, la
 
 
 class Record(TorchDispatchMode):
-    """Knows by itself where the program is, and asks the tracker at each operation."""
+    """Tracks the position of the program itself, and compares it with the tracker at each operation."""
 
     def __init__(self, tracker):
         super().__init__()

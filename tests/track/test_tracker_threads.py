@@ -176,7 +176,7 @@ def test_double_backward_each_part_in_a_thread():
 
 
 def test_passes_inside_of_each_other_that_move_to_another_thread():
-    """Past sixty passes inside of each other, autograd goes on in a thread of its own, which has no Python frames."""
+    """Beyond sixty nested passes, autograd continues in another thread, which has no Python frames."""
 
     class Nest(torch.autograd.Function):
         @staticmethod

@@ -47,7 +47,7 @@ def lines(seen: list[Seen], *operations: str) -> str:
 
 
 def both(make: Callable[[], Callable[[], Any]]) -> tuple[list[Seen], list[Seen]]:
-    """The same program, made anew for each, under this tracker and under torch's."""
+    """The same program, created for each, under this tracker and under torch's."""
     return watch(make()), watch(make(), TorchTracker())
 
 

@@ -167,7 +167,7 @@ def shown(value: Any, depth: int = 0) -> Any:
         items = [(shown(key, depth + 1), shown(dict.__getitem__(value, key), depth + 1)) for key in value]
         return name, items, repr(getattr(value, "default_factory", None))
     if isinstance(value, set | frozenset):
-        # The order of a set that comes out of compiled code is not promised.
+        # The order of a set that compiled code returns is not guaranteed.
         return name, sorted(repr(item) for item in value)
     if hasattr(value, "__next__"):
         return name, taken(value, depth)
@@ -202,7 +202,7 @@ def outcome(function: Callable, *arguments: Any) -> list[Any]:
 
 
 def differences(function: Callable, makers: list[Callable], compare: Callable[[list, list], bool]) -> list[str]:
-    """What `function` does otherwise when compiled: with operands of its own, and with some from outside, twice."""
+    """The differences of `function` when compiled: with operands created inside, and with outside ones, twice."""
     found = []
     expected = outcome(made_inside(function, makers))
     stator.reset()

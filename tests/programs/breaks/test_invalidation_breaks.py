@@ -145,7 +145,7 @@ def test_what_the_opaque_call_changes_is_seen(name, place):
     same(Source(opaque + bodies[place]), T(3), compare_dynamo=False, fullgraph=False, under=fresh_modes, calls=3)
 
 
-# What stands on the stack or in a variable while the program breaks, twice, and is asked for only then.
+# Values that are on the stack or in a variable during two graph breaks, and are used only afterwards.
 LIVING_THROUGH = {
     "a builtin": ("", "len(t.shape[:n])", "len = lambda c: 12"),
     "a class": ("class C:\n    def __init__(self, n): self.n = n", "C(n).n", "C = type('C', (C,), {'n': 7, '__init__': lambda self, n: None})"),

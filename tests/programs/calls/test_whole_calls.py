@@ -114,7 +114,7 @@ TRANSFORMED = {
 
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_transforms(name: str) -> None:
-    """What PyTorch does with wrapped tensors is done for real: at most making the function and calling it break."""
+    """PyTorch's operations on wrapped tensors run uncompiled: at most creating the function and calling it break the graph."""
     source = Source(f"def f(x):\n    x = x * 2\n    y = {TRANSFORMED[name]}\n    return x + 1, y\n")
     same(source, T(2, 3), fullgraph=False, calls=3)
     if not CAPTURES:

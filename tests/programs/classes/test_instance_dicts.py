@@ -20,7 +20,7 @@ def f(x):
 READ_ONLY = OBJECT.replace(" + len(holder.__dict__)", "")
 WARM = "for i in range(200): set_a(i)\nset_a(2)\n"
 
-# In 3.13 the values of a dict that was asked for may lie in its instance, so that a store through the instance does
+# In 3.13 the values of a dict that was read may be stored in its instance, so that a store through the instance does
 # not touch the dict. Whatever the order of asking, changing and checking is, a change must be noticed.
 CHANGES = {
     "by attribute": ["set_a(5)", "set_a(6)", "holder.a = 7", "delete_a(); Holder.a = 8", "holder.a = 1"],

@@ -86,7 +86,7 @@ def test_locked(name: str, kind: str) -> None:
 
 
 def test_what_a_lock_protects_is_read_while_it_is_held() -> None:
-    """Taken for real, at its place in the program: what is read and changed inside belongs to one thread."""
+    """The lock is acquired at its place in the program: everything read and changed inside belongs to one thread."""
     lock, counts = threading.Lock(), {"calls": 0}
 
     def program(x):

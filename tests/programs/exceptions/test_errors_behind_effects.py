@@ -92,7 +92,7 @@ def test_random_numbers_that_nobody_uses_are_drawn(drawn):
 
 
 def test_an_operation_runs_once():
-    """What has side effects of its own and raises is not executed a second time."""
+    """An operation with side effects that raises is not executed a second time."""
     calls = []
 
     @torch._dynamo.allow_in_graph

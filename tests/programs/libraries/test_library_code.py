@@ -680,7 +680,7 @@ def f(x):
 """,
 }
 
-# What the programs cannot be captured whole for changes something from outside.
+# These programs mutate outside objects, so they can't be captured in one graph.
 UNCAPTURED = {"generator_of_layers"}
 
 

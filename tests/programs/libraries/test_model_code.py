@@ -366,7 +366,7 @@ def test_a_warning_that_is_given_once(warm: bool) -> None:
     same(Source(text), T(3), compare_dynamo=False, fullgraph=False, mutate=changes)
 
 
-# What is remembered stays as it was when it was asked first, until the cache is told to forget.
+# A cached result stays that of the first call, until the cache is cleared.
 REMEMBERED = {
     "method": ("LOGGER.scaled(2)", ["FLAG = 7", "Logger.scaled.cache_clear()", "LOGGER.scaled(5)"]),
     "few": ("is_at_least('4') + is_at_least('2', (1, 5))", ["FLAG = 1", "[is_at_least(str(n)) for n in range(9)]"]),

@@ -16,7 +16,7 @@ FILES = [str(HERE / name) for name in ("test_lifetimes.py", "test_lifetimes_chan
 
 @functools.cache
 def printed_alone() -> str:
-    """What pytest says of these files in a process of their own; run at most once."""
+    """The result of pytest for these files in a separate process; run at most once."""
     options = ["-q", "--tb=short", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist"]
     return python("-m", "pytest", *options, *FILES, check=False, STATOR_TEST_ALONE="1")
 

@@ -276,7 +276,7 @@ class Model(nn.Module):
 """,
 }
 
-# torch._dynamo names placeholders after `__dict__` or the wrapper around a module here, or returns what nobody needs.
+# torch._dynamo names placeholders after `__dict__` or the wrapper around a module here, or returns unused results.
 OTHER_GRAPH = {
     "own __getattr__ over a config", "__getattr__ to a wrapped module", "property over a parameter, with a setter",
     "forward of the instance", "attributes added and deleted inside", "a property that has no answer asks __getattr__",

@@ -38,7 +38,7 @@ CELLS = {
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent(name, training):
-    # torch._dynamo refuses these unless asked, so there is no graph to compare: right is what counts.
+    # torch._dynamo does not capture these by default, so there is no graph to compare: only results are.
     make, arguments = RECURRENT[name]
     same(Built(lambda: make().train(training)), *arguments, fullgraph=False, compare_dynamo=False)
 
@@ -197,7 +197,7 @@ def test_encoder_that_may_nest_tensors():
 
 
 def test_a_mask_that_is_looked_at():
-    """Whether a mask is causal is asked of its data: breaks, and is right."""
+    """Whether a mask is causal depends on its data: a graph break with correct results."""
     make, arguments, _ = TRANSFORMERS["encoder"]
     same(Built(make), *arguments, kwargs={"mask": causal(3)}, fullgraph=False)
 

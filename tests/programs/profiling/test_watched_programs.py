@@ -187,7 +187,7 @@ TraceFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_objec
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_coverage(program):
-    """Its trace function is written in C, and asks for the lines of every frame."""
+    """Its trace function is written in C, and requests the lines of every frame."""
     x = torch.ones(3)
     expected = result_of(program, x)
     events = []

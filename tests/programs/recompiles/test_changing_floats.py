@@ -275,7 +275,7 @@ def test_inductor(source):
 
 
 def by_its_name(source, backend, numbers, grads):
-    """As `same_both`, but what compiles is asked for by its name."""
+    """As `same_both`, with a backend given by name."""
     reset()
     namespace = {"torch": torch}
     exec(source, namespace)

@@ -181,7 +181,7 @@ class Holder:
 
 
 def key_beside_names():
-    """Looking a name up asks a foreign key of the same hash: also where guards do."""
+    """Looking a name up calls `__eq__` of another key with the same hash, also in guards."""
     holder = Holder()
     holder.__dict__[Key("factor")] = 3
     holder.__dict__["other"] = 1

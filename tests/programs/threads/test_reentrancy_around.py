@@ -218,7 +218,7 @@ def test_the_code_of_an_inlined_function_goes_while_it_is_traced():
 
 
 def test_the_same_guards_are_checked_in_the_middle_of_a_check():
-    """Looking a name up asks a foreign key of the same hash, in the middle of which the same program is called."""
+    """Looking a name up calls `__eq__` of another key with the same hash, which calls the same program."""
 
     class Key:
         asked = None

@@ -192,7 +192,7 @@ def test_a_stance_that_there_is_not() -> None:
 
 
 def test_skipping_guards_is_not_needed() -> None:
-    """It would be unsafe, and what it saves is a few microseconds: the guards are asked as ever."""
+    """It would be unsafe, and would save only a few microseconds: the guards are checked as always."""
     compiled = stator.compile(doubled, backend="eager")
     compiled(X)
     with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
