@@ -3,7 +3,6 @@
 #include <structmember.h>
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
 #include "base/check.h"
@@ -16,8 +15,6 @@
 #include "cpython/objects.h"
 #include "run/frame_run.h"
 #include "torch/known.h"
-#include "trace/injected_error.h"
-#include "value/break.h"
 
 namespace stator {
 
@@ -396,24 +393,6 @@ PyObject* callables(PyObject*, PyObject*) {
     }
 }
 
-PyObject* captures(PyObject*, PyObject*) {
-    return PyLong_FromSize_t(capture_count());
-}
-
-PyObject* break_kinds(PyObject*, PyObject*) {
-    try {
-        Ref<> kinds = checked(PyDict_New());
-        for (int i = 0; i <= static_cast<int>(BreakKind::Raise); ++i) {
-            auto kind = static_cast<BreakKind>(i);
-            if (kind == BreakKind::Yield) continue;  // of which nobody is told
-            checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
-        }
-        return kinds.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
-}
-
 PyObject* collect(PyObject*, PyObject* callback) {
     PyObject* before = report_listener;
     report_listener = callback == Py_None ? nullptr : Py_NewRef(callback);
@@ -439,27 +418,12 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
     }
 }
 
-PyObject* fail_at_node(PyObject*, PyObject* number) {
-    if (number == Py_None) {
-        failing_node = std::numeric_limits<std::size_t>::max();
-        Py_RETURN_NONE;
-    }
-    std::size_t wanted = PyLong_AsSize_t(number);
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    failing_node = wanted;
-    Py_RETURN_NONE;
-}
-
 PyMethodDef kFunctions[] = {
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
-    {"fail_at_node", fail_at_node, METH_O,
-     "Makes adding node n to a graph an internal error; None ends that. For tests."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O, "Makes objects of the class compiled modules to C code."},
     {"reset", reset, METH_NOARGS, "Forgets every entry, and releases all that entries hold."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
-    {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
-    {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
     {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
     {},
 };

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch  # noqa: F401  (loads the libraries that the engine is linked with)
 
-from stator import _C
+from stator import _testing
 
 #: Stands for nothing at all, where None is something.
 NOTHING = NotImplemented
@@ -121,7 +121,7 @@ class SourceTree:
 
     def program(self, fetched: list[Node] = [], distinct: list[Node] = []) -> Program:  # noqa: B006
         indices = [node.index for node in fetched], [node.index for node in distinct]
-        return Program(_C._GuardProgram(self.sources, self.guards, *indices))
+        return Program(_testing.GuardProgram(self.sources, self.guards, *indices))
 
 
 def nothing() -> None:

@@ -63,9 +63,9 @@ def captures() -> int:
     """How often something was captured so far, programs without any operation included."""
     if ENGINE != "stator":
         return 0
-    from stator import _C
+    from stator import _testing
 
-    return _C.captures()
+    return _testing.captures()
 
 
 class Recorder:

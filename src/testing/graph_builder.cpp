@@ -1,4 +1,4 @@
-#include "module/graph_builder.h"
+#include "testing/graph_builder.h"
 
 #include <memory>
 #include <string>
@@ -260,7 +260,7 @@ PySequenceMethods kSequence = {.sq_length = length};
 
 PyTypeObject kBuilderType = {
     .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
-    .tp_name = "stator._C.GraphBuilder",
+    .tp_name = "stator._testing.GraphBuilder",
     .tp_basicsize = sizeof(BuilderObject),
     .tp_dealloc = dealloc_builder,
     .tp_repr = repr,
@@ -273,7 +273,7 @@ PyTypeObject kBuilderType = {
 
 PyTypeObject kNodeType = {
     .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
-    .tp_name = "stator._C.GraphNode",
+    .tp_name = "stator._testing.GraphNode",
     .tp_basicsize = sizeof(NodeObject),
     .tp_dealloc = dealloc_node,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -194,13 +194,13 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
                         {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
                         {Py_tp_methods, kMethods},
                         {0, nullptr}};
-PyType_Spec kSpec = {"stator._C._Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, kSlots};
+PyType_Spec kSpec = {"stator._testing.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, kSlots};
 
 }  // namespace
 
 bool bind_plan(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
-    return type && PyModule_AddObjectRef(module, "_Plan", type.get()) == 0;
+    return type && PyModule_AddObjectRef(module, "Plan", type.get()) == 0;
 }
 
 }  // namespace stator

@@ -18,7 +18,7 @@ PyObject* role(PyObject*, PyObject* callable) {
 }
 
 PyMethodDef kFunctions[] = {
-    {"_role", role, METH_O, "How a callable of PyTorch takes part in a trace."},
+    {"role", role, METH_O, "How a callable of PyTorch takes part in a trace."},
     {},
 };
 

@@ -1,7 +1,7 @@
 /// Decoded code objects, for the tests of the `bytecode` room.
 #include "bytecode/code.h"
 #include "cpython/opcodes.h"
-#include "module/bind_frames.h"
+#include "testing/bind_frames.h"
 
 namespace stator {
 

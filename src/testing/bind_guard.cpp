@@ -318,17 +318,14 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(program_new)},
                         {Py_tp_methods, kMethods},
                         {Py_sq_length, reinterpret_cast<void*>(program_size)},
                         {0, nullptr}};
-PyType_Spec kSpec = {"stator._C._GuardProgram", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+PyType_Spec kSpec = {"stator._testing.GuardProgram", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                      kSlots};
 
 }  // namespace
 
-bool bind_plan(PyObject* module);
-
-/// Binds plans too: they take what guard programs fetch.
 bool bind_guard(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
-    return type && PyModule_AddObjectRef(module, "_GuardProgram", type.get()) == 0 && bind_plan(module);
+    return type && PyModule_AddObjectRef(module, "GuardProgram", type.get()) == 0;
 }
 
 }  // namespace stator

@@ -1,6 +1,6 @@
 /// What the tests of the `cpython` and `bytecode` rooms drive from Python. They do to real frames what the `run` room
 /// does, on orders from a test instead of a trace.
-#include "module/bind_frames.h"
+#include "testing/bind_frames.h"
 
 #include <vector>
 
