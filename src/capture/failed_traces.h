@@ -15,7 +15,7 @@ namespace stator {
 std::string record_failed_trace(cpython::Frame* frame, bytecode::Index at, const BreakReport& report);
 
 /// Runs a recorded trace: what it fails of, as reports have it, or None. `slots` is a list with a tuple for each, and
-/// the object in it where there is one. Throws InternalError if the recording does not fit, PythonError.
+/// the object in it where there is one. Throws PythonError, a ValueError if the recording does not fit.
 Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
                   bool is_generator);
 

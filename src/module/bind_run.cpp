@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "base/names.h"
-#include "base/python_error.h"
 #include "capture/capture.h"
 #include "capture/failed_traces.h"
 #include "capture/notes.h"
@@ -104,11 +103,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
     compiled->options = Py_NewRef(options);
     compiled->attributes = PyDict_New();
-    try {
-        take_over_attributes(compiled->attributes, callable);
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+    if (!at_boundary([&] { take_over_attributes(compiled->attributes, callable); })) return nullptr;
     all_compiled().insert(compiled);
     return self.release();
 }
@@ -169,7 +164,7 @@ Ref<> list_of_texts(const std::vector<std::string>& texts) {
 
 /// What is kept of each capture, in words: for tests and for whoever wants to know what a call costs.
 PyObject* entries(PyObject* self, PyObject*) {
-    try {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
             std::string plan = print(entry->plan);
@@ -180,10 +175,8 @@ PyObject* entries(PyObject* self, PyObject*) {
                                       list_of_texts(entry->guards.print_quick()).release(), "plan", plan.c_str()));
             checked(PyList_Append(list.get(), described.get()));
         }
-        return list.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+        return list;
+    });
 }
 
 /// `stator.copies.NAME(self, argument)`.
@@ -377,7 +370,7 @@ PyObject* reset(PyObject*, PyObject*) {
 /// Of every callable: itself, whether it was ever called, how often it was captured, and how many of those have a
 /// graph.
 PyObject* callables(PyObject*, PyObject*) {
-    try {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         for (CompiledObject* compiled : all_compiled()) {
             auto entries = compiled->cache->entries();
@@ -387,10 +380,8 @@ PyObject* callables(PyObject*, PyObject*) {
                                       static_cast<Py_ssize_t>(entries.size()), static_cast<Py_ssize_t>(graphs)));
             checked(PyList_Append(list.get(), described.get()));
         }
-        return list.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+        return list;
+    });
 }
 
 PyObject* collect(PyObject*, PyObject* callback) {
@@ -407,15 +398,10 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O!inp", &PyFunction_Type, &function, &PyList_Type, &slots, &at, &depth,
                           &is_generator))
         return nullptr;
-    try {
+    return at_boundary([&] {
         return trace_again(reinterpret_cast<PyFunctionObject*>(function), slots, bytecode::Index{at},
-                           static_cast<std::size_t>(depth), is_generator != 0)
-            .release();
-    } catch (const PythonError&) {
-        return nullptr;
-    } catch (const InternalError& error) {
-        return PyErr_Format(PyExc_ValueError, "%s", error.what());
-    }
+                           static_cast<std::size_t>(depth), is_generator != 0);
+    });
 }
 
 PyMethodDef kFunctions[] = {

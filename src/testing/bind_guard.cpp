@@ -5,8 +5,8 @@
 #include <new>
 #include <string_view>
 
+#include "base/boundary.h"
 #include "base/check.h"
-#include "base/python_error.h"
 #include "base/text.h"
 #include "guard/program.h"
 
@@ -49,17 +49,6 @@ ProgramObject* as_program(PyObject* self) {
 
 GuardProgram& program_of(PyObject* self) {
     return *as_program(self)->program;
-}
-
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
 }
 
 /// Sources as tuples (access, index of the parent or -1, key, number, object).
@@ -151,7 +140,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyList_Type, &sources, &PyList_Type, &guards, &PyList_Type, &fetched,
                           &PyList_Type, &distinct))
         return nullptr;
-    return guarded([&] {
+    return at_boundary([&] {
         // As after a trace: everything that the program was built from is gone when it is used.
         Arena arena;
         Provenance provenance(arena);
@@ -205,14 +194,14 @@ struct Call {
 };
 
 PyObject* program_check(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return PyBool_FromLong(program_of(self).check(call.slots.data(), call.function));
     });
 }
 
 PyObject* program_explain(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return PyUnicode_FromString(program_of(self).explain(call.slots.data(), call.function).c_str());
     });
@@ -226,21 +215,21 @@ PyObject* list_of_text(const std::vector<std::string>& lines) {
 }
 
 PyObject* program_changed_numbers(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return list_of_text(program_of(self).changed_numbers(call.slots.data(), call.function));
     });
 }
 
 PyObject* program_count_steps(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return PyLong_FromSize_t(program_of(self).count_steps(call.slots.data(), call.function));
     });
 }
 
 PyObject* program_nanoseconds(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         bool good = true;
         auto start = std::chrono::steady_clock::now();
@@ -252,15 +241,15 @@ PyObject* program_nanoseconds(PyObject* self, PyObject* args) {
 }
 
 PyObject* program_print(PyObject* self, PyObject*) {
-    return guarded([&] { return list_of_text(program_of(self).print()); });
+    return at_boundary([&] { return list_of_text(program_of(self).print()); });
 }
 
 PyObject* program_print_steps(PyObject* self, PyObject*) {
-    return guarded([&] { return list_of_text(program_of(self).print_steps()); });
+    return at_boundary([&] { return list_of_text(program_of(self).print_steps()); });
 }
 
 PyObject* program_print_quick(PyObject* self, PyObject*) {
-    return guarded([&] { return list_of_text(program_of(self).print_quick()); });
+    return at_boundary([&] { return list_of_text(program_of(self).print_quick()); });
 }
 
 PyObject* program_quick_hits(PyObject* self, PyObject*) {
@@ -272,7 +261,7 @@ PyObject* program_watched_hits(PyObject* self, PyObject*) {
 }
 
 PyObject* program_fetched(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         for (PyObject* object : program_of(self).fetched()) checked(PyList_Append(list.get(), object));
         return list.release();
@@ -280,7 +269,7 @@ PyObject* program_fetched(PyObject* self, PyObject*) {
 }
 
 PyObject* program_held(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         program_of(self).visit([&](PyObject* object) { checked(PyList_Append(list.get(), object)); });
         return list.release();

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/boundary.h"
 #include "base/check.h"
-#include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
 
@@ -55,19 +55,8 @@ Work& work_of(PyObject* self) {
     return *reinterpret_cast<PlanObject*>(self)->work;
 }
 
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
-
 PyObject* plan_new(PyTypeObject* type, PyObject*, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         auto work = std::make_unique<Work>();
         PyObject* self = checked(type->tp_alloc(type, 0)).release();
         reinterpret_cast<PlanObject*>(self)->work = work.release();
@@ -83,31 +72,31 @@ void plan_dealloc(PyObject* self) {
 }
 
 PyObject* plan_constant(PyObject* self, PyObject* object) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().constant(object)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().constant(object)); });
 }
 
 PyObject* plan_output(PyObject* self, PyObject* node) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().output(node)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().output(node)); });
 }
 
 PyObject* plan_fetch(PyObject* self, PyObject* slot) {
-    return guarded([&] {
+    return at_boundary([&] {
         Source* source = work_of(self).provenance.slot(static_cast<int>(PyLong_AsLong(slot)), nullptr, nullptr);
         return PyLong_FromLong(work_of(self).building().fetch(source));
     });
 }
 
 PyObject* plan_known(PyObject* self, PyObject* value) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().known(value)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().known(value)); });
 }
 
 PyObject* plan_reserve(PyObject* self, PyObject* value) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().reserve(value)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().reserve(value)); });
 }
 
 /// add(operation, registers, object or NotImplemented, register to fill or -1 for a new one, number) -> register filled
 PyObject* plan_add(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         PyObject *name, *list, *object = Py_NotImplemented;
         int to = -1, number = 0;
         if (!PyArg_ParseTuple(args, "OO!|Oii", &name, &PyList_Type, &list, &object, &to, &number)) throw PythonError();
@@ -124,7 +113,7 @@ PyObject* plan_add(PyObject* self, PyObject* args) {
 }
 
 PyObject* plan_finish(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Work& work = work_of(self);
         work.plan = std::move(work.building()).finish();
         work.builder.reset();
@@ -133,11 +122,11 @@ PyObject* plan_finish(PyObject* self, PyObject*) {
 }
 
 PyObject* plan_print(PyObject* self, PyObject*) {
-    return guarded([&] { return PyUnicode_FromString(print(work_of(self).plan).c_str()); });
+    return at_boundary([&] { return PyUnicode_FromString(print(work_of(self).plan).c_str()); });
 }
 
 PyObject* plan_held(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         visit(work_of(self).plan, [&](PyObject* object) { checked(PyList_Append(list.get(), object)); });
         return list.release();
@@ -160,14 +149,14 @@ struct Inputs {
 
 /// run(outputs, fetched) -> what the plan returns; NotImplemented if it does not return.
 PyObject* plan_run(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> result = Inputs(args).run(work_of(self).plan);
         return result ? result.release() : Py_NewRef(Py_NotImplemented);
     });
 }
 
 PyObject* plan_nanoseconds(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Inputs inputs(args);
         auto start = std::chrono::steady_clock::now();
         for (Py_ssize_t i = 0; i < inputs.repeat; ++i) inputs.run(work_of(self).plan);

@@ -1,7 +1,7 @@
 /// What tests ask of the torch room.
 #include <Python.h>
 
-#include "base/python_error.h"
+#include "base/boundary.h"
 #include "torch/known.h"
 
 namespace stator {
@@ -10,11 +10,7 @@ namespace {
 
 PyObject* role(PyObject*, PyObject* callable) {
     constexpr const char* kNames[] = {"none", "in graph", "tensor method", "disallowed", "is compiling", "bookkeeping"};
-    try {
-        return PyUnicode_FromString(kNames[static_cast<int>(torch_room::role_of(callable))]);
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+    return at_boundary([&] { return PyUnicode_FromString(kNames[static_cast<int>(torch_room::role_of(callable))]); });
 }
 
 PyMethodDef kFunctions[] = {

@@ -1,6 +1,6 @@
 #include "torch/recorder.h"
 
-#include "base/python_error.h"
+#include "base/boundary.h"
 #include "base/text.h"
 #include "torch/tensor.h"
 
@@ -76,7 +76,7 @@ PyObject* torch_dispatch(PyObject*, PyObject* arguments) {
     PyObject *function, *types, *args = nullptr, *kwargs = nullptr;
     if (!PyArg_ParseTuple(arguments, "OO|OO", &function, &types, &args, &kwargs)) return nullptr;
     if (kwargs == Py_None) kwargs = nullptr;
-    try {
+    return at_boundary([&] {
         Ref<> no_arguments;
         if (args == nullptr) {
             no_arguments = checked(PyTuple_New(0));
@@ -84,9 +84,7 @@ PyObject* torch_dispatch(PyObject*, PyObject* arguments) {
         }
         if (recording_now != nullptr) note(function, args, kwargs);
         return PyObject_Call(function, args, kwargs);
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+    });
 }
 
 PyMethodDef kMethods[] = {{"__torch_dispatch__", torch_dispatch, METH_VARARGS, nullptr}, {}};
