@@ -17,8 +17,12 @@ PyObject* captures(PyObject*, PyObject*) {
 PyObject* break_kinds(PyObject*, PyObject*) {
     return at_boundary([] {
         Ref<> kinds = checked(PyDict_New());
-        for (int i = 0; i <= static_cast<int>(BreakKind::Raise); ++i) {
-            auto kind = static_cast<BreakKind>(i);
+        constexpr BreakKind kAll[] = {
+#define BREAK_KIND(name, stable_name, hint) BreakKind::name,
+#include "value/break_kinds.def"
+#undef BREAK_KIND
+        };
+        for (BreakKind kind : kAll) {
             if (kind == BreakKind::Yield) continue;  // of which nobody is told
             checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
         }

@@ -1,6 +1,5 @@
 /// Guard programs as Python objects, for tests and measurements: sources and guards come as plain tuples.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <new>
 #include <string_view>
@@ -14,23 +13,22 @@ namespace stator {
 
 namespace {
 
-// In the order of the enumerations.
-constexpr std::array<std::string_view, 20> kAccessNames = {
-    "Slot",       "Function",       "Pinned",       "HandledException", "Globals",
-    "Builtins",   "ClosureCell",    "CellContents", "Default",          "KeywordDefault",
-    "Item",       "DictItem",       "InstanceDict", "ClassAttribute",   "Member",
-    "MethodSelf", "MethodFunction", "Referent",     "WalkedOver",       "Upcoming"};
-static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Upcoming) + 1);
-constexpr std::array<std::string_view, 17> kGuardNames = {
-    "Type",   "Identity", "Constant", "Function", "Length",   "Present", "HasNoKey",  "Keys",      "Elements",
-    "Absent", "Tensor",   "Autograd", "Offset",   "Subclass", "Same",    "Different", "Expression"};
-static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Expression) + 1);
+constexpr std::string_view kAccessNames[] = {
+#define ACCESS(name) #name,
+#include "source/accesses.def"
+#undef ACCESS
+};
+constexpr std::string_view kGuardNames[] = {
+#define GUARD_KIND(name) #name,
+#include "guard/guard_kinds.def"
+#undef GUARD_KIND
+};
 
 template <class Enum, std::size_t size>
-Enum named(const std::array<std::string_view, size>& names, PyObject* name) {
-    auto found = std::find(names.begin(), names.end(), utf8(name));
-    STATOR_CHECK(found != names.end(), "unknown name " + short_repr(name));
-    return static_cast<Enum>(found - names.begin());
+Enum named(const std::string_view (&names)[size], PyObject* name) {
+    auto* found = std::ranges::find(names, utf8(name));
+    STATOR_CHECK(found != std::end(names), "unknown name " + short_repr(name));
+    return static_cast<Enum>(found - names);
 }
 
 /// NotImplemented stands for nothing, since None is something.
@@ -293,7 +291,7 @@ PyMethodDef kMethods[] = {
     {"print", program_print, METH_NOARGS, "one line a guard"},
     {"print_steps", program_print_steps, METH_NOARGS, "one line a step"},
     {"print_quick", program_print_quick, METH_NOARGS, "one line a comparison of the quick check"},
-    {"quick_hits", program_quick_hits, METH_NOARGS, "how many checks the quick check that is recorded has answered"},
+    {"quick_hits", program_quick_hits, METH_NOARGS, "how many checks the present quick check has answered"},
     {"watched_hits", program_watched_hits, METH_NOARGS, "how many of them read no version of a dict"},
     {"fetched", program_fetched, METH_NOARGS, "what the last check fetched"},
     {"held", program_held, METH_NOARGS, "every reference that the program owns"},

@@ -1,6 +1,5 @@
 /// Plans as Python objects, for tests and measurements. One object is the builder until `finish`, then the plan.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -15,24 +14,16 @@ namespace stator {
 
 namespace {
 
-// In the order of the enumeration.
-constexpr std::array kOpNames = {
-    std::string_view("Constant"),     std::string_view("Output"),        std::string_view("Fetch"),
-    std::string_view("Tuple"),        std::string_view("List"),          std::string_view("Dict"),
-    std::string_view("Set"),          std::string_view("Frozenset"),     std::string_view("Slice"),
-    std::string_view("NewObject"),    std::string_view("Function"),      std::string_view("Cell"),
-    std::string_view("Method"),       std::string_view("Generator"),     std::string_view("Frame"),
-    std::string_view("EnteredFrame"), std::string_view("Traceback"),     std::string_view("Call"),
-    std::string_view("CallNamed"),    std::string_view("Arithmetic"),    std::string_view("SetAttribute"),
-    std::string_view("SetItem"),      std::string_view("Append"),        std::string_view("Add"),
-    std::string_view("SetCell"),      std::string_view("FillGenerator"), std::string_view("EndGenerator"),
-    std::string_view("Return")};
-static_assert(kOpNames.size() == static_cast<std::size_t>(PlanOp::Return) + 1);
+constexpr std::string_view kOpNames[] = {
+#define PLAN_OP(name) #name,
+#include "effect/plan_ops.def"
+#undef PLAN_OP
+};
 
 PlanOp op_named(PyObject* name) {
-    auto found = std::find(kOpNames.begin(), kOpNames.end(), utf8(name));
-    STATOR_CHECK(found != kOpNames.end(), "unknown operation " + short_repr(name));
-    return static_cast<PlanOp>(found - kOpNames.begin());
+    auto* found = std::ranges::find(kOpNames, utf8(name));
+    STATOR_CHECK(found != std::end(kOpNames), "unknown operation " + short_repr(name));
+    return static_cast<PlanOp>(found - kOpNames);
 }
 
 struct Work {

@@ -9,8 +9,12 @@ namespace stator {
 namespace {
 
 PyObject* role(PyObject*, PyObject* callable) {
-    constexpr const char* kNames[] = {"none", "in graph", "tensor method", "disallowed", "is compiling", "bookkeeping"};
-    return at_boundary([&] { return PyUnicode_FromString(kNames[static_cast<int>(torch_room::role_of(callable))]); });
+    constexpr const char* kWords[] = {
+#define ROLE(name, words) words,
+#include "torch/roles.def"
+#undef ROLE
+    };
+    return at_boundary([&] { return PyUnicode_FromString(kWords[static_cast<int>(torch_room::role_of(callable))]); });
 }
 
 PyMethodDef kFunctions[] = {

@@ -125,8 +125,12 @@ const graph::ModulePath* to_modules(graph::Graph& graph, PyObject* modules) {
 }
 
 bool to_kind(std::string_view word, NodeKind& kind) {
-    for (NodeKind each :
-         {NodeKind::Placeholder, NodeKind::Function, NodeKind::Method, NodeKind::Attribute, NodeKind::Output})
+    constexpr NodeKind kAll[] = {
+#define NODE_KIND(name, word) NodeKind::name,
+#include "graph/node_kinds.def"
+#undef NODE_KIND
+    };
+    for (NodeKind each : kAll)
         if (word == graph::fx_word(each)) return kind = each, true;
     PyErr_Format(PyExc_ValueError, "no such kind of node: %s", word.data());
     return false;

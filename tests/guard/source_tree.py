@@ -79,6 +79,9 @@ class Node:
     def method_function(self) -> Node:
         return self._child("MethodFunction", self.object.__func__)
 
+    def referent(self) -> Node:
+        return self._child("Referent", self.object())
+
     def guard(self, kind: str, expected: Any = NOTHING, number: int = 0, other: Node | None = None) -> Node:
         self.tree.guards.append((kind, self.index, expected, number, -1 if other is None else other.index))
         return self
