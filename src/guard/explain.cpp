@@ -1,7 +1,7 @@
 /// A guard program in words: its guards, its steps, and why a check failed.
 #include "base/text.h"
 #include "cpython/objects.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 
