@@ -50,13 +50,13 @@ def measure(program: Program, repeats: int) -> Steps | None:
 
 def capture_once(program: Program) -> Steps | None:
     import stator
-    from stator import _C
+    from stator import _testing
 
     function, arguments = made(program)
-    _C.shape_forget()
-    before = _C.shape_counts()
+    _testing.shape_forget()
+    before = _testing.shape_counts()
     report = stator.explain(function)(*arguments)
-    counts = {name: count - before[name] for name, count in _C.shape_counts().items()}
+    counts = {name: count - before[name] for name, count in _testing.shape_counts().items()}
     return Steps(report.times, counts["hits"], counts["rules"], counts["fallbacks"]) if report.times else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.tables import aligned, seconds
-from stator import _C
+from stator import _C, _testing
 from stator.graph_module import GraphModule
 
 ROUNDS = 10
@@ -28,7 +28,7 @@ def best_of(action: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 def chain(length: int, function: Callable[..., Any]) -> _C.Graph:
     """A graph of `length` calls, one after the other."""
-    builder = _C.GraphBuilder()
+    builder = _testing.GraphBuilder()
     x, y = builder.add("placeholder", "x"), builder.add("placeholder", "y")
     for _ in range(length):
         x = builder.add("call_function", function, (x, y))
@@ -57,8 +57,8 @@ def decoding() -> dict[str, float]:
     """An instruction of a long function of the standard library."""
     code = argparse.ArgumentParser._parse_known_args.__code__
     runs = 200
-    counted = _C._frames_decode_again(code, 1)
-    return {"decoding an instruction": best_of(lambda: _C._frames_decode_again(code, runs)) / (runs * counted)}
+    counted = _testing._frames_decode_again(code, 1)
+    return {"decoding an instruction": best_of(lambda: _testing._frames_decode_again(code, runs)) / (runs * counted)}
 
 
 def leaving_frames() -> dict[str, float]:
@@ -72,9 +72,9 @@ def leaving_frames() -> dict[str, float]:
 
     count = 100_000
     calls = {
-        "a plain call": lambda: _C._frames_call_repeatedly(plain, count),
-        "a call whose frame is left at once": lambda: _C._frames_return_repeatedly(plain, None, count),
-        "the same without a RETURN_VALUE in it": lambda: _C._frames_return_repeatedly(raising, None, count),
+        "a plain call": lambda: _testing._frames_call_repeatedly(plain, count),
+        "a call whose frame is left at once": lambda: _testing._frames_return_repeatedly(plain, None, count),
+        "the same without a RETURN_VALUE in it": lambda: _testing._frames_return_repeatedly(raising, None, count),
     }
     return {name: best_of(call, rounds=7) / count for name, call in calls.items()}
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from stator import _C
+from stator import _testing
 
 
 def randn(*sizes: int) -> torch.Tensor:
@@ -159,8 +159,8 @@ def measure() -> list[dict[str, Any]]:
     rows = []
     mode = FakeTensorMode()
     for name, (target, args, kwargs) in CALLS.items():
-        rule = _C.shape_time(target, args, kwargs, "rule", 2000, 7)
-        hit = _C.shape_time(target, args, kwargs, "any", 2000, 7)
+        rule = _testing.shape_time(target, args, kwargs, "rule", 2000, 7)
+        hit = _testing.shape_time(target, args, kwargs, "any", 2000, 7)
         fake_keywords = {key: converted(value, mode.from_tensor) for key, value in kwargs.items()}
         fake_call = caller(target, converted(args, mode.from_tensor), fake_keywords)
         with mode:

@@ -2,22 +2,32 @@
 #pragma once
 
 #include <exception>
+#include <type_traits>
 
 #include "base/python_error.h"
 
 namespace stator {
 
-/// The new reference that `body` returns as a `Ref`, or null with the error indicator set.
+/// What `body` returns, a `Ref` as the new reference that it owns, or null with the error indicator set. A body that
+/// returns nothing gives true, or false with the error indicator set.
 template <class Body>
-PyObject* at_boundary(const Body& body) {
+auto at_boundary(const Body& body) {
+    using Result = decltype(body());
+    using Answer = std::conditional_t<std::is_void_v<Result>, bool, PyObject*>;
     try {
-        return body().release();
+        if constexpr (std::is_void_v<Result>) {
+            body();
+            return true;
+        } else if constexpr (std::is_same_v<Result, PyObject*>) {
+            return body();
+        } else {
+            return static_cast<PyObject*>(body().release());
+        }
     } catch (const PythonError&) {
-        return nullptr;
     } catch (const std::exception& error) {
         PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
     }
+    return Answer{};
 }
 
 }  // namespace stator

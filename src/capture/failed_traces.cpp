@@ -1,6 +1,5 @@
 #include "capture/failed_traces.h"
 
-#include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "capture/settings.h"
@@ -56,8 +55,10 @@ Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index 
         PyObject* slot = PyList_GET_ITEM(slots.get(), i);
         held.push_back(PyTuple_GET_SIZE(slot) == 0 ? nullptr : PyTuple_GET_ITEM(slot, 0));
     }
-    STATOR_CHECK(held.size() == static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth,
-                 "the recording was made with another version of the function");
+    if (held.size() != static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth) {
+        PyErr_SetString(PyExc_ValueError, "the recording is of another version of the function");
+        throw PythonError();
+    }
     auto traced = trace({.function = function,
                          .code = code,
                          .slots = held.data(),

@@ -14,8 +14,8 @@ namespace stator {
 /// path; otherwise empty. Never raises.
 std::string record_failed_trace(cpython::Frame* frame, bytecode::Index at, const BreakReport& report);
 
-/// Runs a recorded trace and returns the break as a dict, as in reports, or None. `slots` is a list of tuples with the
-/// object, or empty. Throws InternalError if the recording does not match, PythonError.
+/// Runs a recorded trace: what it fails of, as reports have it, or None. `slots` is a list with a tuple for each, and
+/// the object in it where there is one. Throws PythonError, a ValueError if the recording does not fit.
 Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
                   bool is_generator);
 

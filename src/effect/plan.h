@@ -17,38 +17,9 @@
 namespace stator {
 
 enum class PlanOp : std::uint8_t {
-    Constant,   // to = object; if `number` is 1 a new object with its value (int, float, complex, str, bytes, range)
-    Output,     // to = graph output `number`
-    Fetch,      // to = the object of a source, fetched by the guard check (`number`: index among those fetched)
-    Tuple,      // to = tuple of `from`; of class `object` if given (named tuple, torch.Size, structseq)
-    List,       // to = new list of `from`; of class `object` if given
-    Dict,       // to = new dict of pairs in `from`; of class `object` if given (OrderedDict, defaultdict, ...)
-    Set,        // to = new set of `from`; of class `object` if given
-    Frozenset,  // to = new frozenset of `from`; of class `object` if given
-    Slice,      // to = slice(from[0], from[1], from[2])
-    NewObject,  // to = the result of `__new__` of the builtin base of the class `object`, with the arguments `from`
-    Function,   // to = function of code `object`; from: globals, name, defaults, keyword defaults, closure, annotations
-                // (-1: none)
-    Cell,       // to = new cell, empty or with from[0]
-    Method,     // to = method of from[0] bound to from[1]
-    Generator,  // to = unstarted generator of the function from[0], to be filled or ended
-    Frame,      // to = frame object of code `object` with globals from[0], at offset `number`
-    EnteredFrame,  // to = the object of the frame that the plan runs for; as `Frame` if it runs for none
-    Traceback,   // to = traceback entry: offset `number` in the frame object from[0], then the entry from[1] (-1: none)
-    Call,        // to = object(*from): constructors of builtin classes that have no side effects
-    CallNamed,   // to = object(*from, **last), the last of `from` being a dict: the same with keywords
-    Arithmetic,  // to = from[0] op from[1] of exact numbers, where op is `number`, an Expression::Op
-    SetAttribute,   // in the instance or its slot, without the `__setattr__` of the class: from[0].`object` =
-                    // from[1] (-1: delete)
-    SetItem,        // from[0][from[1]] = from[2], by the method of the builtin class (-1: delete); in a dict, if
-                    // `object` is given, it is the hash of the key, whose `__hash__` is not called
-    Append,         // from[0].append(from[1])
-    Add,            // from[0].add(from[1])
-    SetCell,        // cell from[0] = from[1] (-1: empty)
-    FillGenerator,  // generator from[0] waits at the yield at offset `number` (-1: did not start), handling the
-                    // exception from[1] (-1: none), with all its slots and then its stack in the rest (-1: nothing)
-    EndGenerator,   // generator from[0] has returned
-    Return,         // the frame returns from[0]
+#define PLAN_OP(name) name,
+#include "effect/plan_ops.def"
+#undef PLAN_OP
 };
 
 /// What a C function between two frames does with the result of the upper one, if nothing else is left for it to do.

@@ -31,19 +31,12 @@ Argument Argument::of_items(Kind kind, Items* items) {
 }
 
 const char* fx_word(NodeKind kind) {
-    switch (kind) {
-        case NodeKind::Placeholder:
-            return "placeholder";
-        case NodeKind::Function:
-            return "call_function";
-        case NodeKind::Method:
-            return "call_method";
-        case NodeKind::Attribute:
-            return "get_attr";
-        case NodeKind::Output:
-            return "output";
-    }
-    return "unknown";
+    static constexpr const char* kWords[] = {
+#define NODE_KIND(name, word) word,
+#include "graph/node_kinds.def"
+#undef NODE_KIND
+    };
+    return kWords[static_cast<int>(kind)];
 }
 
 namespace {

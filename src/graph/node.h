@@ -82,7 +82,11 @@ struct ModulePath {
 /// As consumers of `nn_module_stack` read it: `L['self'].layers.0`.
 std::string print(const ModulePath& path);
 
-enum class NodeKind : std::uint8_t { Placeholder, Function, Method, Attribute, Output };
+enum class NodeKind : std::uint8_t {
+#define NODE_KIND(name, word) name,
+#include "graph/node_kinds.def"
+#undef NODE_KIND
+};
 
 struct Node {
     NodeKind kind;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "guard/constants.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 

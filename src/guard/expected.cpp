@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "cpython/objects.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 #include "torch/sizes.h"
 
 namespace stator {

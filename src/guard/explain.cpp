@@ -1,129 +1,17 @@
 /// Guard programs as text: guards, steps, and the reason why a check failed.
 #include "base/text.h"
 #include "cpython/objects.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 
 namespace {
 
-const char* name_of(StepOp op) {
-    switch (op) {
-        case StepOp::Slot:
-            return "slot";
-        case StepOp::Function:
-            return "function";
-        case StepOp::HandledException:
-            return "handled exception";
-        case StepOp::Globals:
-            return "globals";
-        case StepOp::Builtins:
-            return "builtins";
-        case StepOp::ClosureCell:
-            return "closure cell";
-        case StepOp::CellContents:
-            return "cell contents";
-        case StepOp::Default:
-            return "default";
-        case StepOp::KeywordDefault:
-            return "keyword default";
-        case StepOp::TupleItem:
-            return "tuple item";
-        case StepOp::ListItem:
-            return "list item";
-        case StepOp::DequeItem:
-            return "deque item";
-        case StepOp::StringItem:
-            return "item";
-        case StepOp::ConstantItem:
-            return "item by constant";
-        case StepOp::IdentityItem:
-            return "item by identity";
-        case StepOp::InstanceDict:
-            return "instance dict";
-        case StepOp::ModuleDict:
-            return "module dict";
-        case StepOp::ClassAttribute:
-            return "class attribute";
-        case StepOp::Member:
-            return "member";
-        case StepOp::Computed:
-            return "computed member";
-        case StepOp::WalkedOver:
-            return "walked over";
-        case StepOp::Upcoming:
-            return "upcoming item";
-        case StepOp::MethodSelf:
-            return "method self";
-        case StepOp::MethodFunction:
-            return "method function";
-        case StepOp::Referent:
-            return "referent";
-        case StepOp::EnterDict:
-            return "enter dict";
-        case StepOp::EnterInstanceDict:
-            return "enter instance dict";
-        case StepOp::MakeInstanceDict:
-            return "make and enter instance dict";
-        case StepOp::LeaveDict:
-            return "leave dict";
-        case StepOp::EnterClass:
-            return "enter class";
-        case StepOp::LeaveClass:
-            return "leave class";
-        case StepOp::SafeKeys:
-            return "safe keys";
-        case StepOp::Type:
-            return "type";
-        case StepOp::Identity:
-            return "identity";
-        case StepOp::Constant:
-            return "constant";
-        case StepOp::FunctionCode:
-            return "function code";
-        case StepOp::TupleLength:
-            return "tuple length";
-        case StepOp::ListLength:
-            return "list length";
-        case StepOp::DequeLength:
-            return "deque length";
-        case StepOp::DictLength:
-            return "dict length";
-        case StepOp::SetLength:
-            return "set length";
-        case StepOp::NoStringKey:
-            return "no key";
-        case StepOp::NoConstantKey:
-            return "no key by constant";
-        case StepOp::NoIdentityKey:
-            return "no key by identity";
-        case StepOp::Keys:
-            return "keys";
-        case StepOp::OrderedKeys:
-            return "ordered keys";
-        case StepOp::Elements:
-            return "elements";
-        case StepOp::Tensor:
-            return "tensor";
-        case StepOp::Autograd:
-            return "autograd";
-        case StepOp::Offset:
-            return "offset";
-        case StepOp::Subclass:
-            return "subclass";
-        case StepOp::Same:
-            return "same";
-        case StepOp::Different:
-            return "different";
-        case StepOp::Expression:
-            return "expression";
-        case StepOp::AllDistinct:
-            return "all distinct";
-        case StepOp::Done:
-            return "done";
-    }
-    return "?";
-}
+constexpr const char* kStepWords[] = {
+#define STEP_OP(group, name, words) words,
+#include "guard/step_ops.def"
+#undef STEP_OP
+};
 
 std::string a_kind_of(PyObject* object) {
     return object == nullptr ? "nothing" : "of type " + type_name(Py_TYPE(object));
@@ -190,7 +78,7 @@ std::string GuardProgram::State::print_fact(const Fact& fact) const {
 
 std::string GuardProgram::State::print_step(std::size_t index) const {
     const Step& step = steps[index];
-    std::string text = name_of(step.op);
+    std::string text = kStepWords[static_cast<int>(step.op)];
     if (is_fetch(step.op))
         return text + " r" + std::to_string(step.to) + " = " + print_place(step.to) + (step.absent ? " (absent)" : "");
     if (fact_of_step[index] >= 0)

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 

@@ -11,7 +11,7 @@
 #include "cpython/weak.h"
 #include "guard/constants.h"
 #include "guard/set_entries.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 
@@ -424,7 +424,7 @@ bool GuardProgram::State::check_all(PyObject* const* slots, PyObject* function, 
     }
     for (std::size_t i = 0; i < fetched_from.size(); ++i) fetched[i] = registers[fetched_from[i]];
     failed = kNone;
-    recording.succeeded(*this);
+    quick_policy.succeeded(*this);
     return true;
 }
 

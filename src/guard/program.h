@@ -3,7 +3,7 @@
 /// The program is a flat list of steps over registers, in the order of the source tree. A register holds the object of
 /// a source, borrowed; a step fetches one from another, or checks one. The steps below a dict or a class form a block,
 /// which is skipped while the version of that dict or class is that of the block's last success: the registers of the
-/// block then still hold what the dict holds. When checks repeat with the same objects, a quick check is recorded,
+/// block then still hold what the dict holds. When checks repeat with the same objects, a quick check is built,
 /// which compares one address for each object of an unchanged model (see guard/quick.h).
 #pragma once
 
@@ -60,9 +60,9 @@ class GuardProgram {
     std::vector<std::string> print() const;  // one line a guard
     /// The steps as they are executed, one a line.
     std::vector<std::string> print_steps() const;
-    /// What the quick check compares, one a line; empty if none is recorded.
+    /// What the quick check compares, one a line; empty if there is none.
     std::vector<std::string> print_quick() const;
-    /// How many checks were answered by the quick check that is recorded now.
+    /// How many checks were answered by the present quick check.
     std::size_t quick_hits() const;
     /// How many of them read no dict version, because no watched dict had changed.
     std::size_t watched_hits() const;
@@ -74,8 +74,8 @@ class GuardProgram {
   private:
     friend class GuardBuilder;
     friend class QuickCheck;
-    friend class QuickRecorder;
-    friend class Recording;
+    friend class QuickCheckBuilder;
+    friend class QuickCheckPolicy;
     struct State;
     std::unique_ptr<State> state_;
 };

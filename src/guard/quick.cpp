@@ -2,7 +2,7 @@
 
 #include "cpython/dict_watch.h"
 #include "cpython/versions.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 

@@ -42,7 +42,7 @@ class QuickCheck {
     std::vector<std::string> print(const State& state) const;
 
   private:
-    friend class QuickRecorder;
+    friend class QuickCheckBuilder;
 
     /// An object of this class, with this dict in this state. The class determines the offset of the dict, so it
     /// is compared first; guards keep it alive.

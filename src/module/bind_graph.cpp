@@ -2,10 +2,8 @@
 #include "base/boundary.h"
 #include "graph/captured.h"
 #include "graph/fx.h"
-#include "graph/fx_layout.h"
 #include "graph/lazy_meta.h"
 #include "graph/runner.h"
-#include "module/graph_builder.h"
 
 namespace stator {
 
@@ -33,15 +31,10 @@ PyObject* make_runner(PyObject*, PyObject* args) {
     return at_boundary([&] { return graph::make_runner(object, module); });
 }
 
-PyObject* knows_fx_layout(PyObject*, PyObject*) {
-    return at_boundary([] { return Ref<>::share(graph::node_layout() ? Py_True : Py_False); });
-}
-
 PyMethodDef kFunctions[] = {
     {"fx_graph", fx_graph, METH_VARARGS,
      "fx_graph(graph, owning_module, ordinary=False): the torch.fx.Graph of a captured graph."},
     {"make_runner", make_runner, METH_VARARGS, "make_runner(graph, module=None): a callable that runs it."},
-    {"knows_fx_layout", knows_fx_layout, METH_NOARGS, "Whether torch.fx nodes are built through their fields."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -49,7 +42,7 @@ PyMethodDef kFunctions[] = {
 
 bool bind_graph(PyObject* module) {
     return graph::add_captured_type(module) && graph::add_lazy_meta_type(module) && graph::add_runner_type(module) &&
-           add_graph_builder_type(module) && PyModule_AddFunctions(module, kFunctions) == 0;
+           PyModule_AddFunctions(module, kFunctions) == 0;
 }
 
 }  // namespace stator

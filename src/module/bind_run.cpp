@@ -3,12 +3,10 @@
 #include <structmember.h>
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
-#include "base/check.h"
+#include "base/boundary.h"
 #include "base/names.h"
-#include "base/python_error.h"
 #include "capture/capture.h"
 #include "capture/failed_traces.h"
 #include "capture/notes.h"
@@ -16,8 +14,6 @@
 #include "cpython/objects.h"
 #include "run/frame_run.h"
 #include "torch/known.h"
-#include "trace/injected_error.h"
-#include "value/break.h"
 
 namespace stator {
 
@@ -107,11 +103,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
     compiled->options = Py_NewRef(options);
     compiled->attributes = PyDict_New();
-    try {
-        take_over_attributes(compiled->attributes, callable);
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+    if (!at_boundary([&] { take_over_attributes(compiled->attributes, callable); })) return nullptr;
     all_compiled().insert(compiled);
     return self.release();
 }
@@ -172,7 +164,7 @@ Ref<> list_of_texts(const std::vector<std::string>& texts) {
 
 /// The contents of each entry as text: for tests, and to see what a call costs.
 PyObject* entries(PyObject* self, PyObject*) {
-    try {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         for (const auto& entry : reinterpret_cast<CompiledObject*>(self)->cache->entries()) {
             std::string plan = print(entry->plan);
@@ -183,10 +175,8 @@ PyObject* entries(PyObject* self, PyObject*) {
                                       list_of_texts(entry->guards.print_quick()).release(), "plan", plan.c_str()));
             checked(PyList_Append(list.get(), described.get()));
         }
-        return list.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+        return list;
+    });
 }
 
 /// `stator.copies.NAME(self, argument)`.
@@ -380,7 +370,7 @@ PyObject* reset(PyObject*, PyObject*) {
 /// For every callable: itself, whether it was ever called, how often it was captured, and how many entries have a
 /// graph.
 PyObject* callables(PyObject*, PyObject*) {
-    try {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         for (CompiledObject* compiled : all_compiled()) {
             auto entries = compiled->cache->entries();
@@ -390,28 +380,8 @@ PyObject* callables(PyObject*, PyObject*) {
                                       static_cast<Py_ssize_t>(entries.size()), static_cast<Py_ssize_t>(graphs)));
             checked(PyList_Append(list.get(), described.get()));
         }
-        return list.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
-}
-
-PyObject* captures(PyObject*, PyObject*) {
-    return PyLong_FromSize_t(capture_count());
-}
-
-PyObject* break_kinds(PyObject*, PyObject*) {
-    try {
-        Ref<> kinds = checked(PyDict_New());
-        for (int i = 0; i <= static_cast<int>(BreakKind::Raise); ++i) {
-            auto kind = static_cast<BreakKind>(i);
-            if (kind == BreakKind::Yield) continue;  // never reported
-            checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
-        }
-        return kinds.release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+        return list;
+    });
 }
 
 PyObject* collect(PyObject*, PyObject* callback) {
@@ -428,40 +398,20 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O!inp", &PyFunction_Type, &function, &PyList_Type, &slots, &at, &depth,
                           &is_generator))
         return nullptr;
-    try {
+    return at_boundary([&] {
         return trace_again(reinterpret_cast<PyFunctionObject*>(function), slots, bytecode::Index{at},
-                           static_cast<std::size_t>(depth), is_generator != 0)
-            .release();
-    } catch (const PythonError&) {
-        return nullptr;
-    } catch (const InternalError& error) {
-        return PyErr_Format(PyExc_ValueError, "%s", error.what());
-    }
-}
-
-PyObject* fail_at_node(PyObject*, PyObject* number) {
-    if (number == Py_None) {
-        failing_node = std::numeric_limits<std::size_t>::max();
-        Py_RETURN_NONE;
-    }
-    std::size_t wanted = PyLong_AsSize_t(number);
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    failing_node = wanted;
-    Py_RETURN_NONE;
+                           static_cast<std::size_t>(depth), is_generator != 0);
+    });
 }
 
 PyMethodDef kFunctions[] = {
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
-    {"fail_at_node", fail_at_node, METH_O,
-     "Makes adding node n to a graph an internal error; None disables that. For tests."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O,
      "Sets the type slots that make instances of the class compiled modules."},
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
-    {"captures", captures, METH_NOARGS, "The number of successful captures since the process started."},
-    {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
-    {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
+    {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
     {},
 };
 

@@ -3,12 +3,8 @@
 
 namespace stator {
 
-bool bind_frames(PyObject* module);
-bool bind_shape(PyObject* module);
 bool bind_graph(PyObject* module);
-bool bind_guard(PyObject* module);
 bool bind_run(PyObject* module);
-bool bind_torch(PyObject* module);
 bool bind_tracker(PyObject* module);
 
 }  // namespace stator
@@ -18,9 +14,7 @@ namespace {
 PyModuleDef kDefinition = {
     PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-constexpr bool (*kBinders[])(PyObject*) = {stator::bind_frames, stator::bind_shape, stator::bind_graph,
-                                           stator::bind_guard,  stator::bind_run,   stator::bind_torch,
-                                           stator::bind_tracker};
+constexpr bool (*kBinders[])(PyObject*) = {stator::bind_graph, stator::bind_run, stator::bind_tracker};
 
 }  // namespace
 

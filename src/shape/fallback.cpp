@@ -15,7 +15,7 @@
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
-#include "torch/recorder.h"
+#include "torch/operation_effects.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
 
@@ -519,14 +519,14 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     {
         torch_room::KeepRandomState keep_random_state;
         WithoutLogging without_logging;
-        torch_room::RecordingUnderFakeMode recorder(mode);
+        torch_room::EffectsUnderFakeMode under_fake_mode(mode);
         try {
             returned = call->run(question);
         } catch (const PythonError&) {
         }
-        answer.random = recorder.recording().random;
-        answer.side_effect |= recorder.recording().side_effect;
-        for (const void* storage : recorder.recording().written)
+        answer.random = under_fake_mode.effects().random;
+        answer.side_effect |= under_fake_mode.effects().side_effect;
+        for (const void* storage : under_fake_mode.effects().written)
             for (std::size_t i = 0; i < call->fakes().size(); ++i) {
                 int index = static_cast<int>(i);
                 if (torch_room::storage_identity(call->fakes()[i].get()) == storage &&

@@ -134,9 +134,11 @@ Op inverted(Op comparison) {
 }
 
 const char* symbol(Op op) {
-    constexpr const char* kSymbols[] = {"",  "",  "+", "-",   "*", "/",  "//", "%",  "**", "<<", ">>", "&",   "|",
-                                        "^", "-", "~", "abs", "<", "<=", "==", "!=", ">",  ">=", "is", "not", "fits"};
-    static_assert(std::size(kSymbols) == static_cast<std::size_t>(Op::Fits) + 1);
+    static constexpr const char* kSymbols[] = {
+#define EXPRESSION_OP(name, symbol) symbol,
+#include "source/expression_ops.def"
+#undef EXPRESSION_OP
+    };
     return kSymbols[static_cast<std::size_t>(op)];
 }
 

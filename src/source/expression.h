@@ -17,33 +17,9 @@ struct Source;
 
 struct Expression {
     enum class Op : std::uint8_t {
-        Source,    // a number from outside
-        Constant,  // `constant`
-        Add,
-        Subtract,
-        Multiply,
-        TrueDivide,   // a float, of ints too
-        FloorDivide,  // as Python rounds: down
-        Remainder,    // with the sign of the divisor, as in Python
-        Power,        // of ints: by a constant that is not negative
-        LeftShift,    // by a constant that is not negative
-        RightShift,   // likewise
-        And,
-        Or,
-        Xor,
-        Negative,
-        Invert,
-        Absolute,
-        // Conditions, for guards. In the order of Python's comparisons.
-        Less,
-        LessEqual,
-        Equal,
-        NotEqual,
-        Greater,
-        GreaterEqual,
-        Same,  // equal bits: for floats, as 0.0 == -0.0
-        Not,   // of a comparison: with a NaN all of them are false
-        Fits,  // into 64 bits, and so does everything it is computed from; nothing raises
+#define EXPRESSION_OP(name, symbol) name,
+#include "source/expression_ops.def"
+#undef EXPRESSION_OP
     };
 
     Op op = Op::Constant;

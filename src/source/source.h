@@ -18,26 +18,9 @@ struct Value;
 
 /// How a source is read from its parent. Each is a plain memory read: fetching never runs user code.
 enum class Access : std::uint8_t {
-    Slot,              // root: slot `number` of the frame
-    Function,          // root: the function whose frame it is
-    Pinned,            // root: `object` itself, kept alive by the entry; reached again by identity
-    HandledException,  // root: the exception that the thread handles, or None
-    Globals,           // the globals dict of a function
-    Builtins,          // the builtins dict of a function
-    ClosureCell,       // cell `number` of a function's closure
-    CellContents,      // what a cell holds
-    Default,           // positional default `number` of a function
-    KeywordDefault,    // keyword-only default `key` of a function
-    Item,              // item `number` of a tuple, list or deque
-    DictItem,          // value of `key` in a dict, by the dict's own lookup
-    InstanceDict,      // the dict of an instance, a Python module or a function
-    ClassAttribute,    // `key` as found along the MRO of a class, unbound
-    Member,            // `key` read through a C member or getset descriptor of a builtin class or of `__slots__`
-    MethodSelf,        // of a bound method
-    MethodFunction,    // of a bound method
-    Referent,          // of a weak reference; None once it is gone
-    WalkedOver,        // container `number` of those that an iterator iterates over
-    Upcoming,          // the item that an iterator returns after skipping `number` items; nothing at its end
+#define ACCESS(name) name,
+#include "source/accesses.def"
+#undef ACCESS
 };
 
 /// The text of a source, in pieces, so that sources deep in a model share their prefixes. May outlive the source.

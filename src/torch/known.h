@@ -27,12 +27,9 @@ const Known& known();
 
 /// What a trace does with a callable of PyTorch.
 enum class Role {
-    None,          // nothing special: inlined if it is a Python function, else unknown
-    InGraph,       // becomes a node
-    TensorMethod,  // a method of tensors written in Python: becomes a node by its name
-    Disallowed,    // marked by the user or torch._dynamo as not allowed in a graph: a graph break
-    IsCompiling,   // true in a trace
-    Bookkeeping,   // bookkeeping of torch._dynamo, without an effect on the program
+#define ROLE(name, words) name,
+#include "torch/roles.def"
+#undef ROLE
 };
 
 /// For a C function or a Python function of PyTorch.

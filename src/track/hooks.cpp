@@ -96,14 +96,8 @@ void before_node() {
     if (with_callbacks.empty()) return;
     PyGILState_STATE lock = PyGILState_Ensure();
     for (Told& told : with_callbacks) {
-        try {
-            told.tracker->move_backward(torch_room::running_backward(), told.run);
-        } catch (const PythonError&) {
-            torch_room::raise_at_end_of_backward();
-        } catch (const std::exception& error) {
-            PyErr_SetString(PyExc_RuntimeError, error.what());
-            torch_room::raise_at_end_of_backward();
-        }
+        bool succeeded = at_boundary([&] { told.tracker->move_backward(torch_room::running_backward(), told.run); });
+        if (!succeeded) torch_room::raise_at_end_of_backward();
     }
     with_callbacks.clear();
     PyGILState_Release(lock);

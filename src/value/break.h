@@ -7,25 +7,9 @@
 namespace stator {
 
 enum class BreakKind : std::uint8_t {
-    DataDependent,      // the program looks at a tensor's data
-    OutsideMutation,    // something from outside the trace would be changed
-    UnknownFunction,    // a C function that Stator does not model
-    UnknownObject,      // an operation on an object that Stator does not model
-    CustomAttribute,    // `__getattribute__` or a `__getattr__` that can't be followed
-    DisabledFunction,   // torch.compiler.disable and friends
-    Instruction,        // an opcode without a handler
-    UnsupportedTensor,  // an operation without a fake implementation, a tensor subclass, ...
-    ReadInBackward,     // what a backward pass reads, and may be something else by then
-    OperationFails,     // PyTorch rejects the arguments of an operation
-    Rebuild,            // a live value can't be rebuilt after the graph
-    GraphBreakCall,     // torch._dynamo.graph_break()
-    InputOutput,        // print, logging, warnings, files
-    CompiledByTorch,    // torch.compile made it: it runs as its own backend compiled it
-    Finalizer,          // an object is let go whose end runs code of the program
-    Internal,           // an error of Stator's own
-    // Not failures: the program leaves the frame that was entered.
-    Yield,  // a generator yields
-    Raise,  // an exception that nobody in the captured part catches
+#define BREAK_KIND(name, stable_name, hint) name,
+#include "value/break_kinds.def"
+#undef BREAK_KIND
 };
 
 /// Whether the program could not be captured, rather than came to an end of its own.

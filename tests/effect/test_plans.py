@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from stator import _C
+from stator import _testing
 
 
 class Builder:
     """A plan under construction."""
 
     def __init__(self) -> None:
-        self.plan = _C._Plan()
+        self.plan = _testing.Plan()
         self.constant = self.plan.constant
         self.output = self.plan.output
         self.fetch = self.plan.fetch

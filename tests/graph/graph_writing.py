@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from stator import _C
+from stator import _C, _testing
 
 
 def write_copy(graph: torch.fx.Graph, example_maker: Callable[..., Any] | None = None) -> _C.Graph:
     """The captured graph with the nodes of `graph`. What its output node returns must be a tuple."""
-    builder = _C.GraphBuilder()
+    builder = _testing.GraphBuilder()
     copies: dict[torch.fx.Node, Any] = {}
     for node in graph.nodes:
         args = torch.fx.node.map_arg(node.args, copies.__getitem__)
@@ -36,7 +36,7 @@ def thaw(argument: Any) -> Any:
 
 def chain(length: int) -> _C.Graph:
     """`length` additions, one after the other."""
-    builder = _C.GraphBuilder()
+    builder = _testing.GraphBuilder()
     x, y = builder.add("placeholder", "L_x_"), builder.add("placeholder", "L_y_")
     for _ in range(length):
         x = builder.add("call_function", torch.add, (x, y))

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stator import _C
+from stator import _C, _testing
 
 
 def lines(text: str) -> list[str]:
@@ -18,7 +18,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_unused_nodes_and_placeholders_go_and_names_stay() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "L_x_", result=torch.ones(4))
     unused = b.add("placeholder", "L_unused_")
     one = b.add("call_function", operator.add, (x, 1), result=torch.ones(4))
@@ -39,7 +39,7 @@ def test_unused_nodes_and_placeholders_go_and_names_stay() -> None:
 
 
 def test_the_text_names_targets_and_constants() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     nodes = [
         b.add("call_function", torch.nn.functional.linear, (x, x)),
@@ -63,7 +63,7 @@ def test_the_text_names_targets_and_constants() -> None:
 
 
 def test_a_variable_of_the_program_names_its_node_once() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "L_x_")
     b.name_after(x, "ignored")
     first = b.add("call_function", operator.add, (x, 1))
@@ -100,7 +100,7 @@ def test_names_are_those_of_dynamo() -> None:
         return module.forward
 
     torch.compile(program, backend=backend)(torch.ones(2, 2), torch.ones(2, 2))
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x, w = b.add("placeholder", "L_x_"), b.add("placeholder", "L_w_")
     y = b.add("call_function", operator.add, (b.add("call_function", operator.matmul, (x, w)), 1))
     b.name_after(y, "y")
@@ -125,7 +125,7 @@ word = st.text(alphabet=st.sampled_from("abAB_01. -é"), max_size=5) | st.sample
 @settings(max_examples=300, deadline=None)
 @given(st.lists(word, max_size=8))
 def test_names_are_those_of_fx(targets: list[str]) -> None:
-    graph, b = torch.fx.Graph(), _C.GraphBuilder()
+    graph, b = torch.fx.Graph(), _testing.GraphBuilder()
     nodes = []
     for target in targets:
         graph.create_node("placeholder", target)
@@ -139,7 +139,7 @@ def test_names_are_those_of_fx(targets: list[str]) -> None:
 
 
 def test_truncation_forgets_nodes_uses_and_names() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     one = b.add("call_function", operator.neg, (x,))
     mark = len(b)
@@ -159,10 +159,10 @@ def test_truncation_forgets_nodes_uses_and_names() -> None:
 
 
 def test_a_finished_builder_is_empty() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     with pytest.raises(RuntimeError, match="a graph ends with its output"):
         b.finish()
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     b.add("output", "output", ((),))
     assert len(b.finish()) == 1
     with pytest.raises(RuntimeError, match="already taken"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from stator import _C
+from stator import _C, _testing
 from stator.graph_module import GraphModule
 from tests.graph.graph_writing import chain
 
@@ -98,7 +98,7 @@ def test_constants_go_with_their_graph() -> None:
 
     constant = Constant()
     end = weakref.ref(constant)
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     b.add("output", "output", ((b.add("call_function", max, (x, constant)),),))
     module = GraphModule.from_captured(b.finish(lambda *a: None))

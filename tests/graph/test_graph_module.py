@@ -12,13 +12,13 @@ import torch
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
-from stator import _C
+from stator import _C, _testing
 from stator.graph_module import GraphModule
 
 
 def linear_relu(mode: FakeTensorMode | None = None) -> GraphModule:
     """`relu(x @ w + 1).sum(-1)` and `x * 2`, with the weight as an input."""
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "L_x_", result=torch.ones(8, 4))
     w = b.add("placeholder", "L_self_parameters_w_", result=torch.nn.Parameter(torch.ones(4, 4)))
     product = b.add("call_function", operator.matmul, (x, w), result=torch.ones(8, 4))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from stator import _C
+from stator import _C, _testing
 
 KEYS = ["nn_module_stack", "source_fn_stack", "stack_trace", "example_value"]
 
@@ -41,7 +41,7 @@ class Made:
 def example() -> tuple[Any, Made, list[tuple[Any, int]]]:
     made = Made()
     frames = [here(), (example.__code__, example.__code__.co_firstlineno)]
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x", result=torch.ones(3))
     y = b.add(
         "call_function",
@@ -204,7 +204,7 @@ def test_an_error_while_making_reaches_the_reader() -> None:
     def broken(*arguments: Any) -> Any:
         raise ValueError("no fake today")
 
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x", result=torch.ones(3))
     b.add("output", "output", ((x,),))
     meta = next(iter(_C.fx_graph(b.finish(broken), None).nodes)).meta
@@ -215,7 +215,7 @@ def test_an_error_while_making_reaches_the_reader() -> None:
 
 def test_values_that_are_one_object_stay_one() -> None:
     made = Made()
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x", result=torch.ones(3))
     same = b.add("call_method", "add_", (x, 1), result=torch.ones(3), same_as_argument=0, effect=True)
     pair = b.add("call_function", torch.max, (x, 0), result=(torch.ones(1), torch.ones(2)))
@@ -228,7 +228,7 @@ def test_values_that_are_one_object_stay_one() -> None:
 
 
 def test_structured_and_constant_results() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x", result=torch.ones(3))
     size = b.add("call_method", "size", (x,), result=torch.ones(2, 3).shape)
     values = b.add("call_function", torch.max, (x, 0), result=torch.max(torch.ones(2, 2), 0))
@@ -241,7 +241,7 @@ def test_structured_and_constant_results() -> None:
 
 
 def test_extra_entries_are_there() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x", result=torch.ones(3), extra_meta={"tensor_dict": {}, "grapharg": 1})
     b.add("output", "output", ((x,),))
     meta = next(iter(_C.fx_graph(b.finish(Made()), None).nodes)).meta

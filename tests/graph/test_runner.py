@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from stator import _C
+from stator import _C, _testing
 from stator.graph_module import GraphModule
 from tests.graph.graph_writing import chain
 
@@ -42,7 +42,7 @@ def test_values_are_released_after_their_last_use() -> None:
         things.append(weakref.ref(thing))
         return thing
 
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     first = b.add("call_function", make, (x,))
     second = b.add("call_function", make, (first,))
@@ -59,7 +59,7 @@ def test_values_are_released_after_their_last_use() -> None:
 
 def test_containers_are_built_anew_for_each_call() -> None:
     seen = []
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x, y = b.add("placeholder", "x"), b.add("placeholder", "y")
     arguments = ([x, (y, {"k": [x]})], Pair(x, 1), slice(x, None, y), {"a": x, "b": (y,)})
     call = b.add("call_function", lambda *args, **kwargs: seen.append((args, kwargs)) or 5, arguments, {"key": [y]})
@@ -74,7 +74,7 @@ def test_containers_are_built_anew_for_each_call() -> None:
 
 
 def test_a_size_of_its_own_class_is_rebuilt() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x, n = b.add("placeholder", "x"), b.add("placeholder", "n")
     dims = [b.add("call_function", operator.add, (n, i)) for i in range(2)]
     view = b.add("call_method", "expand", (x, (dims[0], dims[1])))
@@ -84,7 +84,7 @@ def test_a_size_of_its_own_class_is_rebuilt() -> None:
 
 
 def test_many_arguments_and_many_registers() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     nodes = [b.add("call_function", operator.add, (x, i)) for i in range(500)]
     lists = [[node] for node in nodes[:9]]
@@ -105,7 +105,7 @@ def test_exceptions_are_the_operations_own() -> None:
         released.append(weakref.ref(thing))
         raise error
 
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     made = b.add("call_function", lambda _: Thing(), (x,))
     b.add("output", "output", ((b.add("call_function", fail, (made,)),),))
@@ -119,7 +119,7 @@ def test_exceptions_are_the_operations_own() -> None:
 
 
 def test_missing_methods_and_wrong_shapes_say_what_torch_says() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x, y = b.add("placeholder", "x"), b.add("placeholder", "y")
     b.add("output", "output", ((b.add("call_method", "matmul", (x, y)),),))
     runner = _C.make_runner(b.finish())
@@ -133,7 +133,7 @@ def test_missing_methods_and_wrong_shapes_say_what_torch_says() -> None:
 
 
 def test_inputs_by_position_and_by_name() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x, y = b.add("placeholder", "L_x_"), b.add("placeholder", "L_y_")
     b.add("output", "output", ((b.add("call_function", operator.sub, (x, y)),),))
     runner = _C.make_runner(b.finish())
@@ -152,7 +152,7 @@ def test_inputs_by_position_and_by_name() -> None:
 
 
 def test_gradients_flow() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x, w = b.add("placeholder", "x"), b.add("placeholder", "w")
     y = b.add("call_function", torch.tanh, (b.add("call_function", torch.nn.functional.linear, (x, w)),))
     b.add("output", "output", ((b.add("call_method", "sum", (y,)),),))
@@ -165,7 +165,7 @@ def test_gradients_flow() -> None:
 
 
 def test_attributes_are_read_at_each_call() -> None:
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     weight, scale = b.add("get_attr", "inner.weight"), b.add("get_attr", "scale")
     b.add("output", "output", ((b.add("call_function", lambda a, b, c: a * b + c, (x, weight, scale)),),))
@@ -182,7 +182,7 @@ def test_attributes_are_read_at_each_call() -> None:
 
 def test_a_runner_calls_itself() -> None:
     runners: list[Any] = []
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     n = b.add("placeholder", "n")
     b.add("output", "output", ((b.add("call_function", lambda n: n and runners[0](n - 1)[0] + n, (n,)),),))
     runners.append(_C.make_runner(b.finish()))
@@ -200,7 +200,7 @@ def test_an_unreachable_runner_is_collected() -> None:
         pass
 
     owner = Owner()
-    b = _C.GraphBuilder()
+    b = _testing.GraphBuilder()
     x = b.add("placeholder", "x")
     b.add("output", "output", ((b.add("call_function", lambda x, o=owner: x, (x,)),),))
     owner.runner = _C.make_runner(b.finish())  # type: ignore[attr-defined]

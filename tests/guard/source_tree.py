@@ -9,7 +9,7 @@ from typing import Any
 
 import torch  # noqa: F401  (loads the libraries that the engine is linked with)
 
-from stator import _C
+from stator import _testing
 
 #: Stands for nothing at all, where None is something.
 NOTHING = NotImplemented
@@ -79,6 +79,9 @@ class Node:
     def method_function(self) -> Node:
         return self._child("MethodFunction", self.object.__func__)
 
+    def referent(self) -> Node:
+        return self._child("Referent", self.object())
+
     def guard(self, kind: str, expected: Any = NOTHING, number: int = 0, other: Node | None = None) -> Node:
         self.tree.guards.append((kind, self.index, expected, number, -1 if other is None else other.index))
         return self
@@ -121,7 +124,7 @@ class SourceTree:
 
     def program(self, fetched: list[Node] = [], distinct: list[Node] = []) -> Program:  # noqa: B006
         indices = [node.index for node in fetched], [node.index for node in distinct]
-        return Program(_C._GuardProgram(self.sources, self.guards, *indices))
+        return Program(_testing.GuardProgram(self.sources, self.guards, *indices))
 
 
 def nothing() -> None:

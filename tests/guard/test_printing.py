@@ -1,8 +1,10 @@
 """Guards and steps as text."""
 
+import weakref
+
 import torch
 
-from tests.guard.source_tree import NOTHING, SourceTree
+from tests.guard.source_tree import NOTHING, SourceTree, of_slot
 
 
 def scale(x: torch.Tensor) -> torch.Tensor:
@@ -88,3 +90,17 @@ L['x'] is not L['table']"""
 def test_sources_can_be_used_for_another_program() -> None:
     tree = linear_with_input()
     assert tree.program().print() == tree.program().print()
+
+
+def test_a_referent_is_fetched() -> None:
+    layer = torch.nn.Linear(2, 3)
+    program = of_slot(weakref.ref(layer), lambda x: x.referent().typed())
+    assert (
+        program.print_steps()
+        == """\
+slot r0 = L['x']
+referent r1 = L['x']()
+type r1: type of L['x']() is torch.nn.modules.linear.Linear
+done"""
+    )
+    assert program.explain([]) == "L['x']() is not there any more: L['x'] is of type list"

@@ -29,7 +29,7 @@ def logged(caplog):
 
 FAILING = """
     import sys, warnings, logging, torch, stator
-    from stator import _C
+    from stator import _testing
     logging.basicConfig(stream=sys.stdout, format="%(name)s %(levelname)s %(message)s", level=logging.INFO)
     def show(message, category, filename, lineno, file=None, line=None):
         print(category.__name__, lineno, message)
@@ -39,7 +39,7 @@ FAILING = """
     def g(x):
         return x.cos() + 1
     x = torch.ones(3)
-    _C.fail_at_node(1)
+    _testing.fail_at_node(1)
     SETTING
     for function in (f, g):
         compiled = stator.compile(function)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import stator
-from stator import _C
+from stator import _testing
 from tests.support.processes import fresh, python
 
 
@@ -14,10 +14,10 @@ def failing():
     """Makes the second operation of each trace fail."""
 
     def at(node):
-        _C.fail_at_node(node)
+        _testing.fail_at_node(node)
 
     yield at
-    _C.fail_at_node(None)
+    _testing.fail_at_node(None)
 
 
 def recorded(folder):
@@ -115,7 +115,7 @@ def test_nothing_is_held(failing, tmp_path):
 
 MAIN = """
 import sys, torch, stator
-from stator import _C
+from stator import _testing
 class Helper:
     def __init__(self, by): self.by = by
     def __call__(self, x): return super().__init__() or double(x) * self.by
@@ -123,7 +123,7 @@ def double(x): return x * 2 if depth(3) else x
 def depth(n): return n if n == 0 else 1 + depth(n - 1)
 helper, handle = Helper(3), open(__file__)
 def program(x): return helper(x + 1)
-_C.fail_at_node(3)
+_testing.fail_at_node(3)
 stator.config.record_errors = sys.argv[1]
 print(stator.compile(program, backend="eager")(torch.ones(2)).tolist())
 """
@@ -135,7 +135,7 @@ def test_from_another_process(tmp_path):
     assert "[12.0, 12.0]" in python(str(script), str(folder))
     (path,) = recorded(folder)
     script.unlink()  # what __main__ defined is in the recording
-    failing = f"import stator; from stator import _C; _C.fail_at_node(3); stator.replay({path!r})"
+    failing = f"import stator; from stator import _testing; _testing.fail_at_node(3); stator.replay({path!r})"
     seen = fresh(failing, check=False)
     assert "an injected error" in seen and "program" in seen
     assert fresh(f"import stator; stator.replay({path!r})") == ""

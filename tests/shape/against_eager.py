@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from stator import _C
+from stator import _testing
 from tests.shape import against_fake
 from tests.shape.against_fake import Target
 
@@ -33,7 +33,7 @@ def real_run(target: Target, args: tuple, kwargs: dict) -> tuple[Any, list[torch
     with torch.inference_mode(False):
         args, kwargs = against_fake.copy_inputs(args, kwargs)
     tensors = against_fake.flatten_tensors(args, kwargs)
-    before = [_C.tensor_meta(tensor) for tensor in tensors]
+    before = [_testing.tensor_meta(tensor) for tensor in tensors]
     versions = [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
     result = against_fake.call(target, args, kwargs)
     return result, tensors, before, versions
@@ -86,9 +86,9 @@ def is_meaningless(field: str, meta: dict) -> bool:
 
 def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
     try:
-        rule = _C.shape_infer(target, args, kwargs, "rule")
+        rule = _testing.shape_infer(target, args, kwargs, "rule")
         by = "fallback" if rule is None else "rule"
-        answer = rule or _C.shape_infer(target, args, kwargs)
+        answer = rule or _testing.shape_infer(target, args, kwargs)
     except Exception as error:  # noqa: BLE001
         return refused(target, args, kwargs, f"{type(error).__name__}: {str(error)[:150]}")
     if answer["status"] != "ok":
@@ -107,7 +107,7 @@ def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
             if one != other and isinstance(part, torch.Tensor) and not same_base(one, other, tensors):
                 fields.add("view of")
     for i, tensor in enumerate(tensors):
-        now = _C.tensor_meta(tensor)
+        now = _testing.tensor_meta(tensor)
         expected = answer["changed"].get(i, before[i])
         fields.update("argument's " + field for field in now if now[field] != expected[field])
         if (

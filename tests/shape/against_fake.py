@@ -14,7 +14,7 @@ import torch._tensor
 import torch.functional
 from torch.overrides import TorchFunctionMode
 
-from stator import _C
+from stator import _testing
 
 Target = Any  # a callable, or the name of a method
 
@@ -35,7 +35,7 @@ def describe_real(value: Any, tensors: list[torch.Tensor]) -> Any:
     """A real result in the form that `shape_infer` gives."""
     if isinstance(value, torch.Tensor):
         same = next((i for i, tensor in enumerate(tensors) if tensor is value), -1)
-        return ("tensor", _C.tensor_meta(value), same)
+        return ("tensor", _testing.tensor_meta(value), same)
     if value is None:
         return ("none",)
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
@@ -137,11 +137,11 @@ def short(value: Any) -> str:
 
 
 def compare(target: Target, args: tuple, kwargs: dict) -> Verdict:
-    rule = _C.shape_infer(target, args, kwargs, "rule")
+    rule = _testing.shape_infer(target, args, kwargs, "rule")
     if rule is None:
         return Verdict("no rule")
     try:
-        fake = _C.shape_infer(target, args, kwargs, "fallback")
+        fake = _testing.shape_infer(target, args, kwargs, "fallback")
     except Exception as error:  # noqa: BLE001
         real = run_real(target, args, kwargs)
         if not isinstance(real, Exception) and (real == rule["result"] or rule["status"] == "data-dependent"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stator import _C
+from stator import _testing
 from tests.support.processes import fresh
 
 X = torch.randn(8, 4)
@@ -17,19 +17,19 @@ X = torch.randn(8, 4)
 
 @pytest.fixture(autouse=True)
 def empty_cache() -> None:
-    _C.shape_forget()
+    _testing.shape_forget()
 
 
 def counted(target: Any, args: tuple, kwargs: dict | None = None) -> dict[str, int]:
     """How the question was answered."""
-    before = _C.shape_counts()
-    _C.shape_infer(target, args, kwargs or {})
-    after = _C.shape_counts()
+    before = _testing.shape_counts()
+    _testing.shape_infer(target, args, kwargs or {})
+    after = _testing.shape_counts()
     return {key: after[key] - before[key] for key in after if after[key] != before[key]}
 
 
 def text(target: Any, args: tuple, kwargs: dict | None = None, way: str = "any") -> str:
-    return _C.shape_infer(target, args, kwargs or {}, way)["text"]
+    return _testing.shape_infer(target, args, kwargs or {}, way)["text"]
 
 
 def test_a_question_is_answered_once() -> None:
@@ -105,12 +105,12 @@ def test_how_attention_may_be_computed_is_part_of_the_question() -> None:
 
 def test_simulated_modes() -> None:
     grad = torch.randn(8, 4, requires_grad=True)
-    assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), False, False) == "f32[8, 4]"
-    assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), False, True) == "f32[8, 4] inference"
+    assert _testing.with_modes(lambda: text(torch.mul, (grad, grad)), False, False) == "f32[8, 4]"
+    assert _testing.with_modes(lambda: text(torch.mul, (grad, grad)), False, True) == "f32[8, 4] inference"
     with torch.no_grad():
-        assert _C.with_modes(lambda: text(torch.mul, (grad, grad)), True, False) == "f32[8, 4] grad_fn"
+        assert _testing.with_modes(lambda: text(torch.mul, (grad, grad)), True, False) == "f32[8, 4] grad_fn"
         assert not torch.is_grad_enabled()
-    cast = _C.with_modes(lambda: text(F.linear, (X, torch.randn(3, 4))), True, False, torch.bfloat16)
+    cast = _testing.with_modes(lambda: text(F.linear, (X, torch.randn(3, 4))), True, False, torch.bfloat16)
     assert cast == "bf16[8, 3]"
     assert not torch.is_autocast_enabled("cpu")
     assert torch.is_grad_enabled()
@@ -150,7 +150,7 @@ def test_whose_view_a_result_is(way: str) -> None:
 
 def test_parts_of_a_result_may_be_arguments() -> None:
     y = torch.randn(3)
-    answer = _C.shape_infer(torch.atleast_2d, (X, y), {})
+    answer = _testing.shape_infer(torch.atleast_2d, (X, y), {})
     assert answer["views_of"] == [-1, 1] and answer["view_of"] == -1
     assert [part[2] for part in answer["result"][1]] == [0, -1]
     assert answer["text"].startswith("views of none, 1: ")
@@ -160,13 +160,13 @@ def test_parts_of_a_result_may_be_arguments() -> None:
 def test_what_metadata_holds(way: str) -> None:
     """Everything that an answer says of a tensor, besides what its text shows."""
     base = torch.randn(10, 4, requires_grad=True)
-    meta = _C.shape_infer(operator.getitem, (base, (slice(2, None), 1)), {}, way)["result"][1]
+    meta = _testing.shape_infer(operator.getitem, (base, (slice(2, None), 1)), {}, way)["result"][1]
     assert meta == {
         "size": (8,), "stride": (4,), "storage_offset": 9, "dtype": torch.float32, "device": torch.device("cpu"),
         "layout": torch.strided, "requires_grad": True, "is_leaf": False, "traits": 0, "wrapped_number": False,
         "class": torch.Tensor,
     }  # fmt: skip
-    assert _C.tensor_meta(base[2:, 1]) == meta
+    assert _testing.tensor_meta(base[2:, 1]) == meta
     # Of a view of a view, too, and for what comes from a place behind the beginning of its storage.
     for target, args in [
         ("narrow", (base[3:], 0, 1, 2)),
@@ -178,10 +178,10 @@ def test_what_metadata_holds(way: str) -> None:
         (torch.split, (base[1:], [4, 5])),
         ("clone", (base[5:],)),
     ]:
-        answer = _C.shape_infer(target, args, {}, way)["result"]
+        answer = _testing.shape_infer(target, args, {}, way)["result"]
         real = getattr(args[0], target)(*args[1:]) if isinstance(target, str) else target(*args)
         parts = list(zip(answer[1], real)) if answer[0] == "tuple" else [(answer, real)]
-        assert [part[1] for part, _ in parts] == [_C.tensor_meta(tensor) for _, tensor in parts], target
+        assert [part[1] for part, _ in parts] == [_testing.tensor_meta(tensor) for _, tensor in parts], target
 
 
 @pytest.mark.parametrize("way", ["rule", "fallback"])
@@ -204,21 +204,21 @@ def test_subclasses() -> None:
     """A parameter is a tensor to operations, and stays one where the operation gives it back."""
     parameter = torch.nn.Parameter(torch.randn(8, 4))
     for way in ("rule", "fallback"):
-        assert _C.shape_infer("t", (parameter,), {}, way)["result"][1]["class"] is torch.Tensor
-        assert _C.shape_infer("contiguous", (parameter,), {}, way)["result"][1]["class"] is torch.nn.Parameter
-        assert _C.shape_infer("detach", (parameter,), {}, way)["result"][1]["class"] is torch.Tensor
+        assert _testing.shape_infer("t", (parameter,), {}, way)["result"][1]["class"] is torch.Tensor
+        assert _testing.shape_infer("contiguous", (parameter,), {}, way)["result"][1]["class"] is torch.nn.Parameter
+        assert _testing.shape_infer("detach", (parameter,), {}, way)["result"][1]["class"] is torch.Tensor
 
     class Odd(torch.Tensor):
         pass
 
-    assert _C.shape_infer(torch.add, (X.as_subclass(Odd), 1), {}, "rule") is None
+    assert _testing.shape_infer(torch.add, (X.as_subclass(Odd), 1), {}, "rule") is None
 
 
 def test_other_layouts_are_not_answered_by_rules() -> None:
     sparse = torch.eye(3).to_sparse()
     for target, args in [(torch.add, (sparse, sparse)), ("t", (sparse,)), (torch.mm, (sparse, torch.eye(3)))]:
-        assert _C.shape_infer(target, args, {}, "rule") is None
-        assert _C.shape_infer(target, args, {})["status"] == "unsupported"
+        assert _testing.shape_infer(target, args, {}, "rule") is None
+        assert _testing.shape_infer(target, args, {})["status"] == "unsupported"
 
 
 def test_contents_can_not_be_known() -> None:
@@ -228,7 +228,7 @@ def test_contents_can_not_be_known() -> None:
         (operator.getitem, (X, X > 0)),
         (torch.unique, (X,)),
     ]:
-        answer = _C.shape_infer(target, args, {})
+        answer = _testing.shape_infer(target, args, {})
         assert answer["status"] == "data-dependent", answer
         assert answer["reason"]
 
@@ -237,31 +237,31 @@ def test_the_unknown_is_unsupported() -> None:
     class Odd(torch.Tensor):
         pass
 
-    answer = _C.shape_infer(torch.add, (X.as_subclass(Odd), 1), {})
+    answer = _testing.shape_infer(torch.add, (X.as_subclass(Odd), 1), {})
     assert answer["status"] == "unsupported" and "subclass" in answer["reason"]
-    sparse = _C.shape_infer("to_sparse", (X,), {})
+    sparse = _testing.shape_infer("to_sparse", (X,), {})
     assert sparse["status"] == "unsupported"
 
 
 def test_pytorch_raises_its_own_error() -> None:
     with pytest.raises(RuntimeError, match="broadcast"):
-        _C.shape_infer(torch.add, (X, torch.randn(3)), {})
+        _testing.shape_infer(torch.add, (X, torch.randn(3)), {})
     with pytest.raises(IndexError):
-        _C.shape_infer(torch.sum, (X, 7), {})
+        _testing.shape_infer(torch.sum, (X, 7), {})
     with pytest.raises(TypeError):
-        _C.shape_infer(torch.add, (X, "one"), {})
+        _testing.shape_infer(torch.add, (X, "one"), {})
     with pytest.raises(RuntimeError, match="leaf Variable"):
-        _C.shape_infer("add_", (torch.randn(3, requires_grad=True), 1), {})
+        _testing.shape_infer("add_", (torch.randn(3, requires_grad=True), 1), {})
 
 
 def test_nothing_is_touched() -> None:
     torch.manual_seed(0)
     state = torch.get_rng_state()
     x = torch.arange(6.0)
-    _C.shape_infer(torch.rand, (3,), {}, "fallback")
-    _C.shape_infer("add_", (x, 1), {}, "fallback")
-    _C.shape_infer(torch.manual_seed, (7,), {}, "fallback")
-    _C.shape_infer(F.dropout, (x,), {}, "fallback")
+    _testing.shape_infer(torch.rand, (3,), {}, "fallback")
+    _testing.shape_infer("add_", (x, 1), {}, "fallback")
+    _testing.shape_infer(torch.manual_seed, (7,), {}, "fallback")
+    _testing.shape_infer(F.dropout, (x,), {}, "fallback")
     assert torch.equal(torch.get_rng_state(), state)
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
     assert x._version == 0
@@ -274,17 +274,17 @@ def test_answers_outlive_a_full_cache() -> None:
         if i % 1000 == 0:
             assert text("narrow", (x, 1, i, 3)) == f"view of 0: f32[1, 3] offset {i}"
         else:
-            _C.shape_infer("narrow", (x, 1, i, 3), {})
+            _testing.shape_infer("narrow", (x, 1, i, 3), {})
 
 
 def test_rules_need_no_fake_mode() -> None:
     """Making a FakeTensorMode imports torch._dynamo; a question that a rule answers must not."""
     program = (
         "import sys, torch\n"
-        "from stator import _C\n"
+        "from stator import _testing\n"
         "x = torch.randn(3, 4)\n"
-        "_C.shape_infer(torch.add, (x, 1), {})\n"
-        "_C.tensor_check(x); _C.global_state()\n"
+        "_testing.shape_infer(torch.add, (x, 1), {})\n"
+        "_testing.tensor_check(x); _testing.global_state()\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )
     fresh(program)

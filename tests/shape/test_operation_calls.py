@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stator import _C
+from stator import _testing
 from tests.shape import against_fake
 from tests.support.long import LONG
 
@@ -429,7 +429,7 @@ def test_multi_head_attention(target: Any, args: tuple, kwargs: dict) -> None:
         assert against_fake.compare(target, args, kwargs).kind == "agrees"
     # One that PyTorch refuses.
     wrong = (args[0], args[1][:3], *args[2:])
-    assert _C.shape_infer(target, wrong, kwargs, "rule") is None
+    assert _testing.shape_infer(target, wrong, kwargs, "rule") is None
 
 
 REFUSED: list[tuple[Any, tuple, dict]] = [
@@ -465,7 +465,7 @@ REFUSED: list[tuple[Any, tuple, dict]] = [
 
 @pytest.mark.parametrize("target, args, kwargs", REFUSED, ids=[against_fake.show(*entry) for entry in REFUSED])
 def test_what_pytorch_refuses_is_refused(target: Any, args: tuple, kwargs: dict) -> None:
-    assert _C.shape_infer(target, args, kwargs, "rule") is None
+    assert _testing.shape_infer(target, args, kwargs, "rule") is None
     assert isinstance(against_fake.run_real(target, args, kwargs), Exception)
 
 

@@ -15,12 +15,12 @@ import pytest
 from torch.testing._internal.common_methods_invocations import op_db
 
 import stator
-from stator import _C
+from stator import _testing
 from tests.shape import against_fake
 from tests.support.long import LONG
 
 SAMPLES = None if LONG else 2
-OPERATIONS = [op for op in op_db if op.error_inputs_func is not None and _C.shape_has_rule(op.op)]
+OPERATIONS = [op for op in op_db if op.error_inputs_func is not None and _testing.shape_has_rule(op.op)]
 PARTS = 4
 
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-from stator import _C
+from stator import _testing
 from tests.shape import against_fake, rule_coverage
 from tests.shape.against_fake import Verdict
 from tests.support.long import LONG
@@ -103,7 +103,7 @@ SAMPLER = ThreadPoolExecutor(1)
 OPERATIONS = [
     op
     for op in op_db
-    if any(_C.shape_has_rule(form) or against_fake.is_wrapper(form) for form in against_fake.forms(op))
+    if any(_testing.shape_has_rule(form) or against_fake.is_wrapper(form) for form in against_fake.forms(op))
 ]
 
 
@@ -142,11 +142,11 @@ def verdicts(op: Any, calls: list[tuple[tuple, dict]]) -> Iterator[tuple[Any, tu
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for form in against_fake.forms(op):
-                if _C.shape_has_rule(form):
+                if _testing.shape_has_rule(form):
                     yield form, args, kwargs, against_fake.compare(form, args, kwargs)
                 elif against_fake.is_wrapper(form):
                     for inner in against_fake.calls_inside(form, args, kwargs):
-                        if _C.shape_has_rule(inner[0]):
+                        if _testing.shape_has_rule(inner[0]):
                             yield *inner, against_fake.compare(*inner)
 
 
@@ -271,7 +271,7 @@ def test_what_pytorch_rejects_has_no_rule() -> None:
                 continue
             rejected += 1
             try:
-                answer = _C.shape_infer(op.op, args, sample.kwargs, "rule")
+                answer = _testing.shape_infer(op.op, args, sample.kwargs, "rule")
             except Exception as raised:  # noqa: BLE001
                 pytest.fail(f"{against_fake.show(op.op, args, sample.kwargs)} raised {raised!r} in a rule")
             if answer is None:

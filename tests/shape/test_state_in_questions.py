@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stator import _C
+from stator import _testing
 from tests.shape import against_fake
 
 X = torch.randn(8, 4)
@@ -71,18 +71,18 @@ CHANGES: list[tuple[Callable[[], Any], Any, tuple, str]] = [
 
 @pytest.mark.parametrize("entered, target, args, changed", CHANGES)
 def test_each_part_of_the_state_matters(entered: Callable[[], Any], target: Any, args: tuple, changed: str) -> None:
-    _C.shape_forget()
-    plain = _C.shape_infer(target, args, {})["text"]
+    _testing.shape_forget()
+    plain = _testing.shape_infer(target, args, {})["text"]
     assert plain != changed
     for _ in range(2):
-        before = _C.shape_counts()["hits"]
+        before = _testing.shape_counts()["hits"]
         with entered():
-            inside = _C.shape_infer(target, args, {})
+            inside = _testing.shape_infer(target, args, {})
             assert inside["text"] == changed
             real = against_fake.run_real(target, args, {})
         assert inside["result"][1] == real[1]
-        assert _C.shape_infer(target, args, {})["text"] == plain
-        hits = _C.shape_counts()["hits"] - before
+        assert _testing.shape_infer(target, args, {})["text"] == plain
+        hits = _testing.shape_counts()["hits"] - before
     # The second time both are known.
     assert hits == 2
 
@@ -97,12 +97,12 @@ def test_states_do_not_mix() -> None:
         "f16[8, 4] grad_fn": lambda: torch.autocast("cpu", torch.float16),
     }
     square = torch.randn(4, 4)
-    _C.shape_forget()
+    _testing.shape_forget()
     for _ in range(3):
         for text, entered in states.items():
             with entered():
-                assert _C.shape_infer(torch.matmul, (G, square), {})["text"] == text
-    assert _C.shape_counts()["hits"] >= 10
+                assert _testing.shape_infer(torch.matmul, (G, square), {})["text"] == text
+    assert _testing.shape_counts()["hits"] >= 10
 
 
 def test_modes_that_nobody_foresees_break() -> None:
@@ -117,14 +117,14 @@ def test_modes_that_nobody_foresees_break() -> None:
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
             return func(*args, **(kwargs or {}))
 
-    _C.shape_infer(torch.add, (X, X), {})
+    _testing.shape_infer(torch.add, (X, X), {})
     for mode in (Functions(), Dispatched()):
         with mode:
-            answer = _C.shape_infer(torch.add, (X, X), {})
+            answer = _testing.shape_infer(torch.add, (X, X), {})
         assert answer["status"] == "unsupported" and "mode" in answer["reason"]
 
     def inside(x: torch.Tensor) -> torch.Tensor:
-        answer = _C.shape_infer(torch.add, (X, X), {})
+        answer = _testing.shape_infer(torch.add, (X, X), {})
         assert answer["status"] == "unsupported"
         return x
 
@@ -133,7 +133,7 @@ def test_modes_that_nobody_foresees_break() -> None:
 
 def test_a_hit_is_cheaper_than_any_rule() -> None:
     for target, args in [(torch.add, (X, X)), (F.linear, (X, WEIGHT)), ("view", (X, 4, 8))]:
-        rule = _C.shape_time(target, args, {}, "rule", 500, 5)
-        hit = _C.shape_time(target, args, {}, "any", 500, 5)
+        rule = _testing.shape_time(target, args, {}, "rule", 500, 5)
+        hit = _testing.shape_time(target, args, {}, "any", 500, 5)
         assert hit < rule * 1.5
         assert hit < 5_000  # nanoseconds, on a machine that does other things meanwhile

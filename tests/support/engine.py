@@ -63,9 +63,9 @@ def captures() -> int:
     """The number of captures so far, including those without operations."""
     if ENGINE != "stator":
         return 0
-    from stator import _C
+    from stator import _testing
 
-    return _C.captures()
+    return _testing.captures()
 
 
 class Recorder:

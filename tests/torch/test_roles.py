@@ -7,7 +7,7 @@ import torch
 from torch._dynamo import trace_rules
 from torch._dynamo.variables import TorchInGraphFunctionVariable
 
-from stator import _C
+from stator import _testing
 
 FUNCTIONS = [
     (f"{module.__name__}.{name}", function)
@@ -30,7 +30,7 @@ def test_functions_written_in_python(name, function):
     is_private = name.rpartition(".")[2].startswith("_")
     if expected and is_private:
         pytest.skip("private: what calls it is a node already")
-    assert (_C._role(function) == "in graph") == expected or name in PRIVATE
+    assert (_testing.role(function) == "in graph") == expected or name in PRIVATE
 
 
 @pytest.mark.parametrize("holder", ["_nn", "_linalg", "_fft", "_special"])
@@ -39,22 +39,22 @@ def test_functions_written_in_c(holder):
     functions = [getattr(module, name) for name in dir(module)]
     functions = [function for function in functions if isinstance(function, types.BuiltinFunctionType)]
     assert functions
-    assert {_C._role(function) for function in functions} == {"in graph"}
+    assert {_testing.role(function) for function in functions} == {"in graph"}
 
 
 @pytest.mark.parametrize("name", ["add", "matmul", "zeros", "cat", "relu", "where", "tensor", "arange", "dropout"])
 def test_functions_of_torch(name):
-    assert _C._role(getattr(torch, name)) == "in graph"
+    assert _testing.role(getattr(torch, name)) == "in graph"
 
 
 def test_methods_of_tensors_written_in_python():
-    assert _C._role(torch.Tensor.split) == "tensor method"
-    assert _C._role(torch.Tensor.norm) == "tensor method"
+    assert _testing.role(torch.Tensor.split) == "tensor method"
+    assert _testing.role(torch.Tensor.norm) == "tensor method"
 
 
 def test_everything_else_is_the_programs_own():
     for function in (test_everything_else_is_the_programs_own, torch.nn.Linear.forward, torch.manual_seed, len):
-        assert _C._role(function) == "none"
+        assert _testing.role(function) == "none"
 
 
 def test_what_the_user_allows_and_forbids():
@@ -62,13 +62,13 @@ def test_what_the_user_allows_and_forbids():
     def allowed(x):
         return x
 
-    assert _C._role(allowed) == "in graph"
-    assert _C._role(torch.sub) == "in graph"
+    assert _testing.role(allowed) == "in graph"
+    assert _testing.role(torch.sub) == "in graph"
     torch._dynamo.disallow_in_graph(torch.sub)
     try:
-        assert _C._role(torch.sub) == "disallowed"
+        assert _testing.role(torch.sub) == "disallowed"
     finally:
         torch._dynamo.allow_in_graph(torch.sub)
-    assert _C._role(torch.sub) == "in graph"
-    assert _C._role(torch._dynamo.graph_break) == "disallowed"
-    assert _C._role(torch._dynamo.is_compiling) == "is compiling"
+    assert _testing.role(torch.sub) == "in graph"
+    assert _testing.role(torch._dynamo.graph_break) == "disallowed"
+    assert _testing.role(torch._dynamo.is_compiling) == "is compiling"

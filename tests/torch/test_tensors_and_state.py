@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from stator import _C
+from stator import _testing
 
 
 def why_not(tensor: torch.Tensor, other: Any) -> str:
-    matches, why, _, _ = _C.tensor_matches(_C.tensor_check(tensor), other)
+    matches, why, _, _ = _testing.tensor_matches(_testing.tensor_check(tensor), other)
     assert matches == (why == "")
     return why
 
@@ -72,7 +72,7 @@ def test_metadata_is_what_the_tensor_says() -> None:
         (X.clone().requires_grad_() * 2),
         torch.zeros((), dtype=torch.bool),
     ):
-        meta = _C.tensor_meta(tensor)
+        meta = _testing.tensor_meta(tensor)
         assert meta["size"] == tuple(tensor.shape)
         assert meta["stride"] == tensor.stride()
         assert meta["storage_offset"] == tensor.storage_offset()
@@ -121,37 +121,37 @@ STATES = [
 
 @pytest.mark.parametrize("enter, words", STATES, ids=[words for _, words in STATES])
 def test_a_change_of_state_is_seen_and_named(enter: Any, words: str) -> None:
-    state = _C.global_state()
-    assert _C.global_state_matches(state)[:2] == (True, "")
+    state = _testing.global_state()
+    assert _testing.global_state_matches(state)[:2] == (True, "")
     with enter():
-        matches, why, _ = _C.global_state_matches(state)
+        matches, why, _ = _testing.global_state_matches(state)
         assert not matches and why.startswith(words), why
-        inside = _C.global_state()
-        assert _C.global_state_matches(inside)[0]
-    assert _C.global_state_matches(state)[:2] == (True, "")
-    assert not _C.global_state_matches(inside)[0]
+        inside = _testing.global_state()
+        assert _testing.global_state_matches(inside)[0]
+    assert _testing.global_state_matches(state)[:2] == (True, "")
+    assert not _testing.global_state_matches(inside)[0]
 
 
 def test_autocast_dtype_counts_only_while_it_is_on() -> None:
-    state = _C.global_state()
+    state = _testing.global_state()
     torch.set_autocast_dtype("cpu", torch.float16)
     try:
-        assert _C.global_state_matches(state)[0]
+        assert _testing.global_state_matches(state)[0]
         with torch.autocast("cpu", torch.float16):
-            half = _C.global_state()
+            half = _testing.global_state()
         with torch.autocast("cpu", torch.bfloat16):
-            assert _C.global_state_matches(half)[1] == "autocast of cpu is torch.bfloat16, was torch.float16"
+            assert _testing.global_state_matches(half)[1] == "autocast of cpu is torch.bfloat16, was torch.float16"
     finally:
         torch.set_autocast_dtype("cpu", torch.bfloat16)
 
 
 def test_a_default_device_is_compared_by_its_device() -> None:
     with torch.device("meta"):
-        state = _C.global_state()
+        state = _testing.global_state()
     with torch.device("meta"):
-        assert _C.global_state_matches(state)[0]
+        assert _testing.global_state_matches(state)[0]
     with torch.device("cpu"):
-        assert not _C.global_state_matches(state)[0]
+        assert not _testing.global_state_matches(state)[0]
 
 
 FAKED = {
@@ -172,9 +172,9 @@ FAKED = {
 def test_a_fake_is_as_pytorch_makes_it(name: str) -> None:
     mode = FakeTensorMode()
     real = FAKED[name]()
-    mine, theirs = _C.make_fake(mode, real), mode.from_tensor(real)
+    mine, theirs = _testing.make_fake(mode, real), mode.from_tensor(real)
     assert type(mine) is FakeTensor and mine.fake_mode is mode
-    assert _C.tensor_meta(mine) == _C.tensor_meta(theirs) == _C.tensor_meta(real)
+    assert _testing.tensor_meta(mine) == _testing.tensor_meta(theirs) == _testing.tensor_meta(real)
     assert torch._C._dispatch_keys(mine) == torch._C._dispatch_keys(theirs)
     assert isinstance(mine, torch.nn.Parameter) == isinstance(real, torch.nn.Parameter)
     assert mine.__dict__.keys() == theirs.__dict__.keys()
@@ -192,12 +192,12 @@ def test_a_fake_is_as_pytorch_makes_it(name: str) -> None:
 def test_an_inference_tensor_is_faked_as_one() -> None:
     with torch.inference_mode():
         real = torch.randn(3)
-    assert _C.make_fake(FakeTensorMode(), real).is_inference()
+    assert _testing.make_fake(FakeTensorMode(), real).is_inference()
 
 
 def test_there_is_no_fake_for_the_odd() -> None:
     with pytest.raises(NotImplementedError, match="strided"):
-        _C.make_fake(FakeTensorMode(), X.to_sparse())
+        _testing.make_fake(FakeTensorMode(), X.to_sparse())
 
 
 def test_fakes_serve_as_example_inputs() -> None:
@@ -213,7 +213,7 @@ def test_fakes_serve_as_example_inputs() -> None:
     graph = torch.fx.symbolic_trace(Model())
     with tracing(TracingContext(mode)):
         compiled = aot_module_simplified(
-            graph, [_C.make_fake(mode, x), _C.make_fake(mode, w)], fw_compiler=lambda gm, _: gm
+            graph, [_testing.make_fake(mode, x), _testing.make_fake(mode, w)], fw_compiler=lambda gm, _: gm
         )
     (result,) = compiled(x, w)
     assert torch.equal(result, torch.relu(x @ w))

@@ -5,7 +5,7 @@
 
 #include "base/names.h"
 #include "base/python_error.h"
-#include "effect/carrier.h"
+#include "effect/iterable_of.h"
 #include "value/break.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
@@ -140,7 +140,7 @@ int rebuild_by_call(PlanBuilder& plan, const Value* value, Borrowed<> callable, 
 int rebuild_inner_iterator(PlanBuilder& plan, Value* iterator) {
     int made = iterator->rebuild(plan);
     bool gives_itself = iterator->kind == Kind::Iterator || iterator->kind == Kind::Generator;
-    return gives_itself ? made : plan.add(PlanOp::Call, {made}, carrier_class());
+    return gives_itself ? made : plan.add(PlanOp::Call, {made}, iterable_of_class());
 }
 
 PyObject* method_of_class(PyTypeObject* type, const char* name) {

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from stator import _testing
 
 
 @torch.compiler.disable
@@ -42,7 +43,7 @@ def test_explain_lists_every_break_of_one_run():
     assert first.file == __file__ and first.line == line_of("# the branch")
     assert first.source.strip().startswith("if y.sum() > 0:")
     assert first.stack == [f"program ({__file__}:{line_of('z = helper(x)')})"]
-    assert first.hint == stator._C.break_kinds()["data-dependent"]
+    assert first.hint == _testing.break_kinds()["data-dependent"]
     assert report.graph_count >= 3
 
 
@@ -120,10 +121,10 @@ def test_instances_of_one_class_do_not_compete_for_one_bound():
         warnings.simplefilter("error")
         for scaler in scalers:
             assert torch.equal(scaler.scale(x), (x + 1) * scaler.factor)
-        captured = stator._C.captures()
+        captured = _testing.captures()
         for scaler in scalers:
             assert torch.equal(scaler.scale(x), (x + 1) * scaler.factor)
-    assert stator._C.captures() == captured
+    assert _testing.captures() == captured
 
 
 def test_a_frame_that_captures_nothing_is_left_to_cpython_and_remembered():
@@ -141,9 +142,9 @@ def test_a_frame_that_captures_nothing_is_left_to_cpython_and_remembered():
     compiled = stator.compile(program, backend="eager")
     assert compiled(5000) == 5000 and len(calls) == 5000
     assert any(not entry["captured"] for entry in compiled._entries())
-    captured = stator._C.captures()
+    captured = _testing.captures()
     assert compiled(5000) == 5000 and len(calls) == 10000
-    assert stator._C.captures() == captured
+    assert _testing.captures() == captured
 
 
 def test_calls_that_do_not_fit_are_in_the_report():

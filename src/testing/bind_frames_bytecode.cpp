@@ -1,7 +1,7 @@
 /// Decoded code objects, for the tests of the `bytecode` room.
 #include "bytecode/code.h"
 #include "cpython/opcodes.h"
-#include "module/bind_frames.h"
+#include "testing/bind_frames.h"
 
 namespace stator {
 
@@ -17,7 +17,7 @@ PyCodeObject* as_code(PyObject* object) {
 
 /// [(op, arg, extra, target, start, offset, next_offset, line, handler, can_resume), ...]
 PyObject* decode(PyObject*, PyObject* object) {
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         const bytecode::Code& code = bytecode::decode(as_code(object));
         Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(code.instructions().size())));
         Py_ssize_t position = 0;
@@ -33,7 +33,7 @@ PyObject* decode(PyObject*, PyObject* object) {
 
 /// [(start, end, target, depth, push_lasti), ...]
 PyObject* handlers(PyObject*, PyObject* object) {
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         const bytecode::Code& code = bytecode::decode(as_code(object));
         Ref<> list = checked(PyList_New(0));
         for (const bytecode::Handler& each : code.handlers()) {
@@ -46,12 +46,12 @@ PyObject* handlers(PyObject*, PyObject* object) {
 }
 
 PyObject* print_code(PyObject*, PyObject* object) {
-    return guarded([&] { return PyUnicode_FromString(print(bytecode::decode(as_code(object))).c_str()); });
+    return at_boundary([&] { return PyUnicode_FromString(print(bytecode::decode(as_code(object))).c_str()); });
 }
 
 /// [(effect if it falls through or None, effect if it jumps or None), ...]
 PyObject* stack_effects(PyObject*, PyObject* object) {
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         Ref<> list = checked(PyList_New(0));
         for (const bytecode::Instruction& each : bytecode::decode(as_code(object)).instructions()) {
             Ref<> row = checked(Py_BuildValue("[OO]", Py_None, Py_None));
@@ -68,7 +68,7 @@ PyObject* decode_again(PyObject*, PyObject* arguments) {
     PyObject* object = nullptr;
     int repeat = 0;
     if (!PyArg_ParseTuple(arguments, "Oi", &object, &repeat)) return nullptr;
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         std::size_t count = 0;
         for (int i = 0; i < repeat; ++i) count += bytecode::Code(as_code(object)).instructions().size();
         return PyLong_FromSize_t(count);
@@ -82,7 +82,7 @@ PyObject* is_known_opcode(PyObject*, PyObject* number) {
 
 /// {name: (stack effect, operands)}
 PyObject* operations(PyObject*, PyObject*) {
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         Ref<> dict = checked(PyDict_New());
         for (int i = 0; i < bytecode::kOpCount; ++i) {
             auto op = static_cast<bytecode::Op>(i);

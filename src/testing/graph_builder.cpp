@@ -1,4 +1,4 @@
-#include "module/graph_builder.h"
+#include "testing/graph_builder.h"
 
 #include <memory>
 #include <string>
@@ -125,8 +125,12 @@ const graph::ModulePath* to_modules(graph::Graph& graph, PyObject* modules) {
 }
 
 bool to_kind(std::string_view word, NodeKind& kind) {
-    for (NodeKind each :
-         {NodeKind::Placeholder, NodeKind::Function, NodeKind::Method, NodeKind::Attribute, NodeKind::Output})
+    constexpr NodeKind kAll[] = {
+#define NODE_KIND(name, word) NodeKind::name,
+#include "graph/node_kinds.def"
+#undef NODE_KIND
+    };
+    for (NodeKind each : kAll)
         if (word == graph::fx_word(each)) return kind = each, true;
     PyErr_Format(PyExc_ValueError, "no such kind of node: %s", word.data());
     return false;
@@ -260,7 +264,7 @@ PySequenceMethods kSequence = {.sq_length = length};
 
 PyTypeObject kBuilderType = {
     .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
-    .tp_name = "stator._C.GraphBuilder",
+    .tp_name = "stator._testing.GraphBuilder",
     .tp_basicsize = sizeof(BuilderObject),
     .tp_dealloc = dealloc_builder,
     .tp_repr = repr,
@@ -273,7 +277,7 @@ PyTypeObject kBuilderType = {
 
 PyTypeObject kNodeType = {
     .ob_base = {PyObject_HEAD_INIT(nullptr) 0},
-    .tp_name = "stator._C.GraphNode",
+    .tp_name = "stator._testing.GraphNode",
     .tp_basicsize = sizeof(NodeObject),
     .tp_dealloc = dealloc_node,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

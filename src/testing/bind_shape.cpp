@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/boundary.h"
 #include "base/check.h"
-#include "base/python_error.h"
 #include "base/text.h"
 #include "graph/node.h"
 #include "shape/answer_by_rule.h"
@@ -104,18 +104,6 @@ class CallAsQuestion {
     std::vector<graph::KeywordArgument> keywords_;
     std::vector<std::pair<PyObject*, graph::Node*>> nodes_;
 };
-
-/// Runs `work` at the boundary to Python.
-template <class Work>
-PyObject* at_boundary(Work work) {
-    try {
-        return work().release();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
 
 Ref<> text(const std::string& string) {
     return checked(PyUnicode_FromStringAndSize(string.data(), static_cast<Py_ssize_t>(string.size())));

@@ -4,7 +4,7 @@
 #include "cpython/dict_watch.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
-#include "module/bind_frames.h"
+#include "testing/bind_frames.h"
 
 namespace stator {
 

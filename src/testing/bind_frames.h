@@ -3,10 +3,8 @@
 
 #include <Python.h>
 
-#include <exception>
-
+#include "base/boundary.h"
 #include "base/check.h"
-#include "base/python_error.h"
 
 namespace stator {
 
@@ -17,17 +15,5 @@ bool bind_frames_objects(PyObject* module);
 
 /// Represents NULL in arguments and results of tests. Borrowed.
 PyObject* null_marker();
-
-/// No C++ exception may reach CPython.
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-#include "effect/carrier.h"
+#include "effect/iterable_of.h"
 
 #include "base/python_error.h"
 
@@ -6,12 +6,12 @@ namespace stator {
 
 namespace {
 
-struct Carrier {
+struct IterableOf {
     PyObject_HEAD PyObject* iterator;
 };
 
 PyObject*& held(PyObject* self) {
-    return reinterpret_cast<Carrier*>(self)->iterator;
+    return reinterpret_cast<IterableOf*>(self)->iterator;
 }
 
 PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
@@ -47,14 +47,14 @@ PyObject* iterate(PyObject* self) {
 
 }  // namespace
 
-PyObject* carrier_class() {
+PyObject* iterable_of_class() {
     static PyObject* const type = [] {
         static PyType_Slot slots[] = {
             {Py_tp_new, reinterpret_cast<void*>(make)},     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
             {Py_tp_clear, reinterpret_cast<void*>(clear)},  {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
             {Py_tp_iter, reinterpret_cast<void*>(iterate)}, {0, nullptr},
         };
-        static PyType_Spec spec = {"stator.Carrier", sizeof(Carrier), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        static PyType_Spec spec = {"stator.IterableOf", sizeof(IterableOf), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                    slots};
         return checked(PyType_FromSpec(&spec)).release();
     }();

@@ -1,4 +1,4 @@
-#include "guard/record.h"
+#include "guard/quick_builder.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "cpython/dict_watch.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
-#include "guard/steps.h"
+#include "guard/state.h"
 
 namespace stator {
 
@@ -22,9 +22,9 @@ constexpr std::size_t kSharedChecks = 16;
 
 }  // namespace
 
-void Recording::succeeded(GuardProgram::State& state) {
-    if (is_recorded_) {
-        is_recorded_ = false;
+void QuickCheckPolicy::succeeded(GuardProgram::State& state) {
+    if (is_built_) {
+        is_built_ = false;
         state.quick.forget();
         repeated_ = 0;
         if (state.quick.hits() >= kPaysOff)
@@ -43,11 +43,11 @@ void Recording::succeeded(GuardProgram::State& state) {
         walked_before_.clear();  // the next run executes the same blocks once more, and the one after that does not
         return;
     }
-    is_recorded_ = QuickRecorder(state).record();
-    if (!is_recorded_) be_patient();
+    is_built_ = QuickCheckBuilder(state).build();
+    if (!is_built_) be_patient();
 }
 
-bool Recording::give_versions(GuardProgram::State& state) {
+bool QuickCheckPolicy::give_versions(GuardProgram::State& state) {
     bool given = false;
     for (std::int32_t index : state.walked) {
         const Step& enter = state.steps[index];
@@ -58,20 +58,20 @@ bool Recording::give_versions(GuardProgram::State& state) {
     return given;
 }
 
-QuickRecorder::QuickRecorder(State& state)
+QuickCheckBuilder::QuickCheckBuilder(State& state)
     : state_(state), known_(state.registers.size()), is_walked_(state.steps.size()) {
     for (std::int32_t enter : state.walked) is_walked_[enter] = true;
     for (std::size_t i = 0; i < known_.size(); ++i)
         if (state.places[i].access == Access::Pinned) known_[i].standing = Standing::Lasting;
 }
 
-bool QuickRecorder::record() {
+bool QuickCheckBuilder::build() {
     if (!follow() || skipped_ <= state_.walked.size()) return false;
     write();
     return true;
 }
 
-bool QuickRecorder::follow() {
+bool QuickCheckBuilder::follow() {
     for (std::int32_t i = 0; state_.steps[i].op != StepOp::Done; ++i) {
         Step& step = state_.steps[i];
         step.relied_on = false;
@@ -114,7 +114,7 @@ bool QuickRecorder::follow() {
     return true;
 }
 
-void QuickRecorder::follow_type(std::int32_t index) {
+void QuickCheckBuilder::follow_type(std::int32_t index) {
     const Step& step = state_.steps[index];
     Known& known = known_[step.from];
     known.type = reinterpret_cast<PyTypeObject*>(step.object);
@@ -124,7 +124,7 @@ void QuickRecorder::follow_type(std::int32_t index) {
         known.type_pending = true;
 }
 
-void QuickRecorder::follow_tensor(std::int32_t index) {
+void QuickCheckBuilder::follow_tensor(std::int32_t index) {
     const Step& step = state_.steps[index];
     const Known& known = known_[step.from];
     if (known.standing == Standing::Unknown) return take_step(step, index);
@@ -133,22 +133,22 @@ void QuickRecorder::follow_tensor(std::int32_t index) {
                      step.from);
 }
 
-const torch_room::TensorCheck& QuickRecorder::shared(const torch_room::TensorCheck& check) {
+const torch_room::TensorCheck& QuickCheckBuilder::shared(const torch_room::TensorCheck& check) {
     for (const torch_room::TensorCheck* other : different_checks_)
         if (*other == check) return *other;
     if (different_checks_.size() < kSharedChecks) different_checks_.push_back(&check);
     return check;
 }
 
-void QuickRecorder::walk_block(std::int32_t enter) {
-    // An Enter without a recorded state never skips its block.
+void QuickCheckBuilder::walk_block(std::int32_t enter) {
+    // An Enter that remembers nothing never skips.
     Step step = state_.steps[enter];
     step.object = nullptr;
     step.version = 0;
     take_step(step, enter);
 }
 
-void QuickRecorder::skip_block(std::int32_t index) {
+void QuickCheckBuilder::skip_block(std::int32_t index) {
     Step& enter = state_.steps[index];
     enter.relied_on = true;
     ++skipped_;
@@ -174,7 +174,7 @@ void QuickRecorder::skip_block(std::int32_t index) {
     }
 }
 
-void QuickRecorder::expect_instance(const Step& enter) {
+void QuickCheckBuilder::expect_instance(const Step& enter) {
     Known& known = known_[enter.from];
     PyObject* object = state_.registers[enter.from];
     Py_ssize_t offset = cpython::dict_offset(object);
@@ -189,7 +189,7 @@ void QuickRecorder::expect_instance(const Step& enter) {
     at(known.level).dicts.add({enter.object, enter.version}, enter.to);
 }
 
-void QuickRecorder::settle(std::int32_t place, const Step* kind) {
+void QuickCheckBuilder::settle(std::int32_t place, const Step* kind) {
     Known& known = known_[place];
     if (known.standing == Standing::Lasting) return;
     if (known.standing == Standing::Unknown)
@@ -199,7 +199,7 @@ void QuickRecorder::settle(std::int32_t place, const Step* kind) {
     if (kind != nullptr) take_step({.op = kind->op, .from = place}, -1);
 }
 
-std::int32_t QuickRecorder::level_of(const Step& step) const {
+std::int32_t QuickCheckBuilder::level_of(const Step& step) const {
     std::int32_t level = step.from < 0 ? 0 : known_[step.from].level;
     if (reads_number(step.op) && step.number >= 0) level = std::max(level, known_[step.number].level);
     if (step.op == StepOp::Expression)
@@ -208,7 +208,7 @@ std::int32_t QuickRecorder::level_of(const Step& step) const {
     return level;
 }
 
-void QuickRecorder::take_step(const Step& step, std::int32_t origin) {
+void QuickCheckBuilder::take_step(const Step& step, std::int32_t origin) {
     std::int32_t level = level_of(step);
     Step taken = step;
     taken.relied_on = false;
@@ -216,12 +216,12 @@ void QuickRecorder::take_step(const Step& step, std::int32_t origin) {
     if (step.to >= 0) known_[step.to] = {Standing::Unknown, level};
 }
 
-QuickCheck::Parts& QuickRecorder::at(std::int32_t level) {
+QuickCheck::Parts& QuickCheckBuilder::at(std::int32_t level) {
     if (static_cast<std::size_t>(level) >= levels_.size()) levels_.resize(level + 1);
     return levels_[level];
 }
 
-void QuickRecorder::write() {
+void QuickCheckBuilder::write() {
     for (std::size_t i = 0; i < known_.size(); ++i)
         if (known_[i].type_pending)
             at(known_[i].level).typed.add({state_.registers[i], known_[i].type}, static_cast<std::int32_t>(i));

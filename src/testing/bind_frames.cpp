@@ -1,6 +1,6 @@
-/// Drives the `cpython` and `bytecode` rooms from Python, for tests. It does to real frames what the `run` room does,
-/// as a test requests instead of a trace.
-#include "module/bind_frames.h"
+/// What the tests of the `cpython` and `bytecode` rooms drive from Python. They do to real frames what the `run` room
+/// does, on orders from a test instead of a trace.
+#include "testing/bind_frames.h"
 
 #include <vector>
 
@@ -109,7 +109,7 @@ bool last_was_taken = false;
 
 /// The order's own result, or null with an exception.
 PyObject* call(Order& order, PyCodeObject* code, PyObject* callable, PyObject* arguments) {
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         std::vector<PyObject*> values{nullptr};
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) values.push_back(PyTuple_GET_ITEM(arguments, i));
         std::size_t count = static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)) | PY_VECTORCALL_ARGUMENTS_OFFSET;
@@ -182,7 +182,7 @@ PyObject* generator(PyObject*, PyObject* given) {
     if (!PyArg_ParseTuple(given, "O!|iO!O!O", &PyFunction_Type, &function, &state.yielded.value, &PyList_Type, &slots,
                           &PyList_Type, &stack, &handled))
         return nullptr;
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         Ref<> made = cpython::make_generator(reinterpret_cast<PyFunctionObject*>(function));
         if (slots == nullptr) {
             cpython::finish_generator(made.get());
@@ -211,7 +211,7 @@ PyObject* snapshot(PyObject*, PyObject* given) {
     PyObject* object = nullptr;
     int depth = 0;
     if (!PyArg_ParseTuple(given, "O!i", &PyFrame_Type, &object, &depth)) return nullptr;
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         Frame* frame = cpython::frame_of(reinterpret_cast<PyFrameObject*>(object));
         auto list_of = [](PyObject** values, int count) {
             Ref<> list = checked(PyList_New(count));
@@ -237,7 +237,7 @@ PyObject* return_repeatedly(PyObject*, PyObject* given) {
     PyObject* callable = nullptr;
     int repeat = 0;
     if (!PyArg_ParseTuple(given, "OOi", &callable, &order.value, &repeat)) return nullptr;
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         PyCodeObject* code = code_behind(callable);
         for (int i = 0; i < repeat; ++i)
             checked(cpython::call_with_hook(code, carry_out, &order, callable, nullptr, 0, nullptr));
@@ -250,7 +250,7 @@ PyObject* call_repeatedly(PyObject*, PyObject* given) {
     PyObject* callable = nullptr;
     int repeat = 0;
     if (!PyArg_ParseTuple(given, "Oi", &callable, &repeat)) return nullptr;
-    return guarded([&]() -> PyObject* {
+    return at_boundary([&]() -> PyObject* {
         for (int i = 0; i < repeat; ++i) checked(PyObject_Vectorcall(callable, nullptr, 0, nullptr));
         Py_RETURN_NONE;
     });

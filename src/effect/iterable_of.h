@@ -6,7 +6,7 @@
 
 namespace stator {
 
-/// The class: `Carrier(iterator)`. Borrowed, never freed. Throws `PythonError`.
-PyObject* carrier_class();
+/// The class: `IterableOf(iterator)`. Borrowed, never freed. Throws `PythonError`.
+PyObject* iterable_of_class();
 
 }  // namespace stator

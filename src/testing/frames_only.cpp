@@ -1,5 +1,5 @@
 /// `stator._frames`: the rooms that need no PyTorch, for their tests on every supported Python.
-#include "module/bind_frames.h"
+#include "testing/bind_frames.h"
 
 namespace {
 

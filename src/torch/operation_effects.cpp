@@ -1,6 +1,6 @@
-#include "torch/recorder.h"
+#include "torch/operation_effects.h"
 
-#include "base/python_error.h"
+#include "base/boundary.h"
 #include "base/text.h"
 #include "torch/tensor.h"
 
@@ -8,9 +8,9 @@ namespace stator::torch_room {
 
 namespace {
 
-/// The current recording of this thread. Operations that the fake kernels call are not recorded: a dispatch mode is
-/// disabled while it handles one.
-thread_local Recording* recording_now = nullptr;
+/// The effects of this thread's operations, while they are collected. An operation that the fake kernels call meanwhile
+/// does not come here: a dispatch mode is off while it handles one.
+thread_local OperationEffects* collecting_into = nullptr;
 
 Ref<> attribute(PyObject* object, const char* name) {
     return checked(PyObject_GetAttrString(object, name));
@@ -23,7 +23,7 @@ void note_written(PyObject* value) {
             note_written(PySequence_Fast_GET_ITEM(items.get(), i));
         return;
     }
-    if (is_tensor(value)) recording_now->written.push_back(storage_identity(value));
+    if (is_tensor(value)) collecting_into->written.push_back(storage_identity(value));
 }
 
 /// Visits the arguments that the schema marks as written to.
@@ -66,35 +66,33 @@ void note(PyObject* function, PyObject* args, PyObject* kwargs) {
     Ref<> is_mutable = attribute(schema.get(), "is_mutable");
     if (is_mutable.get() == Py_True) note_writes(schema.get(), args, kwargs);
     Ref<> tags = attribute(function, "tags");
-    if (checked(PySequence_Contains(tags.get(), seeded_tag()))) recording_now->random = true;
+    if (checked(PySequence_Contains(tags.get(), seeded_tag()))) collecting_into->random = true;
     Ref<> returns = attribute(schema.get(), "returns");
     if (is_mutable.get() != Py_True && checked(static_cast<int>(PyObject_Length(returns.get()))) == 0)
-        recording_now->side_effect |= !only_checks(schema.get());
+        collecting_into->side_effect |= !only_checks(schema.get());
 }
 
 PyObject* torch_dispatch(PyObject*, PyObject* arguments) {
     PyObject *function, *types, *args = nullptr, *kwargs = nullptr;
     if (!PyArg_ParseTuple(arguments, "OO|OO", &function, &types, &args, &kwargs)) return nullptr;
     if (kwargs == Py_None) kwargs = nullptr;
-    try {
+    return at_boundary([&] {
         Ref<> no_arguments;
         if (args == nullptr) {
             no_arguments = checked(PyTuple_New(0));
             args = no_arguments.get();
         }
-        if (recording_now != nullptr) note(function, args, kwargs);
+        if (collecting_into != nullptr) note(function, args, kwargs);
         return PyObject_Call(function, args, kwargs);
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+    });
 }
 
 PyMethodDef kMethods[] = {{"__torch_dispatch__", torch_dispatch, METH_VARARGS, nullptr}, {}};
 PyType_Slot kSlots[] = {{Py_tp_methods, kMethods}, {}};
-PyType_Spec kSpec = {"stator._C.OperationRecorder", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
+PyType_Spec kSpec = {"stator._C.OperationObserver", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
 
-/// One mode object serves every recording: the data goes to the thread's recording.
-Borrowed<> recorder_mode() {
+/// One mode object serves all threads: effects go to the thread's own place.
+Borrowed<> effects_mode() {
     static PyObject* mode = [] {
         Ref<> module = checked(PyImport_ImportModule("torch.utils._python_dispatch"));
         Ref<> base = attribute(module.get(), "TorchDispatchMode");
@@ -115,24 +113,24 @@ void exit(PyObject* mode) {
 
 }  // namespace
 
-RecordingUnderFakeMode::RecordingUnderFakeMode(Borrowed<> fake_mode) : fake_mode_(Ref<>::share(fake_mode)) {
-    Ref<> recorder = Ref<>::share(recorder_mode());
+EffectsUnderFakeMode::EffectsUnderFakeMode(Borrowed<> fake_mode) : fake_mode_(Ref<>::share(fake_mode)) {
+    Ref<> observer = Ref<>::share(effects_mode());
     enter(fake_mode);
     try {
-        enter(recorder.get());
+        enter(observer.get());
     } catch (const PythonError&) {
         ErrorAside aside;
         exit(fake_mode);
         throw;
     }
-    recorder_ = std::move(recorder);
-    recording_now = &recording_;
+    observer_ = std::move(observer);
+    collecting_into = &effects_;
 }
 
-RecordingUnderFakeMode::~RecordingUnderFakeMode() {
+EffectsUnderFakeMode::~EffectsUnderFakeMode() {
     ErrorAside aside;
-    recording_now = nullptr;
-    exit(recorder_.get());
+    collecting_into = nullptr;
+    exit(observer_.get());
     exit(fake_mode_.get());
 }
 

@@ -1,46 +1,46 @@
-/// Recording a quick check. For the files of this room only.
+/// Building a quick check. For the files of this room only.
 #pragma once
 
 #include "guard/quick.h"
 
 namespace stator {
 
-/// When to record: as soon as checks execute the same blocks again, and less often if records don't last.
-class Recording {
+/// When to build a quick check: as soon as checks execute the same blocks again, and less often if it does not last.
+class QuickCheckPolicy {
   public:
     /// After a success of the program itself: there was no quick check, or it failed.
     void succeeded(GuardProgram::State& state);
 
   private:
-    static constexpr std::size_t kPaysOff = 16;  // checks: about what recording costs
+    static constexpr std::size_t kPaysOff = 16;  // checks: about what building costs
     static constexpr int kMostPatience = 64;
 
-    /// Creates dict versions for instance dicts that have none; the next success records them. Not before checks
-    /// repeat: it would be wasted on an object that is checked once. False if there are none.
+    /// Gives dicts of instances that have no version one, which the next success compares. Not before
+    /// checks repeat: for an object that is checked once it would be a waste. False if there are none.
     static bool give_versions(GuardProgram::State& state);
     void be_patient() { patience_ = patience_ < kMostPatience ? 2 * patience_ : kMostPatience; }
 
     std::vector<std::int32_t> walked_before_;
     int repeated_ = 0;  // how often in a row these were executed again
     int patience_ = 1;  // how often that is required
-    bool is_recorded_ = false;
+    bool is_built_ = false;
 };
 
-/// One recording, right after a success, from its registers and blocks.
-class QuickRecorder {
+/// Builds a quick check right after a success, from the registers and blocks of that check.
+class QuickCheckBuilder {
   public:
     using State = GuardProgram::State;
 
-    explicit QuickRecorder(State& state);
-    /// False if there is nothing to gain; nothing is recorded then.
-    bool record();
+    explicit QuickCheckBuilder(State& state);
+    /// False if there is nothing to gain; nothing is built then.
+    bool build();
 
   private:
     /// What is known of the object in a register when its level is reached.
     enum class Standing : std::uint8_t {
         Unknown,  // anything
-        Here,     // an object at the recorded address
-        Lasting,  // the recorded object
+        Here,     // an object at the address of the one seen
+        Lasting,  // the object seen
     };
     struct Known {
         Standing standing = Standing::Unknown;
@@ -56,7 +56,7 @@ class QuickRecorder {
     void walk_block(std::int32_t enter);
     void skip_block(std::int32_t enter);
     void expect_instance(const Step& enter);
-    /// After this the register holds the recorded object, or one of the same class at its address.
+    /// After this the register holds the object seen, or one of the same class at its address.
     void settle(std::int32_t place, const Step* kind);
     void take_step(const Step& step, std::int32_t origin);
     std::int32_t level_of(const Step& step) const;

@@ -1,13 +1,12 @@
 /// Plans as Python objects, for tests and measurements. One object is the builder until `finish`, then the plan.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "base/boundary.h"
 #include "base/check.h"
-#include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
 
@@ -15,24 +14,16 @@ namespace stator {
 
 namespace {
 
-// In the order of the enumeration.
-constexpr std::array kOpNames = {
-    std::string_view("Constant"),     std::string_view("Output"),        std::string_view("Fetch"),
-    std::string_view("Tuple"),        std::string_view("List"),          std::string_view("Dict"),
-    std::string_view("Set"),          std::string_view("Frozenset"),     std::string_view("Slice"),
-    std::string_view("NewObject"),    std::string_view("Function"),      std::string_view("Cell"),
-    std::string_view("Method"),       std::string_view("Generator"),     std::string_view("Frame"),
-    std::string_view("EnteredFrame"), std::string_view("Traceback"),     std::string_view("Call"),
-    std::string_view("CallNamed"),    std::string_view("Arithmetic"),    std::string_view("SetAttribute"),
-    std::string_view("SetItem"),      std::string_view("Append"),        std::string_view("Add"),
-    std::string_view("SetCell"),      std::string_view("FillGenerator"), std::string_view("EndGenerator"),
-    std::string_view("Return")};
-static_assert(kOpNames.size() == static_cast<std::size_t>(PlanOp::Return) + 1);
+constexpr std::string_view kOpNames[] = {
+#define PLAN_OP(name) #name,
+#include "effect/plan_ops.def"
+#undef PLAN_OP
+};
 
 PlanOp op_named(PyObject* name) {
-    auto found = std::find(kOpNames.begin(), kOpNames.end(), utf8(name));
-    STATOR_CHECK(found != kOpNames.end(), "unknown operation " + short_repr(name));
-    return static_cast<PlanOp>(found - kOpNames.begin());
+    auto* found = std::ranges::find(kOpNames, utf8(name));
+    STATOR_CHECK(found != std::end(kOpNames), "unknown operation " + short_repr(name));
+    return static_cast<PlanOp>(found - kOpNames);
 }
 
 struct Work {
@@ -55,19 +46,8 @@ Work& work_of(PyObject* self) {
     return *reinterpret_cast<PlanObject*>(self)->work;
 }
 
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
-
 PyObject* plan_new(PyTypeObject* type, PyObject*, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         auto work = std::make_unique<Work>();
         PyObject* self = checked(type->tp_alloc(type, 0)).release();
         reinterpret_cast<PlanObject*>(self)->work = work.release();
@@ -83,31 +63,31 @@ void plan_dealloc(PyObject* self) {
 }
 
 PyObject* plan_constant(PyObject* self, PyObject* object) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().constant(object)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().constant(object)); });
 }
 
 PyObject* plan_output(PyObject* self, PyObject* node) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().output(node)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().output(node)); });
 }
 
 PyObject* plan_fetch(PyObject* self, PyObject* slot) {
-    return guarded([&] {
+    return at_boundary([&] {
         Source* source = work_of(self).provenance.slot(static_cast<int>(PyLong_AsLong(slot)), nullptr, nullptr);
         return PyLong_FromLong(work_of(self).building().fetch(source));
     });
 }
 
 PyObject* plan_known(PyObject* self, PyObject* value) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().known(value)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().known(value)); });
 }
 
 PyObject* plan_reserve(PyObject* self, PyObject* value) {
-    return guarded([&] { return PyLong_FromLong(work_of(self).building().reserve(value)); });
+    return at_boundary([&] { return PyLong_FromLong(work_of(self).building().reserve(value)); });
 }
 
 /// add(operation, registers, object or NotImplemented, register to fill or -1 for a new one, number) -> register filled
 PyObject* plan_add(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         PyObject *name, *list, *object = Py_NotImplemented;
         int to = -1, number = 0;
         if (!PyArg_ParseTuple(args, "OO!|Oii", &name, &PyList_Type, &list, &object, &to, &number)) throw PythonError();
@@ -124,7 +104,7 @@ PyObject* plan_add(PyObject* self, PyObject* args) {
 }
 
 PyObject* plan_finish(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Work& work = work_of(self);
         work.plan = std::move(work.building()).finish();
         work.builder.reset();
@@ -133,11 +113,11 @@ PyObject* plan_finish(PyObject* self, PyObject*) {
 }
 
 PyObject* plan_print(PyObject* self, PyObject*) {
-    return guarded([&] { return PyUnicode_FromString(print(work_of(self).plan).c_str()); });
+    return at_boundary([&] { return PyUnicode_FromString(print(work_of(self).plan).c_str()); });
 }
 
 PyObject* plan_held(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         visit(work_of(self).plan, [&](PyObject* object) { checked(PyList_Append(list.get(), object)); });
         return list.release();
@@ -160,14 +140,14 @@ struct Inputs {
 
 /// run(outputs, fetched) -> the result of the plan; NotImplemented if it does not return.
 PyObject* plan_run(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> result = Inputs(args).run(work_of(self).plan);
         return result ? result.release() : Py_NewRef(Py_NotImplemented);
     });
 }
 
 PyObject* plan_nanoseconds(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Inputs inputs(args);
         auto start = std::chrono::steady_clock::now();
         for (Py_ssize_t i = 0; i < inputs.repeat; ++i) inputs.run(work_of(self).plan);
@@ -194,13 +174,13 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
                         {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
                         {Py_tp_methods, kMethods},
                         {0, nullptr}};
-PyType_Spec kSpec = {"stator._C._Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, kSlots};
+PyType_Spec kSpec = {"stator._testing.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, kSlots};
 
 }  // namespace
 
 bool bind_plan(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
-    return type && PyModule_AddObjectRef(module, "_Plan", type.get()) == 0;
+    return type && PyModule_AddObjectRef(module, "Plan", type.get()) == 0;
 }
 
 }  // namespace stator

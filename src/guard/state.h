@@ -9,7 +9,7 @@
 #include "guard/distinct.h"
 #include "guard/program.h"
 #include "guard/quick.h"
-#include "guard/record.h"
+#include "guard/quick_builder.h"
 #include "guard/step.h"
 #include "torch/tensor.h"
 
@@ -47,7 +47,7 @@ struct GuardProgram::State {
     std::vector<Ref<>> computed;
     std::vector<std::int32_t> walked;  // the Enters whose blocks the last run did not skip
     QuickCheck quick;
-    Recording recording;
+    QuickCheckPolicy quick_policy;
     static constexpr std::int32_t kNone = -1, kInterrupted = -2;
     std::int32_t failed = kNone;  // the step that failed in the last check
     /// The check ended early because it ran code that may have freed objects in registers. It has to be repeated.

@@ -1,12 +1,11 @@
 /// Guard programs as Python objects, for tests and measurements: sources and guards are given as plain tuples.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <new>
 #include <string_view>
 
+#include "base/boundary.h"
 #include "base/check.h"
-#include "base/python_error.h"
 #include "base/text.h"
 #include "guard/program.h"
 
@@ -14,23 +13,22 @@ namespace stator {
 
 namespace {
 
-// In the order of the enumerations.
-constexpr std::array<std::string_view, 20> kAccessNames = {
-    "Slot",       "Function",       "Pinned",       "HandledException", "Globals",
-    "Builtins",   "ClosureCell",    "CellContents", "Default",          "KeywordDefault",
-    "Item",       "DictItem",       "InstanceDict", "ClassAttribute",   "Member",
-    "MethodSelf", "MethodFunction", "Referent",     "WalkedOver",       "Upcoming"};
-static_assert(kAccessNames.size() == static_cast<std::size_t>(Access::Upcoming) + 1);
-constexpr std::array<std::string_view, 17> kGuardNames = {
-    "Type",   "Identity", "Constant", "Function", "Length",   "Present", "HasNoKey",  "Keys",      "Elements",
-    "Absent", "Tensor",   "Autograd", "Offset",   "Subclass", "Same",    "Different", "Expression"};
-static_assert(kGuardNames.size() == static_cast<std::size_t>(GuardKind::Expression) + 1);
+constexpr std::string_view kAccessNames[] = {
+#define ACCESS(name) #name,
+#include "source/accesses.def"
+#undef ACCESS
+};
+constexpr std::string_view kGuardNames[] = {
+#define GUARD_KIND(name) #name,
+#include "guard/guard_kinds.def"
+#undef GUARD_KIND
+};
 
 template <class Enum, std::size_t size>
-Enum named(const std::array<std::string_view, size>& names, PyObject* name) {
-    auto found = std::find(names.begin(), names.end(), utf8(name));
-    STATOR_CHECK(found != names.end(), "unknown name " + short_repr(name));
-    return static_cast<Enum>(found - names.begin());
+Enum named(const std::string_view (&names)[size], PyObject* name) {
+    auto* found = std::ranges::find(names, utf8(name));
+    STATOR_CHECK(found != std::end(names), "unknown name " + short_repr(name));
+    return static_cast<Enum>(found - names);
 }
 
 /// NotImplemented represents null, since None is a value.
@@ -49,17 +47,6 @@ ProgramObject* as_program(PyObject* self) {
 
 GuardProgram& program_of(PyObject* self) {
     return *as_program(self)->program;
-}
-
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const PythonError&) {
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
 }
 
 /// Sources as tuples (access, index of the parent or -1, key, number, object).
@@ -151,8 +138,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyList_Type, &sources, &PyList_Type, &guards, &PyList_Type, &fetched,
                           &PyList_Type, &distinct))
         return nullptr;
-    return guarded([&] {
-        // As after a trace: everything that the program was built from is freed when it is used.
+    return at_boundary([&] {
+        // As after a trace: everything that the program was built from is gone when it is used.
         Arena arena;
         Provenance provenance(arena);
         auto all = make_sources(provenance, sources);
@@ -205,14 +192,14 @@ struct Call {
 };
 
 PyObject* program_check(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return PyBool_FromLong(program_of(self).check(call.slots.data(), call.function));
     });
 }
 
 PyObject* program_explain(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return PyUnicode_FromString(program_of(self).explain(call.slots.data(), call.function).c_str());
     });
@@ -226,21 +213,21 @@ PyObject* list_of_text(const std::vector<std::string>& lines) {
 }
 
 PyObject* program_changed_numbers(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return list_of_text(program_of(self).changed_numbers(call.slots.data(), call.function));
     });
 }
 
 PyObject* program_count_steps(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         return PyLong_FromSize_t(program_of(self).count_steps(call.slots.data(), call.function));
     });
 }
 
 PyObject* program_nanoseconds(PyObject* self, PyObject* args) {
-    return guarded([&] {
+    return at_boundary([&] {
         Call call(args);
         bool good = true;
         auto start = std::chrono::steady_clock::now();
@@ -252,15 +239,15 @@ PyObject* program_nanoseconds(PyObject* self, PyObject* args) {
 }
 
 PyObject* program_print(PyObject* self, PyObject*) {
-    return guarded([&] { return list_of_text(program_of(self).print()); });
+    return at_boundary([&] { return list_of_text(program_of(self).print()); });
 }
 
 PyObject* program_print_steps(PyObject* self, PyObject*) {
-    return guarded([&] { return list_of_text(program_of(self).print_steps()); });
+    return at_boundary([&] { return list_of_text(program_of(self).print_steps()); });
 }
 
 PyObject* program_print_quick(PyObject* self, PyObject*) {
-    return guarded([&] { return list_of_text(program_of(self).print_quick()); });
+    return at_boundary([&] { return list_of_text(program_of(self).print_quick()); });
 }
 
 PyObject* program_quick_hits(PyObject* self, PyObject*) {
@@ -272,7 +259,7 @@ PyObject* program_watched_hits(PyObject* self, PyObject*) {
 }
 
 PyObject* program_fetched(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         for (PyObject* object : program_of(self).fetched()) checked(PyList_Append(list.get(), object));
         return list.release();
@@ -280,7 +267,7 @@ PyObject* program_fetched(PyObject* self, PyObject*) {
 }
 
 PyObject* program_held(PyObject* self, PyObject*) {
-    return guarded([&] {
+    return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
         program_of(self).visit([&](PyObject* object) { checked(PyList_Append(list.get(), object)); });
         return list.release();
@@ -304,7 +291,7 @@ PyMethodDef kMethods[] = {
     {"print", program_print, METH_NOARGS, "one line a guard"},
     {"print_steps", program_print_steps, METH_NOARGS, "one line a step"},
     {"print_quick", program_print_quick, METH_NOARGS, "one line a comparison of the quick check"},
-    {"quick_hits", program_quick_hits, METH_NOARGS, "how many checks the quick check that is recorded has answered"},
+    {"quick_hits", program_quick_hits, METH_NOARGS, "how many checks the present quick check has answered"},
     {"watched_hits", program_watched_hits, METH_NOARGS, "how many of them read no version of a dict"},
     {"fetched", program_fetched, METH_NOARGS, "what the last check fetched"},
     {"held", program_held, METH_NOARGS, "every reference that the program owns"},
@@ -318,17 +305,14 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(program_new)},
                         {Py_tp_methods, kMethods},
                         {Py_sq_length, reinterpret_cast<void*>(program_size)},
                         {0, nullptr}};
-PyType_Spec kSpec = {"stator._C._GuardProgram", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+PyType_Spec kSpec = {"stator._testing.GuardProgram", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                      kSlots};
 
 }  // namespace
 
-bool bind_plan(PyObject* module);
-
-/// Binds plans too: they take the objects that guard programs fetch.
 bool bind_guard(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
-    return type && PyModule_AddObjectRef(module, "_GuardProgram", type.get()) == 0 && bind_plan(module);
+    return type && PyModule_AddObjectRef(module, "GuardProgram", type.get()) == 0;
 }
 
 }  // namespace stator

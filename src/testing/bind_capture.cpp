@@ -1,0 +1,57 @@
+/// How often something was captured, the kinds of graph breaks, and captures that fail on purpose.
+#include <limits>
+
+#include "base/boundary.h"
+#include "capture/capture.h"
+#include "trace/injected_error.h"
+#include "value/break.h"
+
+namespace stator {
+
+namespace {
+
+PyObject* captures(PyObject*, PyObject*) {
+    return PyLong_FromSize_t(capture_count());
+}
+
+PyObject* break_kinds(PyObject*, PyObject*) {
+    return at_boundary([] {
+        Ref<> kinds = checked(PyDict_New());
+        constexpr BreakKind kAll[] = {
+#define BREAK_KIND(name, stable_name, hint) BreakKind::name,
+#include "value/break_kinds.def"
+#undef BREAK_KIND
+        };
+        for (BreakKind kind : kAll) {
+            if (kind == BreakKind::Yield) continue;  // of which nobody is told
+            checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
+        }
+        return kinds;
+    });
+}
+
+PyObject* fail_at_node(PyObject*, PyObject* number) {
+    if (number == Py_None) {
+        failing_node = std::numeric_limits<std::size_t>::max();
+        Py_RETURN_NONE;
+    }
+    std::size_t wanted = PyLong_AsSize_t(number);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    failing_node = wanted;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef kFunctions[] = {
+    {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
+    {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
+    {"fail_at_node", fail_at_node, METH_O, "Makes adding node n to a graph an internal error; None ends that."},
+    {},
+};
+
+}  // namespace
+
+bool bind_capture(PyObject* module) {
+    return PyModule_AddFunctions(module, kFunctions) == 0;
+}
+
+}  // namespace stator
