@@ -26,7 +26,7 @@ struct CompiledGraph {
     /// Whether the graph as it was captured gives the same results when it runs once more on the same inputs.
     bool is_repeatable = false;
     /// The program sees something of a run of the graph that does not come to its end.
-    bool is_seen = false;
+    bool is_visible_to_program = false;
     /// The graph calls operations that the program, or a library, has registered: these may raise anything.
     bool has_custom_operations = false;
     Undo undo;

@@ -98,11 +98,11 @@ struct Node {
     std::vector<Argument> arguments;
     std::vector<KeywordArgument> keywords;
     Result result;
-    std::uint32_t uses = 0;   // arguments of live nodes that are this node
-    bool has_effect = false;  // stays even if nobody uses its result
-    bool is_random = false;   // draws random numbers
-    bool may_fail = false;    // stays too: with some contents the program ends here
-    bool is_seen = false;     // the program sees that it has run, even if nothing after it does
+    std::uint32_t uses = 0;              // arguments of live nodes that are this node
+    bool has_effect = false;             // stays even if nobody uses its result
+    bool is_random = false;              // draws random numbers
+    bool may_fail = false;               // stays too: with some contents the program ends here
+    bool is_visible_to_program = false;  // the program can observe that it has run, even if no result of it is used
     bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (capture/undo.h)
     bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;

@@ -1,29 +1,29 @@
-/// What numpy computes of numbers alone: done for real while tracing, like everything that constants alone go into.
-/// Arrays are not modelled.
+/// numpy functions of numbers, which are evaluated while tracing like all functions of constants. Arrays are not
+/// modelled.
 #pragma once
 
 #include "value/kinds/constant.h"
 
 namespace stator {
 
-/// A function of numpy that is an object of a class of its own: `numpy.sqrt`, `numpy.prod`.
+/// A numpy function that is an instance of a numpy class: `numpy.sqrt` (a ufunc), `numpy.prod`.
 bool is_numpy_function(Borrowed<> object);
 /// Calls one that only computes, if all arguments are constants; else null.
 Value* call_numpy_function(Tracer& tracer, Borrowed<> function, const Arguments& arguments);
 
-/// Calls something of numpy for real; null if an argument is not constant. Breaks where numpy would warn, as it would
-/// do so in every call, or gives an array.
+/// Calls a numpy function on constants; null if an argument is not constant. Breaks the graph if numpy warns, because
+/// it would warn in every call, or if it returns an array.
 Value* fold_in_numpy(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
-/// Operators, if either side is a number of numpy; else null. They have their own ways with lists and strings.
+/// Operators, if either operand is a numpy scalar; else null. numpy treats lists and strings in its own way.
 Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Value* other, bool reflected);
 Value* numpy_compare(Tracer& tracer, Comparison op, ConstantValue* self, Value* other);
-/// What a number of numpy tells of itself: `dtype`, `real`, ...
+/// Attributes of a numpy scalar: `dtype`, `real`, ...
 Value* numpy_attribute(Tracer& tracer, ConstantValue* number, Borrowed<> name);
 
-/// What a number of numpy is to an operation on tensors. Breaks where PyTorch may take it in another way.
+/// The Python number that a tensor operation takes a numpy scalar for. Breaks the graph if PyTorch may take another.
 PyObject* plain_number(Tracer& tracer, ConstantValue* number);
-/// Breaks if there is one among the values, or in tuples and lists of them.
+/// Breaks the graph if the value is a numpy scalar, or a tuple or list that contains one.
 void expect_no_numpy_number(Tracer& tracer, Value* value);
 
 class Handlers;

@@ -1,12 +1,15 @@
-/// Ints and floats from outside that change from call to call. Such a value is a constant that was not looked at yet:
-/// what it is in this trace (`held`), with an expression that says what it is in every call. Arithmetic and comparisons
-/// with other numbers keep it so, and so do operations on tensors for which any number of its class is as good as any
-/// other. All else realizes it, as every value from outside is realized when it is looked at, which guards that it is
-/// the one that was seen.
+/// Ints and floats from outside that change from call to call. Such a value is a constant that is not realized: it has
+/// the number of this call (`held`), and an expression that computes it in every call. Arithmetic and comparisons with
+/// other numbers give symbolic results, and tensor operations whose result metadata don't depend on the number take it
+/// as it is. Any other use realizes the value, which guards that it equals `held`.
 #pragma once
 
 #include "value/kinds/constant.h"
 #include "value/tracer.h"
+
+namespace stator {
+struct TensorValue;
+}
 
 namespace stator::symbolic {
 
@@ -15,31 +18,31 @@ inline bool is(const Value* value) {
     return value->kind == Kind::Constant && static_cast<const ConstantValue*>(value)->is_symbolic();
 }
 
-/// Takes a number from outside for a variable, if it fits into 64 bits.
+/// Makes a number from outside symbolic, if it fits into 64 bits.
 void make_variable(Tracer& tracer, ConstantValue* value);
 
-// What an operation comes to if it can be done without looking at the value; null if it can't, or nothing here is
-// symbolic.
+// The symbolic result of an operation; null if no operand is symbolic, or if the operation needs the number itself.
 Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right);
 Value* unary(Tracer& tracer, UnaryOperator op, Value* operand);
 Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right);
 Value* truth(Tracer& tracer, Value* value);
 Value* absolute(Tracer& tracer, Value* value);
 
-/// Relies on the class of the value alone.
+/// Guards only the class of the value.
 void realize_class(Tracer& tracer, Value* value);
-/// Guards that the value is what it was in this trace.
+/// Guards that the number is the one of this trace.
 void specialize(Tracer& tracer, ConstantValue* value);
-/// Relies on an int being one that C code takes for a 64-bit int.
+/// Guards that an int fits into 64 bits.
 void guard_fits(Tracer& tracer, ConstantValue* value);
-/// Relies on a float being one that every float dtype can hold. False if it is not now.
+/// Guards that every float dtype can hold the float. False if that isn't so in this call.
 bool guard_moderate(Tracer& tracer, ConstantValue* value);
 
 /// Realizes every number in it.
 void realize_all(Tracer& tracer, Value* value);
 
-/// `tensor[key]` after the symbolic ints in the key had their effect: each selects a part of the tensor, as an
-/// operation of its own, because `[]` would ask it for its value. What is left of the key holds no symbolic int.
+/// `tensor[key]` after the symbolic ints of the key are applied. Each becomes a `torch.select` or `torch.narrow`,
+/// because
+/// `[]` would specialize a SymInt. The rest of the key has no symbolic int.
 struct Selected {
     TensorValue* tensor;
     Value* rest;  // null if nothing is left

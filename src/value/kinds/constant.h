@@ -1,5 +1,4 @@
-/// Immutable values that are what they are: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are
-/// done for real while tracing.
+/// Constants: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are executed while tracing.
 #pragma once
 
 #include "source/expression.h"
@@ -12,12 +11,12 @@ struct ConstantValue final : Value {
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
     PyObject* const held;  // kept alive by the trace
-    /// Whether the program makes it, an object of its own in each call, rather than has it: a literal, a small integer.
+    /// Whether the program creates this object anew in each call, unlike a literal or a small integer.
     bool is_made = false;
-    /// What it is in every call, of a number that changes between calls (see symbolic.h); null for others.
+    /// Of a number that changes between calls (see changing_number.h): the expression over sources; null for others.
     const Expression* expression = nullptr;
 
-    /// Whether it may be another number in the next call: nothing has looked at it yet.
+    /// Whether it may be another number in the next call: nothing has specialized on it yet.
     bool is_symbolic() const { return expression != nullptr && !realized; }
 
     void realize(Tracer& tracer) override;

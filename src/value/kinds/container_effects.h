@@ -1,11 +1,11 @@
-/// Changes of containers from outside, as effects.
+/// Mutations of containers from outside, as side effects.
 #pragma once
 
-#include "value/tracer.h"
+#include "value/effect_log.h"
 
 namespace stator {
 
-/// A call of a method of a builtin class, whatever the object's own class makes of it.
+/// Calls the method of the builtin class itself, even if the object's class overrides it.
 Effect method_effect(PyTypeObject* type, const char* method, std::vector<Value*> from);
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// Generators of functions that are traced. Their frame is the tracer's; between two steps it waits here.
+/// Generators of traced functions. Between two steps they hold their suspended frame.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace stator {
 
 struct FunctionValue;
 
-/// What the trace room keeps of a suspended frame.
+/// A suspended frame, as the trace room implements it.
 struct SuspendedFrame {
     virtual ~SuspendedFrame() = default;
 
@@ -19,7 +19,7 @@ struct SuspendedFrame {
     virtual const std::vector<Value*>& held_slots() const = 0;
     /// The value stack, the top one last; CPython's NULL as a value of kind `Null`.
     virtual const std::vector<Value*>& held_stack() const = 0;
-    /// The yield at which it waits. Only of a frame that has started.
+    /// The yield at which it is suspended. Only of a frame that has started.
     virtual cpython::Offset waits_at() const = 0;
 };
 
@@ -34,11 +34,11 @@ struct GeneratorValue final : Value {
     bool started = false;
     bool running = false;
     bool finished = false;
-    /// What it returned: the value of `yield from` and of StopIteration.
+    /// Its return value: the value of `yield from` and of StopIteration.
     Value* returned = nullptr;
-    /// The exception that it handles where it waits (a `yield` inside `except`).
+    /// The exception that it handles at its `yield` (inside `except`).
     Value* handled = nullptr;
-    /// To be raised inside as soon as it goes on.
+    /// Raised inside when it is resumed.
     Value* thrown = nullptr;
 
     PyTypeObject* type() const override { return class_; }

@@ -1,5 +1,5 @@
-/// Iterators made in the trace: over sequences, tables and constants. Those that work on other iterators (`zip`, `map`,
-/// ...) are in lazy.h and itertools.h.
+/// Iterators made in the trace: over sequences, tables and constants. Iterators over other iterators (`zip`, `map`,
+/// ...) are in lazy_iterators.h and builtins/itertools.cpp.
 #pragma once
 
 #include <optional>
@@ -57,10 +57,10 @@ struct ItemsIterator final : IteratorValue {
     ItemsIterator(PyTypeObject* type, std::vector<Value*> items) : IteratorValue(type), items(std::move(items)) {}
     std::vector<Value*> items;
     std::size_t position = 0;
-    /// What it iterates over, where that is a value that `iter` gives such an iterator of.
+    /// The iterable, if `iter(origin)` makes this iterator.
     Value* origin = nullptr;
-    bool is_reversed = false;  // it is `reversed` that gives it
-    /// Else the class is called with these to make one (`itertools.product`, ...).
+    bool is_reversed = false;  // `reversed(origin)` makes it
+    /// Else `class_(*made_of)` makes it (`itertools.product`, ...).
     Arguments made_of;
     bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
@@ -91,8 +91,8 @@ struct CallIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Over an instance of a class of the program's that has `__getitem__` and no `__iter__`: asked for 0, 1, 2, ... until
-/// it raises IndexError. Or what `reversed` gives of one: asked from its last item on.
+/// Over an instance of a class with `__getitem__` and no `__iter__`: calls `__getitem__` with 0, 1, 2, ... until it
+/// raises IndexError. Or `reversed` of such an instance, which starts at the last item.
 struct IndexIterator final : IteratorValue {
     explicit IndexIterator(Value* sequence) : IteratorValue(&PySeqIter_Type), sequence(sequence) {}
     IndexIterator(Value* sequence, std::int64_t last)
@@ -104,31 +104,31 @@ struct IndexIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// What an iterator by index asks for its items; null at its end, and for other iterators.
+/// The sequence of an `IndexIterator`; null at its end, and for other iterators.
 Value* sequence_by_index(Value* iterator);
 
-/// A new iterator over a constant: what `iter` of the real object walks over.
+/// `iter(constant)`.
 Value* iterate_constant(Tracer& tracer, Borrowed<> constant);
 
-/// Whether `iter` would take it, going by its class.
+/// Whether its class supports `iter`.
 bool is_iterable(const Value* value);
-/// All items of an iterable, in order; nothing if taking them could run the program's own code or raise.
+/// All items of an iterable, in order; none if iterating could raise or run code of the program.
 std::optional<std::vector<Value*>> items_now(Tracer& tracer, Value* iterable);
 
 /// Handlers of `__next__` and `__iter__` called by name on an iterator.
 Outcome iterator_next(Tracer& tracer, const Arguments& arguments);
 Outcome iterator_iter(Tracer& tracer, const Arguments& arguments);
 
-/// The class of the iterators that `iter` gives of an instance of a class; borrowed, never freed.
+/// `type(iter(sample))`; borrowed, never freed.
 PyTypeObject* iterator_class_of(Borrowed<> sample);
 
-/// What the iterators of a plan have in common: `iter(iterable)`, moved on by `steps`.
+/// Rebuilds `iter(iterable)`, advanced by `steps`.
 int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::size_t steps);
-/// Moves an iterator on that runs nothing of the program.
+/// Advances an iterator that runs no code of the program.
 void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps);
-/// Calls the iterator's own `__setstate__` with a position, once what it iterates over is complete.
+/// Calls the iterator's `__setstate__` with a position, once the plan has filled the container.
 void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position);
-/// Breaks if the container is not complete yet where an iterator over it has to be made.
+/// Breaks the graph if the plan has to make an iterator over a container that it has not filled yet.
 void expect_complete(const PlanBuilder& plan, const Value* container, const IteratorValue* iterator);
 
 }  // namespace stator

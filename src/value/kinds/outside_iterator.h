@@ -1,12 +1,12 @@
-/// Iterators that were there before the trace: those of a loop that is entered again in its middle, or an argument.
+/// Iterators that existed before the trace: of a loop that the trace entered in its middle, or an argument.
 #pragma once
 
 #include "value/kinds/iterator.h"
 
 namespace stator {
 
-/// An iterator of a builtin class that can be looked into. What it gives is read where the iterator stands, so that
-/// what is captured for one round of a loop serves other rounds; the real one is moved on as an effect.
+/// An iterator of a builtin class whose position can be read. Its items are sources relative to the position, so one
+/// capture serves all iterations of a loop. Advancing the real iterator is a side effect.
 struct OutsideIterator final : IteratorValue {
     explicit OutsideIterator(PyObject* outside) : IteratorValue(Py_TYPE(outside)), outside(outside) {}
 

@@ -10,8 +10,7 @@ struct ScalarValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Scalar;
     explicit ScalarValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
 
-    /// What the builtin class below holds, as an instance of that class itself; null for one from outside until it is
-    /// looked at.
+    /// The constant inside, an instance of the builtin class; null for one from outside until it is realized.
     Value* payload = nullptr;
 
     /// The payload, guarded.
@@ -36,10 +35,10 @@ struct ScalarValue final : ObjectValue {
 PyTypeObject* scalar_base(PyTypeObject* type);
 /// `int.__new__(type, *arguments)` and the like; null if the arguments are not all known.
 ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
-/// What stands for a value among keys: the constant inside a scalar whose class leaves `==` to the builtin class.
+/// The constant inside a scalar whose class inherits `==` from the builtin class: as a key the two are the same.
 Value* as_plain_key(Tracer& tracer, Value* value);
-/// The constant inside a scalar, the tensor inside one of a class that has no say in operations; any other value is
-/// itself.
+/// The constant inside a scalar, or the tensor inside a tensor subclass without an active `__torch_function__`; any
+/// other value is returned as it is.
 Value* unwrapped(Tracer& tracer, Value* value);
 
 }  // namespace stator

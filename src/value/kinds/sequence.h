@@ -1,5 +1,5 @@
 /// Tuples and lists, their subclasses included (named tuples, `torch.Size`, structseqs). Items of one that came from
-/// outside are wrapped when they are first looked at.
+/// outside get values when they are first read.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace stator {
 struct SequenceValue : ObjectValue {
     SequenceValue(Kind kind, PyTypeObject* type) : ObjectValue(kind, type) {}
 
-    /// Null where an outside item was not looked at yet; go through `item`.
+    /// Null for outside items that were not read yet; use `item`.
     std::vector<Value*> items;
 
     /// Whether it is a tuple that is a literal of the program's code: one object in all calls.
@@ -45,7 +45,7 @@ struct TupleValue final : SequenceValue {
 struct ListValue final : SequenceValue {
     static constexpr Kind kKind = Kind::List;
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
-    /// Put behind the items of an outside list that is not realized: how many those are does not matter yet.
+    /// Items appended to an outside list that is not realized, so that its length needs no guard.
     std::vector<Value*> appended;
     /// While it is sorted it is empty to the program, and nothing may change it.
     bool is_in_sort = false;
@@ -55,7 +55,7 @@ struct ListValue final : SequenceValue {
     void delete_item(Tracer& tracer, Value* key) override;
     Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
-    /// Replaces the contents, undoably. What an outside list is told instead: `object(*from)`, or an item of it set.
+    /// Replaces the contents, undoably. `effect` makes the same change on an outside list.
     void assign(Tracer& tracer, std::vector<Value*> contents, Effect effect);
     /// The same where only the new contents are known.
     void assign(Tracer& tracer, std::vector<Value*> contents);
@@ -78,8 +78,8 @@ inline SequenceValue* as_sequence(Value* value) {
     return value->kind == Kind::Tuple || value->kind == Kind::List ? static_cast<SequenceValue*>(value) : nullptr;
 }
 
-/// The method `append` or `extend` of an outside list that nothing was asked of yet: it can grow without a guard on its
-/// length. Null for anything else.
+/// The method `append` or `extend` of an outside list that is not realized: it can grow without a guard on its length.
+/// Null for any other object or name.
 Value* method_for_growing(Tracer& tracer, Value* object, Borrowed<> name);
 
 /// `list.extend` and `list += iterable`: pending where the iterable runs the program's own code. Gives None.

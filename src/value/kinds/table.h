@@ -1,5 +1,5 @@
-/// An insertion-ordered hash table over values: what dicts and sets are made of. Keys compare as Python would compare
-/// them where both are known, and by identity where the class leaves it at that.
+/// An insertion-ordered hash table over values, for dicts and sets. Known keys are compared as Python compares them;
+/// other keys by identity, if their class doesn't define `__eq__`.
 #pragma once
 
 #include <iterator>
@@ -15,7 +15,7 @@ class Table {
   public:
     struct Entry {
         Value* key;
-        Value* value;  // null for sets, and for outside dicts until it is looked at
+        Value* value;  // null for sets, and for outside dicts until it is read
         Py_hash_t hash;
         bool live = true;
     };
@@ -61,7 +61,7 @@ class Table {
         std::size_t size_ = 0;
     };
 
-    /// Null if absent. Breaks if a key's `__eq__` or `__hash__` is the program's own and would have to run.
+    /// Null if absent. Breaks the graph if a `__eq__` or `__hash__` of the program would have to run.
     Entry* find(Tracer& tracer, Value* key);
     /// Sets or replaces; keeps the place of an existing key. Undoable.
     void insert(Tracer& tracer, Value* key, Value* value);
@@ -76,7 +76,7 @@ class Table {
     std::size_t size() const { return live_; }
     /// Live entries in order.
     std::vector<Entry*> entries();
-    /// With the dead ones: a position in it stays what it is while entries are added and erased.
+    /// All entries, dead ones included: positions don't change when entries are added and erased.
     const Entries& all() const { return entries_; }
     Entry* at(std::size_t position) { return &entries_[position]; }
 
@@ -92,7 +92,7 @@ class Table {
     std::size_t live_ = 0;
 };
 
-/// Whether two keys of equal hash are one key. Breaks where the program's own `__eq__` would have to say.
+/// Whether two keys of equal hash are one key. Breaks the graph if an `__eq__` of the program would have to run.
 bool equal_keys(Tracer& tracer, Value* left, Value* right);
 
 }  // namespace stator

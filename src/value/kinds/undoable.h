@@ -1,4 +1,4 @@
-/// Changes of an iterator's or a container's own state that are taken back with the instruction that made them.
+/// Assignments to the state of values that are undone if the instruction can't be captured.
 #pragma once
 
 #include "value/tracer.h"

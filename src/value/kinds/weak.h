@@ -5,9 +5,9 @@
 
 namespace stator {
 
-/// Relies on a value from outside being that very object, without keeping it alive, and gives the one plain weak
-/// reference to it. Null for what may be another object in the next call without anybody minding (a constant, a
-/// tensor), for what is new, and where a class does not allow such references.
+/// Guards the identity of an object from outside without keeping it alive, and returns the plain weak reference to it.
+/// Null for values that are not guarded by identity (constants, tensors), for objects made in the trace, and for
+/// classes without weak references.
 PyObject* guard_weakly(Tracer& tracer, Value* value);
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// Attributes and methods of tensors that are known from metadata alone, or that are operations written as attributes.
+/// Attributes and methods of tensors that depend only on metadata, and attributes that are operations (`x.T`).
 #pragma once
 
 #include "value/tensor/tensor.h"
@@ -7,10 +7,10 @@ namespace stator {
 
 class Handlers;
 
-/// Null if the attribute is none of these.
+/// Null for any other attribute.
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name);
 
-/// What `x.type()` says: `torch.FloatTensor`, a name for a dtype on a device. Breaks where PyTorch's name is not known.
+/// `x.type()`, such as `torch.FloatTensor`. Breaks the graph if PyTorch's name for the dtype and device is not known.
 std::string legacy_type_name(Tracer& tracer, TensorValue* tensor);
 
 void register_tensor_methods(Handlers& handlers);

@@ -1,13 +1,12 @@
-/// Programs that ask whether they are being compiled, and do something else then.
+/// `torch.compiler.is_compiling()` and its relatives.
 #pragma once
 
 #include "value/value.h"
 
 namespace stator {
 
-/// The answer to the function that runs: it is, as with torch.compile, except for the functions of libraries listed in
-/// `is_compiling.cpp`. A yes is remembered, because the program may fail for it where it would not have failed
-/// otherwise.
+/// True, as with torch.compile, unless the running function is one of the library functions listed in is_compiling.cpp.
+/// The tracer remembers that the program was told True, because the program may raise for that reason.
 Value* answer_compiling(Tracer& tracer);
 
 }  // namespace stator

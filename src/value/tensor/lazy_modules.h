@@ -1,11 +1,11 @@
-/// Lazy modules: those that make their parameters when they are first called.
+/// Lazy modules: they create their parameters in their first call.
 #pragma once
 
 #include "value/builtins/builtin.h"
 
 namespace stator {
 
-/// Calling one in a trace initialises it for real, and starts the trace again.
+/// A call of one in a trace initializes the real module and starts the capture again.
 void register_lazy_modules(Handlers& handlers);
 
 }  // namespace stator

@@ -25,7 +25,7 @@ void TensorObjectValue::realize(Tracer& tracer) {
 }
 
 TensorValue* TensorObjectValue::plain(Tracer& tracer) {
-    if (has_a_say(tracer, this))
+    if (has_active_torch_function(tracer, this))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(class_) +
                                                              " takes part in an operation that Stator does "
                                                              "not follow into its __torch_function__");

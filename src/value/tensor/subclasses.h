@@ -1,6 +1,6 @@
-/// Tensors of classes of the program's own: a tensor with a class and attributes. What operations on them do, the
-/// `__torch_function__` of the class says (see torch_function.h). A graph has the tensor alone, as if it was of no such
-/// class; the class is put back where the tensor leaves the trace.
+/// Tensor subclasses of the program: a plain tensor with a class and attributes. The `__torch_function__` of the class
+/// implements operations on it (see torch_function.h). The graph has the plain tensor, and the plan restores the class
+/// if the tensor leaves the trace.
 #pragma once
 
 #include "value/kinds/object.h"
@@ -13,7 +13,7 @@ struct TensorObjectValue final : ObjectValue {
     static constexpr Kind kKind = Kind::TensorObject;
     explicit TensorObjectValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
 
-    /// The tensor as the graph has it; null for one from outside until it is looked at.
+    /// The plain tensor in the graph; null for one from outside until it is realized.
     TensorValue* payload = nullptr;
 
     void realize(Tracer& tracer) override;
@@ -31,7 +31,7 @@ struct TensorObjectValue final : ObjectValue {
     std::string print() const override;
 
   private:
-    /// The payload, where the class has no say in what is done with it.
+    /// The payload. Breaks the graph if the class has an active `__torch_function__`.
     TensorValue* plain(Tracer& tracer);
 };
 
