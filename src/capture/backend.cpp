@@ -109,7 +109,7 @@ std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOpti
     CompiledGraph graph;
     graph.input_count = module.inputs.size();
     graph.of_classes = std::move(module.of_classes);
-    graph.is_seen = module.is_seen;
+    graph.is_visible_to_program = module.is_visible_to_program;
     graph.has_custom_operations = module.has_custom_operations;
     if (!module.module) return graph;
     // aot_autograd fails on the gradients of oneDNN's LSTM, which returns an undefined tensor among those that it

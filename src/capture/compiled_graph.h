@@ -24,9 +24,9 @@ struct CompiledGraph {
     bool is_recorded = false;
     /// Whether the graph as it was captured returns the same results when it is run again on the same inputs.
     bool is_repeatable = false;
-    /// Whether the program can see effects of a run of the graph that raised.
-    bool is_seen = false;
-    /// Whether the graph calls custom operations, which may raise any exception.
+    /// The program sees something of a run of the graph that does not come to its end.
+    bool is_visible_to_program = false;
+    /// The graph calls operations that the program, or a library, has registered: these may raise anything.
     bool has_custom_operations = false;
     Undo undo;
 };

@@ -53,8 +53,8 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
     made.nodes = graph.size();
     made.is_pure = true;
     for (const graph::Node* node : graph.nodes()) {
-        made.is_seen |= node->is_seen;
-        made.is_pure &= !node->is_random && !node->is_seen;
+        made.is_visible_to_program |= node->is_visible_to_program;
+        made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;
         made.has_custom_operations |=
             node->may_fail && shape::is_custom({node->kind, node->target, node->arguments, node->keywords});

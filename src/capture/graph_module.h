@@ -19,7 +19,7 @@ struct GraphModule {
     std::vector<std::size_t> written;       // those that it writes to
     std::vector<std::string> paths;         // of the numbers among them; empty for tensors
     Undo undo;
-    bool is_seen = false;
+    bool is_visible_to_program = false;
     bool has_custom_operations = false;
     /// It neither draws random numbers nor has effects that the program could see.
     bool is_pure = false;

@@ -33,11 +33,11 @@ Undo::Undo(const graph::Graph& graph, std::span<PyObject* const> inputs, std::sp
     : written_(written.begin(), written.end()), bytes_(0), devices_(devices_of_random_numbers(graph)) {
     bool has_attributes = false;
     for (const graph::Node* node : graph.nodes()) {
-        is_seen_ |= node->is_seen;
+        is_visible_to_program_ |= node->is_visible_to_program;
         is_lasting_ |= node->is_lasting;
         may_fail_ |= node->may_fail;
-        may_fail_behind_effect_ |= is_seen_ && node->may_fail;
-        has_other_way_ &= !is_seen_ || !node->may_fail || node->held != nullptr;
+        may_fail_behind_effect_ |= is_visible_to_program_ && node->may_fail;
+        has_other_way_ &= !is_visible_to_program_ || !node->may_fail || node->held != nullptr;
         has_attributes |= node->kind == graph::NodeKind::Attribute;
     }
     for (std::size_t input : written_)
@@ -58,10 +58,11 @@ void Undo::settle(By by) {
                 may_fail_behind_effect_ && fits(has_other_way_ ? torch_room::kMostKept : kMostKeptWithoutOtherWay);
             break;
         case By::Backend:
-            is_wanted_ = is_seen_ && !is_lasting_ && (written_.empty() || may_fail_) && fits(kMostKeptWithoutOtherWay);
+            is_wanted_ = is_visible_to_program_ && !is_lasting_ && (written_.empty() || may_fail_) &&
+                         fits(kMostKeptWithoutOtherWay);
             break;
         case By::WritesAtEnd:
-            is_wanted_ = is_seen_ && !is_lasting_;
+            is_wanted_ = is_visible_to_program_ && !is_lasting_;
             with_contents_ = fits(torch_room::kMostKept);
             break;
     }

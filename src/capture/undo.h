@@ -47,7 +47,7 @@ class Undo {
     std::optional<std::size_t> bytes_;         // of the inputs that are written to; none if they can't be copied
     std::vector<torch_room::Device> devices_;  // that random numbers are drawn on
     // Over all nodes of the graph.
-    bool is_seen_ = false, is_lasting_ = false, may_fail_ = false;
+    bool is_visible_to_program_ = false, is_lasting_ = false, may_fail_ = false;
     bool may_fail_behind_effect_ = false;  // in the program's order
     bool has_other_way_ = true;            // the frame can always be left at that operation instead
 };

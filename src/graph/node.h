@@ -102,13 +102,13 @@ struct Node {
     std::vector<Argument> arguments;
     std::vector<KeywordArgument> keywords;
     Result result;
-    std::uint32_t uses = 0;   // how often live nodes use it as an argument
-    bool has_effect = false;  // must not be removed even if its result is unused
-    bool is_random = false;   // draws random numbers
-    bool may_fail = false;    // must not be removed either: it raises for some data
-    bool is_seen = false;     // the program can see that it has run, even if a later operation raises
-    bool is_lasting = false;  // and that can't be undone by restoring inputs and the random state (capture/undo.h)
-    bool is_named = false;    // named after a variable of the program
+    std::uint32_t uses = 0;              // arguments of live nodes that are this node
+    bool has_effect = false;             // stays even if nobody uses its result
+    bool is_random = false;              // draws random numbers
+    bool may_fail = false;               // stays too: with some contents the program ends here
+    bool is_visible_to_program = false;  // the program can observe that it has run, even if no result of it is used
+    bool is_lasting = false;  // and that can't be undone by putting back inputs and random numbers (capture/undo.h)
+    bool is_named = false;    // a variable of the program gave it its name
     const Location* location = nullptr;
     const ModulePath* modules = nullptr;
     /// The node whose result shares its memory: this one is a view of it, or wrote to it. Null if it has its own

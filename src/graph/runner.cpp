@@ -115,7 +115,7 @@ void Runner::add_step(const Node& node) {
     step.result = registers_++;
     step.serial = node.serial;
     step.has_effect = node.has_effect;
-    step.is_seen = node.is_seen;
+    step.is_visible_to_program = node.is_visible_to_program;
     step.is_lasting = node.is_lasting;
     step.gives_token = node.kind == NodeKind::Function && node.has_effect && node.result.kind == Result::Kind::None;
     place_of_node_[node.index] = step.result;
@@ -238,7 +238,7 @@ Failure Runner::failure_at(const Step& failed, const Registers& registers) const
         if (PyObject_HasAttrString(failed.target, "undoes_itself") != 0) failure.has_effect = false;
     }
     for (const Step& step : steps_) {
-        failure.is_seen |= step.is_seen;
+        failure.is_visible_to_program |= step.is_visible_to_program;
         failure.is_lasting |= step.is_lasting;
         if (&step == &failed) break;
         if (PyObject* value = registers[step.result]) failure.values.emplace(step.serial, Ref<>::share(value));

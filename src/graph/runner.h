@@ -18,8 +18,8 @@ namespace stator::graph {
 struct Failure {
     std::uint32_t serial = 0;  // of its node
     Ref<> target;
-    // Flags of the operations up to this one, as for nodes; this one may have been executed partly.
-    bool is_seen = false;
+    // Flags of the operations up to this one, as of nodes; this one may have been executed partly.
+    bool is_visible_to_program = false;
     bool is_lasting = false;
     bool has_effect = false;                          // of this one
     std::unordered_map<std::uint32_t, Ref<>> values;  // results that are still in use, by the serials of their nodes
@@ -61,13 +61,13 @@ class Runner {
         std::uint32_t first_operand;
         std::uint16_t positional;  // operands before the keywords
         std::uint16_t operands;
-        std::uint32_t result;                   // register
-        std::uint32_t serial;                   // of its node
-        std::uint32_t first_release, releases;  // registers that are not read after this step
-        PyObject* target;                       // in kept_
-        PyObject* keyword_names;                // in kept_, or null
-        bool has_effect, is_seen, is_lasting;   // as of its node
-        bool gives_token;                       // enters a context, which a later step exits with this token
+        std::uint32_t result;                                // register
+        std::uint32_t serial;                                // of its node
+        std::uint32_t first_release, releases;               // registers that are not read after this step
+        PyObject* target;                                    // in kept_
+        PyObject* keyword_names;                             // in kept_, or null
+        bool has_effect, is_visible_to_program, is_lasting;  // as of its node
+        bool gives_token;  // enters a context, which a later step leaves with this token
     };
     class Registers;
     struct Placeholder {

@@ -47,7 +47,7 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
         case GuardKind::Autograd:
             return source + " is " + print_autograd_state(number);
         case GuardKind::Offset:
-            return source + " begins at element " + std::to_string(number) + " of its memory";
+            return source + " has storage offset " + std::to_string(number) + " of its memory";
         case GuardKind::Subclass:
             return source + (number == 1 ? " is" : " is not") + " a subclass of " + short_repr(expected);
         case GuardKind::Same:

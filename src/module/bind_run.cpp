@@ -411,7 +411,7 @@ PyMethodDef kFunctions[] = {
      "Sets the type slots that make instances of the class compiled modules."},
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
-    {"collect", collect, METH_O, "Sets who is told of captures in this thread; returns who was told before."},
+    {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
     {},
 };
 

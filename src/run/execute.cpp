@@ -105,7 +105,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     } else {
         Held held(inputs);
         inputs = held.objects();
-        const graph::Runner* runner = entry.graph.is_seen ? graph::runner_of(compiled) : nullptr;
+        const graph::Runner* runner = entry.graph.is_visible_to_program ? graph::runner_of(compiled) : nullptr;
         answer = runner != nullptr ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
                                    : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     }
@@ -116,7 +116,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     }
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;
-    failure->was_seen = failure->at ? failure->at->is_seen : entry.graph.is_seen;
+    failure->was_seen = failure->at ? failure->at->is_visible_to_program : entry.graph.is_visible_to_program;
     throw PythonError();
 }
 

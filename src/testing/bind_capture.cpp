@@ -42,7 +42,7 @@ PyObject* fail_at_node(PyObject*, PyObject* number) {
 }
 
 PyMethodDef kFunctions[] = {
-    {"captures", captures, METH_NOARGS, "How many captures succeeded since the process began."},
+    {"captures", captures, METH_NOARGS, "The number of successful captures since the process started."},
     {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
     {"fail_at_node", fail_at_node, METH_O, "Makes adding node n to a graph an internal error; None ends that."},
     {},

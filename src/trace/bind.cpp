@@ -1,4 +1,4 @@
-/// Binding the arguments of a call to parameters, as CPython does it and with its words where they do not fit.
+/// Binds the arguments of a call to parameters as CPython does, with CPython's messages if they don't fit.
 #include "base/text.h"
 #include "cpython/code_object.h"
 #include "trace/interpreter.h"
@@ -11,7 +11,7 @@ namespace {
 
 class Binder {
   public:
-    Binder(Tracer& tracer, FunctionValue* function, const Arguments& arguments, std::vector<Value*>& slots)
+    Binder(Interpreter& tracer, FunctionValue* function, const Arguments& arguments, std::vector<Value*>& slots)
         : tracer_(tracer), function_(function), arguments_(arguments), slots_(slots), code_(function->code) {}
 
     void bind() {
@@ -71,7 +71,7 @@ class Binder {
         }
     }
 
-    /// The slot of a parameter that may be given by keyword; `star_slot()` if there is none.
+    /// The slot of a parameter that can be passed by keyword; `star_slot()` if there is none.
     std::size_t find(PyObject* name, std::size_t first) const {
         for (std::size_t i = first; i < star_slot(); ++i)
             if (parameter(i) == name) return i;
@@ -146,7 +146,7 @@ class Binder {
                (missing.size() == 1 ? "" : "s") + ": " + names);
     }
 
-    Tracer& tracer_;
+    Interpreter& tracer_;
     FunctionValue* function_;
     const Arguments& arguments_;
     std::vector<Value*>& slots_;
@@ -156,7 +156,8 @@ class Binder {
 
 }  // namespace
 
-void bind_arguments(Tracer& tracer, FunctionValue* function, const Arguments& arguments, std::vector<Value*>& slots) {
+void bind_arguments(Interpreter& tracer, FunctionValue* function, const Arguments& arguments,
+                    std::vector<Value*>& slots) {
     Binder(tracer, function, arguments, slots).bind();
 }
 

@@ -1,11 +1,10 @@
-/// Changes of what came from outside: logged while tracing, replayed by the plan on the real objects.
+#include "trace/effects.h"
+
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/names.h"
 #include "base/text.h"
 #include "cpython/objects.h"
-#include "trace/interpreter.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 
@@ -18,8 +17,8 @@ bool is_from_python(PyTypeObject* type, const char* method) {
     return raw != nullptr && Py_TYPE(raw) != &PyWrapperDescr_Type && raw != Py_None;
 }
 
-/// Whether a real dict or set can take it without running the program's code, which would be once too often and might
-/// fail half-way.
+/// Whether a real dict or set can take a key without running code of the program. The program has run that code
+/// already, and it might raise while the plan runs.
 bool is_quiet_key(const Value* key) {
     if (key == nullptr) return true;
     if (auto* tuple = cast<TupleValue>(key); tuple != nullptr && !is_from_python(tuple->class_, "__hash__"))
@@ -30,7 +29,7 @@ bool is_quiet_key(const Value* key) {
     return !is_from_python(key->type(), "__hash__") && !is_from_python(key->type(), "__eq__");
 }
 
-/// What of an effect will be hashed.
+/// The values that the plan hashes when it makes a mutation.
 std::vector<const Value*> keys_of(const Effect& effect) {
     const Value* changed = effect.from[0];
     if (changed->kind == Kind::Dict && effect.from.size() > 1 && effect.op != PlanOp::SetAttribute)
@@ -51,26 +50,27 @@ std::vector<const Value*> keys_of(const Effect& effect) {
 
 }  // namespace
 
-void Interpreter::record(Effect effect) {
+void EffectWriter::log(Effect effect) {
     STATOR_DCHECK(effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context,
-                  "what was made in the trace is rebuilt as it is in the end");
+                  "an object made in the trace is rebuilt in its last state");
     if (!std::ranges::all_of(keys_of(effect), is_quiet_key))
-        break_graph(BreakKind::OutsideMutation,
-                    print(*effect.from[0]->source) +
-                        ", which existed before the call, gets a key with a user-defined __hash__ or __eq__");
-    if (effect.object != nullptr) keep(Ref<>::share(effect.object));
-    note_replaced(effect);
+        tracer_.break_graph(BreakKind::OutsideMutation,
+                            print(*effect.from[0]->source) +
+                                ", which existed before the call, gets a key with a user-defined __hash__ or __eq__");
+    if (effect.object != nullptr) tracer_.keep(Ref<>::share(effect.object));
+    lifetimes_.note_replaced(effect);
     effects_.push_back(std::move(effect));
-    on_undo([this] { effects_.pop_back(); });
+    tracer_.on_undo([this] { effects_.pop_back(); });
 }
 
-void Interpreter::will_mutate(Value* value) {
+void EffectWriter::expect_made_in_trace(const Value* value) {
     if (value->source == nullptr) return;
-    break_graph(BreakKind::OutsideMutation,
-                print(*value->source) + ", which existed before the call, is mutated in a way that can't be replayed");
+    tracer_.break_graph(
+        BreakKind::OutsideMutation,
+        print(*value->source) + ", which existed before the call, is mutated in a way that can't be replayed");
 }
 
-void Interpreter::replay_effects(PlanBuilder& plan) {
+void EffectWriter::replay(PlanBuilder& plan) const {
     for (const Effect& effect : effects_) {
         if (effect.result != nullptr) {
             effect.result->rebuild(plan);
@@ -83,29 +83,18 @@ void Interpreter::replay_effects(PlanBuilder& plan) {
     }
 }
 
-void Interpreter::add_distinct(std::vector<Source*>& sources) const {
-    std::unordered_set<Source*> known(sources.begin(), sources.end());
-    auto add = [&](Source* source) {
-        if (known.insert(source).second) sources.push_back(source);
+std::vector<PyTypeObject*> EffectWriter::mutated_classes() const {
+    std::vector<PyTypeObject*> classes;
+    auto add = [&](PyTypeObject* type) {
+        if (std::ranges::find(classes, type) == classes.end()) classes.push_back(type);
     };
-    for (Source* source : told_apart_) add(source);
-    std::unordered_set<PyTypeObject*> changed;
     for (const Effect& effect : effects_) {
         const Source* source = effect.from[0]->source;
         if (source == nullptr) continue;
-        changed.insert(effect.from[0]->type());
-        if (source->access == Access::InstanceDict) changed.insert(Py_TYPE(source->parent->object));
+        add(effect.from[0]->type());
+        if (source->access == Access::InstanceDict) add(Py_TYPE(source->parent->object));
     }
-    if (changed.empty() && written_.empty()) return;
-    // Two objects of one class may be one object next time: then a change of the one would be a change of the other. A
-    // write changes a tensor's metadata too.
-    for (auto [object, value] : by_identity_) {
-        bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
-        bool is_looked_at = value->realized || has_grown || value->kind == Kind::Cell;
-        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject;
-        if (is_looked_at && is_tensor && !written_.empty()) add(value->source);
-        if (is_looked_at && value->kind != Kind::Tensor && changed.contains(value->type())) add(value->source);
-    }
+    return classes;
 }
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// The open activations of a trace: frames of Python functions, and tasks of builtins that wait for one.
+/// Activations of a trace: frames of Python functions, and tasks of builtins.
 #pragma once
 
 #include <vector>
@@ -18,22 +18,22 @@ struct BytecodeFrame;
 using Completion = void (*)(Interpreter& tracer, BytecodeFrame& frame, const bytecode::Instruction& instruction,
                             Value* result);
 
-/// Something that stands on the stack of the trace and may be waiting for what is above it.
+/// An entry of the call stack. All but the innermost wait for the one above.
 struct Activation {
     explicit Activation(bool is_task) : is_task(is_task) {}
     virtual ~Activation() = default;
     const bool is_task;
 };
 
-/// A builtin that runs program code in its middle.
+/// A builtin that calls code of the program.
 struct TaskFrame final : Activation {
     explicit TaskFrame(Task task) : Activation(true), task(std::move(task)) {}
     Task task;
-    bool is_opaque = false;  // it waits, and only the coroutine knows how it goes on
+    bool is_opaque = false;  // it waits, and only the coroutine knows how to continue
 };
 
-/// A Python function being interpreted: the state that a real frame would have, in values. Enough to fill a real frame
-/// at any instruction.
+/// A Python function being interpreted: the state of a real frame, as values. A real frame can be filled with it at any
+/// instruction.
 struct BytecodeFrame final : Activation, SuspendedFrame {
     BytecodeFrame() : Activation(false) {}
 
@@ -43,13 +43,13 @@ struct BytecodeFrame final : Activation, SuspendedFrame {
     std::vector<Value*> slots;  // locals, cells and free variables; null where unbound
     std::vector<Value*> stack;  // the top one last
     GeneratorValue* generator = nullptr;
-    // While an instruction waits: how many operands it takes off the stack in the end, and what it does then.
+    // While an instruction waits: how many operands it will pop, and what it does with the result.
     int pops = 0;
     Completion complete = nullptr;
-    Value* held = nullptr;                       // a value that the waiting instruction computed already
+    Value* held = nullptr;                       // an intermediate value of the waiting instruction
     const graph::Location* location = nullptr;   // of the line last used for a node
-    TracedFrame* traced = nullptr;               // once an exception went through it
-    const graph::ModulePath* modules = nullptr;  // that it runs inside of
+    TracedFrame* traced = nullptr;               // once an exception has passed through it
+    const graph::ModulePath* modules = nullptr;  // whose `forward` it is inside of
 
     Value* top(std::size_t depth = 0) const { return stack[stack.size() - 1 - depth]; }
     Value* pop() {

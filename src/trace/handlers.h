@@ -1,4 +1,4 @@
-/// Opcode handlers, declared one by one so that the table can name them; defined in files by group.
+/// Opcode handlers, one for each operation in bytecode/opcodes.def; defined in files by group.
 #pragma once
 
 #include "trace/interpreter.h"
@@ -14,7 +14,7 @@ inline void next(BytecodeFrame& frame) {
     frame.at = frame.at.next();
 }
 
-/// Breaks: the instruction is known, and can't be captured for this reason.
+/// Breaks the graph at an instruction that is not supported.
 [[noreturn]] inline void cannot(Interpreter& t, const char* reason) {
     t.break_graph(BreakKind::Instruction, reason);
 }

@@ -13,7 +13,7 @@ using bytecode::Instruction;
 
 namespace {
 
-/// The result is something to call, and stands where CALL expects a callable without a `self` of its own.
+/// Completes a load of a callable: pushes it as CALL expects one without a `self`.
 void push_callable(Interpreter& t, BytecodeFrame& frame, const Instruction&, Value* callable) {
     if (!cpython::kDialect.null_above_callable) frame.push(t.null());
     frame.push(callable);
@@ -21,7 +21,7 @@ void push_callable(Interpreter& t, BytecodeFrame& frame, const Instruction&, Val
     next(frame);
 }
 
-/// The same; what was just bound stands there unbound, with its `self` beside it, as CPython has it.
+/// The same, but a bound method is pushed as its function and its `self`, as CPython does it.
 void push_method(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction, Value* callable) {
     auto* method = cast<MethodValue>(callable);
     if (method == nullptr || method->source != nullptr) return push_callable(t, frame, instruction, callable);
@@ -73,8 +73,7 @@ void DeleteAttr(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     t.finish(frame, outcome, 1, Interpreter::drop_result);
 }
 
-// --- items
-// -------------------------------------------------------------------------------------------------------------
+// --- items ----------------------------------------------------------------------------------------------------------
 
 void BinarySubscr(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::get_item(t, frame.top(1), frame.top(0)), 2);
@@ -108,8 +107,7 @@ void BuildSlice(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     next(frame);
 }
 
-// --- operators
-// ---------------------------------------------------------------------------------------------------------
+// --- operators ------------------------------------------------------------------------------------------------------
 
 void UnaryPositive(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::unary(t, UnaryOperator::Positive, frame.top()), 1);

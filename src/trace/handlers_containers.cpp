@@ -26,7 +26,7 @@ std::vector<Value*> take(BytecodeFrame& frame, int count) {
     return items;
 }
 
-/// The container of a comprehension or display. If that broke before, it comes from outside.
+/// The container of a comprehension or display. After a graph break inside of that it comes from outside.
 Value* container_at(Interpreter& t, BytecodeFrame& frame, int depth) {
     Value* container = frame.top(static_cast<std::size_t>(depth));
     t.realize(container);
@@ -47,7 +47,7 @@ void BuildList(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
 
 namespace {
 
-/// Fills a display whose keys have a `__hash__` of the program's own: keys and values in turn, or elements alone.
+/// Fills a display whose keys have a `__hash__` of the program: from keys and values in turn, or from elements.
 Task fill_display(Tracer& tracer, Value* container, std::vector<Value*> parts) {
     auto* dict = cast<DictValue>(container);
     for (std::size_t i = 0; i < parts.size(); i += dict != nullptr ? 2 : 1) {
@@ -62,7 +62,7 @@ Task fill_display(Tracer& tracer, Value* container, std::vector<Value*> parts) {
     co_return container;
 }
 
-/// Whether one of the keys among the operands of a display needs the program's code to be hashed.
+/// Whether hashing one of the keys of a display runs code of the program.
 bool needs_filling(Interpreter& t, BytecodeFrame& frame, int count, int step) {
     for (int i = 0; i < count; i += step)
         if (needs_preparation(t, frame.top(static_cast<std::size_t>(count - 1 - i)))) return true;
@@ -113,8 +113,7 @@ void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, stator::make_tuple(t, as_sequence(frame.top())->all(t)), 1);
 }
 
-// --- growing the container of a comprehension or display
-// ---------------------------------------------------------------
+// --- growing the container of a comprehension or display ------------------------------------------------------------
 
 void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     static_cast<ListValue*>(container_at(t, frame, instruction.arg))->append(t, frame.top());
@@ -177,7 +176,7 @@ void expect_new_keyword(Tracer& tracer, DictValue* dict, Value* key, Value* call
                                       std::string(utf8(name)) + "'");
 }
 
-/// `{**mapping}` and `f(**mapping)`; in the latter a key that is there already is an error that names the callable.
+/// `{**mapping}` and `f(**mapping)`. In a call, a duplicate key is an error that names the callable.
 Task update_dict(Tracer& tracer, DictValue* dict, Value* mapping, Value* callable) {
     tracer.realize(mapping);
     auto* other = cast<DictValue>(mapping);
@@ -235,8 +234,7 @@ void DictMerge(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
     t.finish(frame, t.start(update_dict(t, dict, frame.top(), callable)), 1, Interpreter::drop_result);
 }
 
-// --- unpacking
-// ---------------------------------------------------------------------------------------------------------
+// --- unpacking ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -270,7 +268,7 @@ void unpack_starred(Interpreter& t, BytecodeFrame& frame, const Instruction& ins
     next(frame);
 }
 
-/// The items that an unpacking takes: one more than `least` where there have to be that many, or all of them.
+/// The items that an unpacking takes: `least` and one more if it needs exactly that many, else all of them.
 Task take_items(Tracer& tracer, Value* iterator, std::size_t least, bool takes_all) {
     Value* taken = co_await operations::collect_some(tracer, iterator, takes_all ? least : least + 1);
     auto* items = static_cast<ListValue*>(taken);
@@ -307,8 +305,7 @@ void UnpackEx(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
     t.finish(frame, t.start(collect_to_unpack(t, frame.top(), least, true)), 1, unpack_starred);
 }
 
-// --- strings
-// -----------------------------------------------------------------------------------------------------------
+// --- strings --------------------------------------------------------------------------------------------------------
 
 namespace {
 

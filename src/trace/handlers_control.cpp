@@ -17,8 +17,7 @@ namespace stator::handlers {
 
 using bytecode::Instruction;
 
-// --- jumps
-// -------------------------------------------------------------------------------------------------------------
+// --- jumps ----------------------------------------------------------------------------------------------------------
 
 void Jump(Interpreter&, BytecodeFrame& frame, const Instruction& instruction) {
     frame.at = instruction.target;
@@ -112,12 +111,11 @@ void EndFor(Interpreter& t, BytecodeFrame&, const Instruction&) {
     STATOR_CHECK(false, "END_FOR is jumped over");
 }
 
-// --- calls
-// -------------------------------------------------------------------------------------------------------------
+// --- calls ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// The callable and, if there is one, the `self` that stand in the two places below the arguments.
+/// The callable and its `self`, if it has one, from the two places below the arguments.
 struct Callee {
     Value* callable;
     Value* self;
@@ -202,8 +200,7 @@ void ReturnConst(Interpreter& t, BytecodeFrame& frame, const Instruction& instru
     t.return_from_frame(frame, t.literal(frame.code->constant(instruction.arg)));
 }
 
-// --- functions
-// ---------------------------------------------------------------------------------------------------------
+// --- functions ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -244,12 +241,11 @@ void SetFunctionAttribute(Interpreter& t, BytecodeFrame& frame, const Instructio
     next(frame);
 }
 
-// --- imports
-// -----------------------------------------------------------------------------------------------------------
+// --- imports --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// Relies on a module being the one that is imported under this name.
+/// Guards that the import of a name gives this module.
 void guard_imported(Interpreter& t, Borrowed<> name) {
     PyObject* modules = PyImport_GetModuleDict();
     PyObject* module = PyDict_GetItemWithError(modules, name);
@@ -262,7 +258,7 @@ void guard_imported(Interpreter& t, Borrowed<> name) {
     t.guard({GuardKind::Identity, place, module});
 }
 
-/// Programs may put their own function in the place of the import statement.
+/// Breaks the graph if the program has replaced `builtins.__import__`, and guards that it has not.
 void expect_plain_import(Interpreter& t, BytecodeFrame& frame) {
     static PyObject* const plain = imported("builtins", "__import__");
     PyObject* builtins = frame.function->builtins;
@@ -284,14 +280,14 @@ void ImportName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
                                                                  frame.function->globals, nullptr, names.get(),
                                                                  static_cast<int>(PyLong_AsLong(level.get()))));
     if (!module) {
-        // The module may be there next time, and nothing could tell: the import has to fail for real each time.
+        // The module may exist in the next call, and no guard would notice: the program has to execute the import.
         PyErr_Clear();
         cannot(t, "an import fails");
     }
     Borrowed<> name = frame.code->name(instruction.arg);
     if (PyLong_AsLong(level.get()) == 0) guard_imported(t, name);
     if (PyModule_Check(module.get())) {
-        // The package that `import package.module` gives, or what a name with dots in front stands for.
+        // `import package.module` gives the package; a relative name is resolved.
         Ref<> own_name = Ref<>::steal(PyModule_GetNameObject(module.get()));
         if (!own_name) PyErr_Clear();
         if (own_name && PyDict_GetItemWithError(PyImport_GetModuleDict(), own_name.get()) == module.get())
@@ -308,7 +304,7 @@ Task import_from(Tracer& tracer, Value* module, PyObject* name) {
     PyObject* real = module->object();
     Ref<> module_name = Ref<>::steal(PyModule_GetNameObject(real));
     if (!module_name) tracer.raise_from_python();
-    // A submodule may be an attribute only once it is imported; Python looks into sys.modules then.
+    // A submodule that is being imported is not yet an attribute of its package: Python looks into sys.modules.
     Ref<> full_name = checked(PyUnicode_FromFormat("%U.%U", module_name.get(), name));
     if (PyDict_GetItemWithError(PyImport_GetModuleDict(), full_name.get()) != nullptr)
         tracer.break_graph(BreakKind::Instruction, "an import of a submodule that is not an attribute of its package");

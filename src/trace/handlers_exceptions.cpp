@@ -18,8 +18,7 @@ namespace stator::handlers {
 
 using bytecode::Instruction;
 
-// --- with
-// --------------------------------------------------------------------------------------------------------------
+// --- with -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -63,8 +62,7 @@ void WithExceptStart(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::call(t, exit, Arguments::of(type, exception, traceback_of(t, exception))), 0);
 }
 
-// --- try
-// ---------------------------------------------------------------------------------------------------------------
+// --- try ------------------------------------------------------------------------------------------------------------
 
 void PushExcInfo(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value* exception = frame.pop();
@@ -157,8 +155,7 @@ void RaiseVarargs(Interpreter& t, BytecodeFrame& frame, const Instruction& instr
     t.finish(frame, outcome, 0);
 }
 
-// --- match
-// -------------------------------------------------------------------------------------------------------------
+// --- match ----------------------------------------------------------------------------------------------------------
 
 void GetLen(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.finish(frame, operations::length(t, frame.top()), 0);
@@ -177,7 +174,7 @@ void MatchSequence(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 namespace {
 
 Task match_keys(Tracer& tracer, Value* subject, TupleValue* keys) {
-    // Python asks `subject.get`, which is the same for dicts.
+    // Python calls `subject.get`, which gives the same for dicts.
     PyObject* get = nullptr;
     class_attribute(tracer, subject->type(), interned("get"), &get);
     if (get != cpython::lookup_in_mro(&PyDict_Type, interned("get")))

@@ -1,4 +1,4 @@
-/// Generators, and what only coroutines use.
+/// Generators, and the instructions of coroutines.
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
 #include "value/protocol/operations.h"
@@ -49,7 +49,7 @@ namespace stator {
 
 namespace {
 
-/// What a waiting generator delegates to by `yield from`; null if it does not.
+/// The iterator to which a suspended generator delegates by `yield from`; null if it does not.
 Value* delegate_of(BytecodeFrame& frame) {
     constexpr int kAfterYieldFrom = 2;  // RESUME's operand
     const bytecode::Instruction& resume = (*frame.code)[frame.at];
@@ -62,7 +62,7 @@ bool is_generator_exit(Value* exception) {
 
 }  // namespace
 
-/// Goes on after a `yield from` whose delegate has returned.
+/// Moves a frame behind a `yield from` whose delegate has returned.
 void finish_delegation(BytecodeFrame& frame, Value* returned) {
     bytecode::Index at = frame.at;
     while ((*frame.code)[at].op != bytecode::Op::Send) at = {at.value - 1};
@@ -90,7 +90,7 @@ Task Interpreter::throw_through_delegate(GeneratorValue* generator, GeneratorVal
     if (is_generator_exit(exception)) co_return co_await throw_here(generator, exception);
     finish_delegation(*frame, delegate->returned == nullptr ? none() : delegate->returned);
     enter_generator(generator);
-    frames_.push_back(frame);
+    stack_.frames.push_back(frame);
     co_return co_await Outcome::pending();
 }
 

@@ -53,8 +53,7 @@ void LoadAssertionError(Interpreter& t, BytecodeFrame& frame, const Instruction&
     next(frame);
 }
 
-// --- locals
-// ------------------------------------------------------------------------------------------------------------
+// --- locals ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -109,8 +108,7 @@ void DeleteFast(Interpreter& t, BytecodeFrame& frame, const Instruction& instruc
     next(frame);
 }
 
-// --- cells
-// -------------------------------------------------------------------------------------------------------------
+// --- cells ----------------------------------------------------------------------------------------------------------
 
 void MakeCell(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto* cell = t.make<CellValue>();
@@ -157,12 +155,11 @@ void DeleteDeref(Interpreter& t, BytecodeFrame& frame, const Instruction& instru
     next(frame);
 }
 
-// --- globals
-// -----------------------------------------------------------------------------------------------------------
+// --- globals --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// The value of a name in a dict of globals or builtins; null if it has none. Guarded either way.
+/// The value of a name in a dict of globals or builtins; null if there is none. Guards either result.
 Value* look_up(Interpreter& t, PyObject* dict, Borrowed<> name, const char* label) {
     if (DictValue* changed = changed_dict(t, dict)) return changed->find(t, name);
     Source* holder = t.provenance().pinned(dict);
@@ -181,7 +178,7 @@ Value* look_up(Interpreter& t, PyObject* dict, Borrowed<> name, const char* labe
     throw Raised{exception};
 }
 
-/// The globals of the running function, to be changed.
+/// The globals of the running function, to be mutated.
 DictValue* globals_of(Interpreter& t, BytecodeFrame& frame) {
     PyObject* globals = frame.function->globals;
     if (!PyDict_CheckExact(globals)) cannot(t, "the globals of the function are not a plain dict");
@@ -222,8 +219,7 @@ void DeleteGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instr
     next(frame);
 }
 
-// --- names of class bodies and modules: such code is executed, not called, so it is never traced
-// -----------------------
+// --- names of class bodies and modules: such code is executed, not called, so it is never traced --------------------
 
 void LoadName(Interpreter& t, BytecodeFrame&, const Instruction&) {
     cannot(t, "code of a class body or of exec() is executed");

@@ -1,4 +1,4 @@
-/// Errors on purpose, so that tests can see what becomes of one.
+/// Internal errors on purpose, to test how they are handled.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace stator {
 
-/// The number of a node; adding it to a graph is an error of Stator's own.
+/// Adding the node with this number to a graph is an internal error.
 inline std::size_t failing_node = std::numeric_limits<std::size_t>::max();
 
 }  // namespace stator

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <unordered_set>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -15,20 +16,20 @@
 #include "value/kinds/exception.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
-#include "value/tensor/tensor.h"
 
 namespace stator {
 
 namespace {
 
-/// Stands on the stack where CPython keeps a NULL.
+/// Stands for a NULL on CPython's stack.
 struct NullValue final : Value {
     NullValue() : Value(Kind::Null) {}
     PyTypeObject* type() const override { return Py_TYPE(Py_None); }
     std::string print() const override { return "NULL"; }
 };
 
-/// The variables that a function changes: a loop's counter is another one wherever the loop is entered again.
+/// The variables that a function assigns to. If a loop is entered in its middle, they differ from iteration to
+/// iteration.
 std::vector<bool> assigned_slots(const bytecode::Code& code) {
     std::vector<bool> assigned(static_cast<std::size_t>(code.slot_count()));
     for (const bytecode::Instruction& instruction : code.instructions())
@@ -36,7 +37,7 @@ std::vector<bool> assigned_slots(const bytecode::Code& code) {
     return assigned;
 }
 
-/// Instructions after which everything is held that was held before.
+/// Instructions that drop no reference.
 bool only_loads(bytecode::Op op) {
     using bytecode::Op;
     switch (op) {
@@ -61,18 +62,26 @@ bool only_loads(bytecode::Op op) {
 }  // namespace
 
 Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge)
-    : stop_(request.stop_before),
+    : Tracer(knowledge, request.run_by, request.wants_one_graph),
+      torch_modes_(*this),
+      lifetimes_(*this, stack_),
+      effect_writer_(*this, lifetimes_),
+      recorder_(*this, stack_, lifetimes_, request),
       entered_generator_(request.is_generator),
-      registers_attributes_(request.registers_attributes),
-      modes_(torch_room::current_modes()),
-      entry_modes_(modes_) {
-    knowledge_ = &knowledge;
-    run_by_ = request.run_by;
-    wants_one_graph_ = request.wants_one_graph;
-    null_ = make<NullValue>();
-    // The last few calls up to the limit are CPython's: it knows exactly where the limit is.
+      is_resumed_(request.at.value != 0) {
+    Tracer::recorder_ = &recorder_;
+    Tracer::deferred_graphs_ = &recorder_.deferred_graphs();
+    Tracer::effects_ = &effect_writer_;
+    Tracer::modes_ = &torch_modes_;
+    stack_.null = make<NullValue>();
+    // The last few calls before the recursion limit are left to CPython, which knows exactly where the limit is.
     constexpr int kLeft = 20;
     depth_limit_ = static_cast<std::size_t>(std::max(1, cpython::recursion_remaining(PyThreadState_Get()) - kLeft));
+    enter_frame(request);
+    if (is_resumed_ || entered_generator_) lifetimes_.watch_entered_frame();
+}
+
+void Interpreter::enter_frame(const TraceRequest& request) {
     auto* object = reinterpret_cast<PyObject*>(request.function);
     auto* value = make<FunctionValue>(request.code);
     value->outside = object;
@@ -83,13 +92,11 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
     BytecodeFrame* frame = new_frame(value);
     frame->at = request.at;
     const int slot_count = frame->code->slot_count();
-    const bool is_start = request.at.value == 0;
-    is_resumed_ = !is_start;
-    std::vector<bool> assigned = is_start ? std::vector<bool>() : assigned_slots(*frame->code);
+    std::vector<bool> assigned = is_resumed_ ? assigned_slots(*frame->code) : std::vector<bool>();
     for (int i = 0; i < slot_count; ++i) {
-        // At the start, arguments are bound and nothing else is. Later on a variable may be either.
+        // At the start, only arguments are bound. In the middle, any variable may be bound or not.
         Source* source = provenance_.slot(i, frame->code->slot_name(i), request.slots[i]);
-        if (!is_start) {
+        if (is_resumed_) {
             guard({request.slots[i] != nullptr ? GuardKind::Present : GuardKind::Absent, source});
             source->varies = assigned[static_cast<std::size_t>(i)];
         }
@@ -102,19 +109,17 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
         Source* source = provenance_.slot(place, name, held);
         source->varies = true;
         guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, source});
-        frame->push(held == nullptr ? null_ : outside(source, held));
+        frame->push(held == nullptr ? stack_.null : outside(source, held));
     }
-    if (is_start) label_arguments(request.slots);
-    frames_.push_back(frame);
-    is_entered_alone_ = is_resumed_ || request.is_generator;
-    if (is_entered_alone_) watch_frame();
+    if (!is_resumed_) label_arguments(request.slots);
+    stack_.frames.push_back(frame);
 }
 
 void Interpreter::label_arguments(PyObject* const* slots) {
     const auto& known = torch_room::known();
     auto& function = *provenance_.roots().front();
     if (function.object != known.module_call || slots[0] == nullptr) return;
-    // A module is entered at its __call__, whose arguments are `*args, **kwargs`. To the user they are forward's.
+    // A module is entered at its __call__, whose arguments are `*args, **kwargs`. The user knows those of `forward`.
     PyObject* forward = cpython::lookup_in_mro(Py_TYPE(slots[0]), interned("forward"), nullptr);
     if (forward == nullptr || !PyFunction_Check(forward)) return;
     PyObject* module = reinterpret_cast<PyFunctionObject*>(forward)->func_module;
@@ -141,12 +146,11 @@ void Interpreter::label_arguments(PyObject* const* slots) {
 }
 
 Interpreter::~Interpreter() {
-    // Tasks may refer to values of the arena: they go first.
-    while (!frames_.empty()) pop_frame();
+    // Tasks may refer to values of the arena: they are destroyed first.
+    while (!stack_.frames.empty()) pop_frame();
 }
 
-// --- the loop
-// ----------------------------------------------------------------------------------------------------------
+// --- the loop -------------------------------------------------------------------------------------------------------
 
 void Interpreter::run() {
     auto fail = [this](const Break& reason) {
@@ -159,7 +163,7 @@ void Interpreter::run() {
     try {
         try {
             interpret();
-            build_return();
+            exit_ = exit_writer().write_return(result_);
             end_ = TraceEnd::Returned;
             return;
         } catch (const Break& reason) {
@@ -167,14 +171,14 @@ void Interpreter::run() {
             record_break(reason);
             roll_back();
         }
-        build_exit();
+        exit_ = exit_writer().write_break(broke_in_callback_);
         report_.is_exit = true;
         end_ = TraceEnd::Broke;
     } catch (const Break& reason) {
         return fail(reason);
     } catch (const PythonError&) {
         TakenError error = TakenError::take();
-        // The user's Ctrl-C is not ours to keep.
+        // Ctrl-C is for the program.
         if (PyErr_GivenExceptionMatches(error.exception(), PyExc_KeyboardInterrupt)) {
             std::move(error).restore();
             throw;
@@ -187,6 +191,10 @@ void Interpreter::run() {
     } catch (const std::exception& error) {
         return fail({BreakKind::Internal, error.what()});
     }
+}
+
+ExitWriter Interpreter::exit_writer() {
+    return {*this, stack_, recorder_, effect_writer_, lifetimes_, generators_};
 }
 
 void Interpreter::interpret() {
@@ -212,53 +220,64 @@ void Interpreter::interpret() {
 
 void Interpreter::step_until_interrupted() {
     while (result_ == nullptr) {
-        auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
+        auto& frame = static_cast<BytecodeFrame&>(*stack_.frames.back());
         STATOR_DCHECK(!frame.is_task, "a task can't be stepped");
-        if (opaque_tasks_ == 0) {
-            undo_log_.clear();
-            mark_ = {graph_->size(), frames_.size()};
+        const bool starts = stack_.opaque_tasks == 0;
+        if (starts) {
+            undo_log_.commit();
+            stack_.start.graph_size = recorder_.graph().size();
+            stack_.start.depth = stack_.frames.size();
         }
         ++instructions_;
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
-        auto execute = [&] {
-            if (later_) [[unlikely]]
-                step_later(frame, instruction);
-            else
-                kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
-        };
         if (only_loads(instruction.op)) {
-            execute();
+            execute(frame, instruction);
             continue;
         }
-        if (opaque_tasks_ == 0) {
-            stack_before_.assign(frame.stack.begin(), frame.stack.end());
-            at_before_ = frame.at;
+        if (starts) {
+            stack_.start.stack.assign(frame.stack.begin(), frame.stack.end());
+            stack_.start.at = frame.at;
         }
         if (instruction.op == bytecode::Op::ReturnValue || instruction.op == bytecode::Op::ReturnConst)
-            expect_nothing_lost_by_return(frame, instruction);
-        execute();
-        if (loud_ > 0 && result_ == nullptr) expect_nothing_lost_after(frame);
+            lifetimes_.check_return(frame, instruction);
+        execute(frame, instruction);
+        if (lifetimes_.needs_checks() && result_ == nullptr) lifetimes_.check_instruction();
     }
 }
 
+inline void Interpreter::execute(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    if (recorder_.deferred_graphs().is_open()) [[unlikely]]
+        return execute_deferred(frame, instruction);
+    kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+}
+
+void Interpreter::execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    DeferredGraphCapture& deferred = recorder_.deferred_graphs();
+    deferred.rereads().note_object(frame, instruction);
+    const Value* owner = instruction.op == bytecode::Op::LoadAttr ? frame.top() : nullptr;
+    kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
+    // (The instructions of an inlined function note what they read themselves.)
+    const bool has_result = !stack_.frames.empty() && stack_.frames.back() == &frame && !frame.stack.empty();
+    if (deferred.is_open() && has_result) deferred.rereads().note_value(frame, instruction, owner);
+}
+
 void Interpreter::roll_back() {
-    for (auto step = undo_log_.rbegin(); step != undo_log_.rend(); ++step) (*step)->run();
-    undo_log_.clear();
-    graph_->truncate(mark_.graph_size);
+    undo_log_.roll_back();
+    recorder_.graph().truncate(stack_.start.graph_size);
     result_ = nullptr;
-    // What was given up while an instruction of a lower frame went on can't be had back.
-    if (frames_.size() < mark_.depth)
+    // A frame that was popped while an instruction of a lower frame continued can't be restored.
+    if (stack_.frames.size() < stack_.start.depth)
         throw Break{report_.kind, report_.reason +
                                       " (in an instruction whose inner call had already returned, so the captured "
                                       "region can't end before it)"};
-    while (frames_.size() > mark_.depth) {
-        broke_in_callback_ = broke_in_callback_ || !frames_.back()->is_task;
+    while (stack_.frames.size() > stack_.start.depth) {
+        broke_in_callback_ = broke_in_callback_ || !stack_.frames.back()->is_task;
         pop_frame();
     }
 }
 
 bool Interpreter::may_be_caught(Value* exception) const {
-    for (auto activation = frames_.rbegin(); activation != frames_.rend(); ++activation) {
+    for (auto activation = stack_.frames.rbegin(); activation != stack_.frames.rend(); ++activation) {
         if ((*activation)->is_task) {
             const Continuation& continuation = static_cast<TaskFrame&>(**activation).task.promise().continuation;
             if (!continuation.kind) return true;
@@ -288,7 +307,7 @@ void Interpreter::complete_instruction(BytecodeFrame& frame, int pops, Completio
         frame.stack.resize(rest);
         return complete(*this, frame, (*frame.code)[frame.at], result);
     }
-    // The end of an instruction may fail too, and then it is done for real, with its operands.
+    // The completion may fail too. Then the program executes the instruction, which needs its operands.
     std::vector<Value*> operands(frame.stack.begin() + static_cast<std::ptrdiff_t>(rest), frame.stack.end());
     frame.stack.resize(rest);
     try {
@@ -318,8 +337,7 @@ void Interpreter::count_loop() {
                     "the trace executes millions of instructions, in a loop that is too long to unroll");
 }
 
-// --- frames
-// ------------------------------------------------------------------------------------------------------------
+// --- frames ---------------------------------------------------------------------------------------------------------
 
 BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     BytecodeFrame* frame = nullptr;
@@ -346,16 +364,16 @@ void Interpreter::enter_task(TaskFrame& frame) {
     frame.task.resume();
     if (frame.task.done()) return;
     frame.is_opaque = !frame.task.promise().continuation.kind;
-    if (frame.is_opaque) ++opaque_tasks_;
+    if (frame.is_opaque) ++stack_.opaque_tasks;
 }
 
 void Interpreter::leave_task(TaskFrame& frame) {
-    if (std::exchange(frame.is_opaque, false)) --opaque_tasks_;
+    if (std::exchange(frame.is_opaque, false)) --stack_.opaque_tasks;
 }
 
 void Interpreter::pop_frame() {
-    Activation* top = frames_.back();
-    frames_.pop_back();
+    Activation* top = stack_.frames.back();
+    stack_.frames.pop_back();
     if (top->is_task) {
         --open_tasks_;
         leave_task(static_cast<TaskFrame&>(*top));
@@ -366,26 +384,30 @@ void Interpreter::pop_frame() {
     if (frame->generator == nullptr) free_frames_.push_back(frame);
 }
 
-Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
-    if (frames_.size() - open_tasks_ >= depth_limit_)
+void Interpreter::expect_room_for_frame() {
+    if (stack_.frames.size() - open_tasks_ >= depth_limit_)
         break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
+}
+
+Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
+    expect_room_for_frame();
     if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
         break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
-    expect_followed(function);
+    expect_inlined(function);
     BytecodeFrame* frame = new_frame(function);
     bind_arguments(*this, function, arguments, frame->slots);
-    frame->modules = modules_for(function, arguments);
-    frames_.push_back(frame);
+    frame->modules = recorder_.locations().modules_for(function, arguments);
+    stack_.frames.push_back(frame);
     return Outcome::pending();
 }
 
 Outcome Interpreter::start(Task task) {
-    // Python itself would have given up long before, but it counts otherwise.
+    // Python raises RecursionError much earlier, but does not count tasks.
     constexpr std::size_t kForEachCall = 8;
     if (is_stack_low() || open_tasks_ > kForEachCall * static_cast<std::size_t>(Py_GetRecursionLimit()))
         break_graph(BreakKind::Instruction, "calls are nested too deeply for the tracer");
     auto* frame = new TaskFrame(std::move(task));
-    frames_.push_back(frame);
+    stack_.frames.push_back(frame);
     ++open_tasks_;
     enter_task(*frame);
     if (!frame->task.done()) return Outcome::pending();
@@ -399,15 +421,15 @@ Outcome Interpreter::start(Task task) {
 
 void Interpreter::deliver(Value* value) {
     while (true) {
-        if (frames_.empty()) {
+        if (stack_.frames.empty()) {
             result_ = value;
             return;
         }
-        if (!frames_.back()->is_task) {
-            auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
+        if (!stack_.frames.back()->is_task) {
+            auto& frame = static_cast<BytecodeFrame&>(*stack_.frames.back());
             return complete_instruction(frame, frame.pops, frame.complete, value);
         }
-        auto& frame = static_cast<TaskFrame&>(*frames_.back());
+        auto& frame = static_cast<TaskFrame&>(*stack_.frames.back());
         frame.task.promise().delivered = value;
         leave_task(frame);
         enter_task(frame);
@@ -422,49 +444,30 @@ void Interpreter::deliver(Value* value) {
 void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception) {
     using bytecode::Op;
     const bytecode::Instruction& instruction = (*frame.code)[frame.at];
-    // What raises again adds nothing where it stands.
+    // An instruction that raises an exception again adds no traceback entry.
     bool raises_again =
         instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
         (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
     if (raises_again) return;
     if (frame.traced == nullptr)
-        set_undoably(
-            *this, frame.traced,
-            make<TracedFrame>(frame.function->code, frame.function->globals, frames_.size() == 1, instruction.offset));
-    // An exception that is thrown into a generator comes out of the yield where it waits.
+        set_undoably(*this, frame.traced,
+                     make<TracedFrame>(frame.function->code, frame.function->globals, stack_.frames.size() == 1,
+                                       instruction.offset));
+    // An exception that is thrown into a generator is raised at the yield where it is suspended.
     bool is_thrown = instruction.op == Op::Resume && (instruction.arg & 3) != 0;
     add_to_traceback(*this, exception, frame.traced, is_thrown ? frame.waits_at() : instruction.offset);
 }
 
 void Interpreter::unwind(Value* exception) {
-    expect_nothing_lost_by(exception);
-    while (!frames_.empty()) {
-        if (frames_.back()->is_task) {
-            auto& frame = static_cast<TaskFrame&>(*frames_.back());
-            frame.task.promise().delivered_failure = std::make_exception_ptr(Raised{exception});
-            leave_task(frame);
-            enter_task(frame);
-            if (!frame.task.done()) return;
-            std::exception_ptr failure = frame.task.promise().failure;
-            Value* result = frame.task.promise().result;
-            pop_frame();
-            if (failure) std::rethrow_exception(failure);
-            deliver(result);
-            return;
-        }
-        auto& frame = static_cast<BytecodeFrame&>(*frames_.back());
-        auto* raised = cast<ExceptionValue>(exception);
-        if (raised != nullptr) note_in_traceback(frame, raised);
-        if (const bytecode::Handler* handler = frame.code->handler_for(frame.at); handler != nullptr) {
-            if (raised != nullptr && raised->context == nullptr) set_context(*this, raised, handled_exception());
-            const bytecode::Instruction& instruction = (*frame.code)[frame.at];
-            frame.stack.resize(static_cast<std::size_t>(handler->depth));
-            if (handler->push_lasti) frame.push(integer(instruction.offset.unit()));
-            frame.push(exception);
-            frame.at = handler->target;
-            return;
-        }
-        STATOR_CHECK(frames_.size() > 1, "an exception that nobody catches is left to the real frame");
+    lifetimes_.check_unwinding(exception);
+    while (!stack_.frames.empty()) {
+        if (stack_.frames.back()->is_task)
+            return throw_into_task(static_cast<TaskFrame&>(*stack_.frames.back()), exception);
+        auto& frame = static_cast<BytecodeFrame&>(*stack_.frames.back());
+        if (auto* raised = cast<ExceptionValue>(exception)) note_in_traceback(frame, raised);
+        if (const bytecode::Handler* handler = frame.code->handler_for(frame.at))
+            return enter_handler(frame, *handler, exception);
+        STATOR_CHECK(stack_.frames.size() > 1, "an exception that nobody catches is left to the real frame");
         GeneratorValue* generator = frame.generator;
         if (generator != nullptr) {
             generator->finished = true;
@@ -478,6 +481,28 @@ void Interpreter::unwind(Value* exception) {
         }
         pop_frame();
     }
+}
+
+void Interpreter::throw_into_task(TaskFrame& frame, Value* exception) {
+    frame.task.promise().delivered_failure = std::make_exception_ptr(Raised{exception});
+    leave_task(frame);
+    enter_task(frame);
+    if (!frame.task.done()) return;
+    std::exception_ptr failure = frame.task.promise().failure;
+    Value* result = frame.task.promise().result;
+    pop_frame();
+    if (failure) std::rethrow_exception(failure);
+    deliver(result);
+}
+
+void Interpreter::enter_handler(BytecodeFrame& frame, const bytecode::Handler& handler, Value* exception) {
+    auto* raised = cast<ExceptionValue>(exception);
+    if (raised != nullptr && raised->context == nullptr) set_context(*this, raised, handled_exception());
+    const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+    frame.stack.resize(static_cast<std::size_t>(handler.depth));
+    if (handler.push_lasti) frame.push(integer(instruction.offset.unit()));
+    frame.push(exception);
+    frame.at = handler.target;
 }
 
 void Interpreter::return_from_frame(BytecodeFrame& frame, Value* value) {
@@ -495,7 +520,7 @@ void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
     GeneratorValue* generator = frame.generator;
     generator->frame = &frame;
     leave_generator(generator);
-    frames_.pop_back();
+    stack_.frames.pop_back();
     deliver(value);
 }
 
@@ -507,15 +532,14 @@ void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
     frame.generator = generator;
     generators_.push_back(generator);
     frame.at = frame.at.next();
-    frames_.pop_back();
+    stack_.frames.pop_back();
     deliver(generator);
 }
 
 Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
     if (generator->running) raise(PyExc_ValueError, "generator already executing");
     if (generator->finished) return exhausted();
-    if (frames_.size() - open_tasks_ >= depth_limit_)
-        break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
+    expect_room_for_frame();
     auto* frame = static_cast<BytecodeFrame*>(generator->frame);
     if (!generator->started && sent->object() != Py_None)
         raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
@@ -530,10 +554,10 @@ Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
         generator->thrown = thrown;
     });
     enter_generator(generator);
-    frame->location = nullptr;  // it may be another caller than last time
-    frame->modules = current_modules();
+    frame->location = nullptr;  // the caller may be another one than last time
+    frame->modules = recorder_.locations().modules();
     frame->push(sent);
-    frames_.push_back(frame);
+    stack_.frames.push_back(frame);
     return Outcome::pending();
 }
 
@@ -541,32 +565,32 @@ void Interpreter::enter_generator(GeneratorValue* generator) {
     generator->running = true;
     generator->started = true;
     generator->frame = nullptr;
-    on_undo([this, around = handled_around_] { handled_around_ = around; });
-    handled_around_.push_back(handled_here());
+    on_undo([this, around = stack_.handled_around] { stack_.handled_around = around; });
+    stack_.handled_around.push_back(handled_here());
     set_handled_exception(generator->handled == nullptr ? none() : generator->handled);
 }
 
 void Interpreter::leave_generator(GeneratorValue* generator) {
     generator->running = false;
     generator->handled = handled_here();
-    on_undo([this, around = handled_around_] { handled_around_ = around; });
-    set_handled_exception(handled_around_.back());
-    handled_around_.pop_back();
+    on_undo([this, around = stack_.handled_around] { stack_.handled_around = around; });
+    set_handled_exception(stack_.handled_around.back());
+    stack_.handled_around.pop_back();
 }
 
 Value* Interpreter::handled_here() {
-    if (handled_exception_ == nullptr) {
+    if (stack_.handled_exception == nullptr) {
         Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
         PyObject* object = handled ? handled.get() : Py_None;
-        handled_exception_ = outside(provenance_.handled_exception(object), object);
+        stack_.handled_exception = outside(provenance_.handled_exception(object), object);
     }
-    return handled_exception_;
+    return stack_.handled_exception;
 }
 
 void Interpreter::set_handled_exception(Value* exception) {
-    handled_here();  // what was before is known from now on
-    on_undo([this, before = handled_exception_] { handled_exception_ = before; });
-    handled_exception_ = exception;
+    handled_here();  // reads the exception from before the trace
+    on_undo([this, before = stack_.handled_exception] { stack_.handled_exception = before; });
+    stack_.handled_exception = exception;
 }
 
 Value* Interpreter::handled_exception() {
@@ -574,24 +598,14 @@ Value* Interpreter::handled_exception() {
         realize(handled);
         return handled->object() != Py_None;
     };
-    if (is_one(handled_here())) return handled_exception_;
-    for (auto around = handled_around_.rbegin(); around != handled_around_.rend(); ++around)
+    if (is_one(handled_here())) return stack_.handled_exception;
+    for (auto around = stack_.handled_around.rbegin(); around != stack_.handled_around.rend(); ++around)
         if (is_one(*around)) return *around;
     return nullptr;
 }
 
-BytecodeFrame* Interpreter::innermost() const {
-    for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame)
-        if (!(*frame)->is_task) return static_cast<BytecodeFrame*>(*frame);
-    return nullptr;
-}
-
-FunctionValue* Interpreter::running_function() {
-    return innermost()->function;
-}
-
 Value* Interpreter::local_of_caller(Borrowed<> name) {
-    BytecodeFrame* frame = innermost();
+    BytecodeFrame* frame = stack_.innermost();
     for (int i = 0; i < frame->code->slot_count(); ++i) {
         if (PyUnicode_Compare(frame->code->slot_name(i), name) != 0) continue;
         Value* value = frame->slots[i];
@@ -602,7 +616,7 @@ Value* Interpreter::local_of_caller(Borrowed<> name) {
 }
 
 Value* Interpreter::first_argument_of_caller() {
-    BytecodeFrame* frame = innermost();
+    BytecodeFrame* frame = stack_.innermost();
     if (frame->function->code->co_argcount == 0) raise(PyExc_RuntimeError, "super(): no arguments");
     Value* value = frame->slots[0];
     if (auto* cell = value == nullptr ? nullptr : cast<CellValue>(value)) value = cell->get(*this);
@@ -616,38 +630,14 @@ Value* Interpreter::class_cell_of_caller() {
     return cell;
 }
 
-// --- guards and effects
-// ------------------------------------------------------------------------------------------------
+// --- reports --------------------------------------------------------------------------------------------------------
 
-void Interpreter::guard(Guard guard) {
-    // A pinned object is itself; what it says of itself may change all the same.
-    if (guard.source->access == Access::Pinned &&
-        (guard.kind == GuardKind::Identity || guard.kind == GuardKind::Constant || guard.kind == GuardKind::Present))
-        return;
-    if (guard.expected != nullptr) keep(Ref<>::share(guard.expected));
-    guards_.push_back(guard);
-}
-
-void Interpreter::set_modes(const torch_room::Modes& modes) {
-    on_undo([this, before = modes_] { modes_ = before; });
-    modes_ = modes;
-}
-
-void Interpreter::name_after(Value* value, Borrowed<> variable) {
-    auto* tensor = cast<TensorValue>(value);
-    if (tensor != nullptr && tensor->node != nullptr && tensor->node->kind != graph::NodeKind::Placeholder)
-        graph_->name_after(tensor->node, utf8(variable));
-}
-
-// --- reports
-// -----------------------------------------------------------------------------------------------------------
-
-void Interpreter::note_mismatch(FunctionValue* function, const std::string& words, const Arguments& arguments) {
-    MismatchedCall call{words, Ref<PyCodeObject>::share(function->code), {}, {}};
+void Interpreter::note_mismatch(FunctionValue* function, const std::string& message, const Arguments& arguments) {
+    MismatchedCall call{message, Ref<PyCodeObject>::share(function->code), {}, {}};
     for (Value* argument : arguments.positional) call.argument_types.push_back(type_name(argument->type()));
     for (const Keyword& keyword : arguments.keywords)
         call.argument_types.push_back(std::string(utf8(keyword.name)) + ": " + type_name(keyword.value->type()));
-    if (BytecodeFrame* caller = innermost())
+    if (BytecodeFrame* caller = stack_.innermost())
         call.caller = {Ref<PyCodeObject>::share(caller->function->code), caller->line()};
     mismatched_calls_.push_back(std::move(call));
 }
@@ -657,11 +647,59 @@ void Interpreter::record_break(const Break& reason) {
     report_.kind = reason.kind;
     report_.reason = reason.reason;
     report_.stack.clear();
-    for (auto activation = frames_.rbegin(); activation != frames_.rend(); ++activation) {
+    for (auto activation = stack_.frames.rbegin(); activation != stack_.frames.rend(); ++activation) {
         if ((*activation)->is_task) continue;
         auto* frame = static_cast<BytecodeFrame*>(*activation);
         report_.stack.push_back({Ref<PyCodeObject>::share(frame->function->code), frame->line()});
     }
+}
+
+// --- the finished trace ---------------------------------------------------------------------------------------------
+
+std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& inputs) const {
+    std::vector<Source*> sources;
+    std::unordered_set<Source*> known;
+    auto add = [&](Source* source) {
+        if (known.insert(source).second) sources.push_back(source);
+    };
+    // Two numbers may well be one object.
+    for (Source* source : inputs)
+        if (!PyLong_CheckExact(source->object) && !PyFloat_CheckExact(source->object)) add(source);
+    for (Source* source : distinct_) add(source);
+    const std::vector<PyTypeObject*> mutated = effect_writer_.mutated_classes();
+    const bool has_writes = !recorder_.writes().inputs().empty();
+    if (mutated.empty() && !has_writes) return sources;
+    // If two objects of one class are the same object in another call, a mutation of one is a mutation of the other. A
+    // write changes the metadata of a tensor too.
+    for (auto [object, value] : by_identity_) {
+        bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
+        bool is_read = value->realized || has_grown || value->kind == Kind::Cell;
+        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject;
+        if (is_read && is_tensor && has_writes) add(value->source);
+        if (is_read && value->kind != Kind::Tensor && std::ranges::find(mutated, value->type()) != mutated.end())
+            add(value->source);
+    }
+    return sources;
+}
+
+Trace Interpreter::take_trace() {
+    Trace trace;
+    recorder_.move_to(trace);
+    trace.distinct = distinct_sources(trace.inputs);
+    trace.guards = std::move(guards_);
+    trace.plan = std::move(exit_.plan);
+    trace.fetched = std::move(exit_.fetched);
+    trace.end = end_;
+    trace.report = report_;
+    trace.modes = torch_modes_.current();
+    trace.reads_autocast = torch_modes_.reads_autocast();
+    trace.told_compiling = told_compiling_;
+    trace.inlined_torch_compile = inlined_torch_compile_;
+    trace.mismatched_calls = std::move(mismatched_calls_);
+    trace.instructions = instructions_;
+    trace.decoding_seconds = decoding_seconds_;
+    trace.arena = std::move(owned_arena_);
+    return trace;
 }
 
 }  // namespace stator

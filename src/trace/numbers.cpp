@@ -1,6 +1,4 @@
-/// Numbers that change from call to call (see value/kinds/changing_number.h) in the graph: placeholders, and nodes for
-/// arithmetic.
-#include <algorithm>
+#include "trace/numbers.h"
 
 #include "base/check.h"
 #include "base/imported.h"
@@ -8,7 +6,7 @@
 #include "base/text.h"
 #include "shape/number_arguments.h"
 #include "torch/dtypes.h"
-#include "trace/interpreter.h"
+#include "trace/graph_recorder.h"
 #include "value/kinds/changing_number.h"
 #include "value/tensor/tensor.h"
 
@@ -18,7 +16,7 @@ namespace {
 
 using Op = Expression::Op;
 
-/// The function of module operator that does the same in the graph.
+/// The function of module `operator` that computes it in the graph.
 PyObject* function_of(Op op) {
     switch (op) {
         case Op::Add:
@@ -58,8 +56,8 @@ PyObject* function_of(Op op) {
     }
 }
 
-/// What the expression comes to in this trace.
-Ref<> seen(const Expression& expression) {
+/// The value of an expression in this trace.
+Ref<> value_in_trace(const Expression& expression) {
     auto number = evaluate(terms_of(expression), [](const Term& term) { return term.source->object; });
     STATOR_CHECK(number, "a number of the trace does not fit");
     return number->object();
@@ -67,11 +65,11 @@ Ref<> seen(const Expression& expression) {
 
 }  // namespace
 
-shape::AnyNumber Interpreter::any_number(graph::NodeKind kind, Borrowed<> target) const {
-    return has_variables() ? shape::takes_any_number(kind, target) : shape::AnyNumber::None;
+void NumberNodes::set_float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+    float_use_ = float_use(kind, target, arguments);
 }
 
-Interpreter::FloatUse Interpreter::float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
+NumberNodes::FloatUse NumberNodes::float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments) {
     if (kind == graph::NodeKind::Function && PyCFunction_Check(target.get())) {
         auto* function = reinterpret_cast<PyCFunctionObject*>(target.get());
         std::string_view name = function->m_ml->ml_name;
@@ -82,7 +80,7 @@ Interpreter::FloatUse Interpreter::float_use(graph::NodeKind kind, Borrowed<> ta
     for (Value* value : arguments.positional) {
         auto* tensor = cast<TensorValue>(value);
         if (tensor == nullptr) continue;
-        realize(tensor);
+        tracer_.realize(tensor);
         auto dtype = tensor->meta->dtype;
         if (dtype != torch_room::dtype::kBool && !torch_room::can_have_grad(dtype)) return FloatUse::ConvertsToInteger;
     }
@@ -91,84 +89,69 @@ Interpreter::FloatUse Interpreter::float_use(graph::NodeKind kind, Borrowed<> ta
     return FloatUse::Converts;
 }
 
-graph::Node* Interpreter::number_node(const Expression& expression) {
-    if (auto found = number_nodes_.find(&expression); found != number_nodes_.end()) return found->second;
+graph::Node* NumberNodes::node_of(const Expression& expression) {
+    if (auto found = nodes_.find(&expression); found != nodes_.end()) return found->second;
+    graph::Graph& graph = recorder_.graph();
     graph::Node* node = nullptr;
     if (expression.op == Op::Source) {
-        node = add_placeholder(expression.source);
+        node = recorder_.add_placeholder(expression.source);
     } else {
         std::vector<graph::Argument> arguments;
         for (const Expression* operand : {expression.left, expression.right}) {
             if (operand == nullptr) continue;
             if (operand->op == Op::Constant)
-                arguments.push_back(graph::Argument::of_constant(graph_->arena().keep(seen(*operand))));
+                arguments.push_back(graph::Argument::of_constant(graph.arena().keep(value_in_trace(*operand))));
             else
-                arguments.push_back(graph::Argument::of(number_node(*operand)));
+                arguments.push_back(graph::Argument::of(node_of(*operand)));
         }
-        node = graph_->add(graph::NodeKind::Function, function_of(expression.op), std::move(arguments));
-        node->location = current_location();
-        node->modules = current_modules();
+        node = graph.add(graph::NodeKind::Function, function_of(expression.op), std::move(arguments));
+        recorder_.locations().locate(node);
     }
     node->result.kind = graph::Result::Kind::Constant;
-    node->result.constant = graph_->arena().keep(seen(expression));
-    number_nodes_.emplace(&expression, node);
-    on_undo([this, key = &expression] { number_nodes_.erase(key); });
+    node->result.constant = graph.arena().keep(value_in_trace(expression));
+    nodes_.emplace(&expression, node);
+    tracer_.on_undo([this, key = &expression] { nodes_.erase(key); });
     return node;
 }
 
-graph::Argument Interpreter::number_argument(ConstantValue* value) {
-    symbolic::realize_class(*this, value);
+graph::Argument NumberNodes::argument(ConstantValue* value) {
+    symbolic::realize_class(tracer_, value);
     if (!value->expression->is_float) {
-        symbolic::guard_fits(*this, value);
+        symbolic::guard_fits(tracer_, value);
         integer_arguments_.push_back(value);
     } else if (float_use_ == FloatUse::ConvertsToInteger ||
-               (float_use_ == FloatUse::Converts && !symbolic::guard_moderate(*this, value))) {
-        realize(value);
+               (float_use_ == FloatUse::Converts && !symbolic::guard_moderate(tracer_, value))) {
+        tracer_.realize(value);
         return graph::Argument::of_constant(value->held);
     }
-    return graph::Argument::of(number_node(*value->expression));
+    return graph::Argument::of(node_of(*value->expression));
 }
 
-TensorValue* Interpreter::emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) {
-    static PyObject* function = imported("torch", "select");
-    Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), index);
-    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
-    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
-    return static_cast<TensorValue*>(part);
-}
-
-TensorValue* Interpreter::emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) {
-    static PyObject* function = imported("torch", "narrow");
-    Arguments arguments = Arguments::of(static_cast<Value*>(tensor), integer(dimension), start, integer(length));
-    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
-    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
-    return static_cast<TensorValue*>(part);
-}
-
-const std::vector<ConstantValue*>* Interpreter::movers_of(const graph::Node* node) const {
-    auto found = movers_.find(node);
-    if (found == movers_.end() && !node->arguments.empty() && node->arguments[0].kind == graph::Argument::Kind::Node) {
-        // A part of what a node gave.
+const std::vector<ConstantValue*>* NumberNodes::offset_numbers(const graph::Node* node) const {
+    auto found = offset_numbers_.find(node);
+    if (found == offset_numbers_.end() && !node->arguments.empty() &&
+        node->arguments[0].kind == graph::Argument::Kind::Node) {
+        // An item of the tuple or list that a node gave.
         auto kind = node->arguments[0].node->result.kind;
         if (kind == graph::Result::Kind::Tuple || kind == graph::Result::Kind::List)
-            found = movers_.find(node->arguments[0].node);
+            found = offset_numbers_.find(node->arguments[0].node);
     }
-    return found == movers_.end() ? nullptr : &found->second;
+    return found == offset_numbers_.end() ? nullptr : &found->second;
 }
 
-void Interpreter::settle_offsets(graph::NodeKind kind, Borrowed<> target) {
-    if (movers_.empty() || !shape::minds_storage_offset(kind, target)) return;
-    for (TensorValue* tensor : tensor_arguments_)
-        if (const auto* movers = movers_of(tensor->node))
-            for (ConstantValue* mover : *movers) realize(mover);
+void NumberNodes::specialize_offsets(graph::NodeKind kind, Borrowed<> target, std::span<TensorValue* const> tensors) {
+    if (offset_numbers_.empty() || !shape::minds_storage_offset(kind, target)) return;
+    for (TensorValue* tensor : tensors)
+        if (const auto* numbers = offset_numbers(tensor->node))
+            for (ConstantValue* number : *numbers) tracer_.realize(number);
 }
 
-void Interpreter::note_offset(graph::Node* node, bool is_view) {
-    if (!is_view || (integer_arguments_.empty() && movers_.empty())) return;
+void NumberNodes::note_view(const graph::Node* view, std::span<TensorValue* const> tensors) {
+    if (integer_arguments_.empty() && offset_numbers_.empty()) return;
     std::vector<ConstantValue*> all = integer_arguments_;
-    for (TensorValue* tensor : tensor_arguments_)
-        if (const auto* movers = movers_of(tensor->node)) all.insert(all.end(), movers->begin(), movers->end());
-    if (!all.empty()) movers_.emplace(node, std::move(all));
+    for (TensorValue* tensor : tensors)
+        if (const auto* numbers = offset_numbers(tensor->node)) all.insert(all.end(), numbers->begin(), numbers->end());
+    if (!all.empty()) offset_numbers_.emplace(view, std::move(all));
 }
 
 }  // namespace stator

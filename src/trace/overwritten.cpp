@@ -1,20 +1,21 @@
-/// What a backward pass must not compute again. PyTorch's compilers save little for it: much of what the forward pass
-/// computed is computed once more, from the inputs. An input that the graph writes to is another one by then, and the
-/// gradients would be wrong without a word. So whatever reads such an input is marked as to be saved.
+/// Keeps a backward pass from computing something again from inputs that the graph writes to.
+///
+/// PyTorch's compilers save little for the backward pass: they compute much of the forward pass once more, from the
+/// inputs. If the graph has overwritten an input by then, the gradients would be silently wrong. So every node that
+/// reads such an input is marked to be saved.
 #include <algorithm>
 #include <unordered_set>
 
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
-#include "trace/interpreter.h"
-#include "value/tensor/tensor.h"
+#include "trace/input_writes.h"
 
 namespace stator {
 
 namespace {
 
-/// An entry of `Node.meta` that PyTorch's partitioners read.
+/// The entry of `Node.meta` by which PyTorch's partitioners save a result.
 PyObject* meta_of_saved() {
     static PyObject* const meta = [] {
         Ref<> policies = Ref<>::steal(imported("torch.utils.checkpoint", "CheckpointPolicy"));
@@ -24,7 +25,8 @@ PyObject* meta_of_saved() {
     return meta;
 }
 
-/// Whether it writes to statistics that its result does not depend on: to save what normalizes would cost much memory.
+/// Whether a node writes only to running statistics, which its result does not depend on. Saving the result of every
+/// normalization would take much memory.
 bool only_updates_statistics(const graph::Node& node) {
     if (!node.has_effect || node.kind != graph::NodeKind::Function) return false;
     Ref<> name = Ref<>::steal(PyObject_GetAttrString(node.target, "__name__"));
@@ -35,15 +37,15 @@ bool only_updates_statistics(const graph::Node& node) {
 
 }  // namespace
 
-void Interpreter::save_what_reads_overwritten() {
+void InputWrites::mark_readers_as_saved(const graph::Graph& graph) const {
     auto has_gradient = [](const graph::Node* node) {
         return node->kind != graph::NodeKind::Placeholder && node->result.kind == graph::Result::Kind::Tensor &&
                node->result.tensor->requires_grad;
     };
-    if (written_.empty() || std::ranges::none_of(graph_->nodes(), has_gradient)) return;
+    if (written_.empty() || std::ranges::none_of(graph.nodes(), has_gradient)) return;
     std::unordered_set<const graph::Node*> overwritten;
     for (const TensorValue* tensor : written_) overwritten.insert(memory_of(tensor->node));
-    for (graph::Node* node : graph_->nodes()) {
+    for (graph::Node* node : graph.nodes()) {
         if (node->kind != graph::NodeKind::Function && node->kind != graph::NodeKind::Method) continue;
         bool reads = false;
         for_each_input(*node,

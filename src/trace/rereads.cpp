@@ -1,9 +1,5 @@
-/// What code that runs later (a hook, the `backward` of a Function, a checkpointed function) reads outside of the
-/// graph. It is traced when it is registered, and would read these places again when it runs: a global number, an item
-/// of a dict or an attribute of an object may be another one by then. What can be taken as it is: code (functions,
-/// classes, modules of Python), members of enums, constants of libraries, and what the trace itself made, such as the
-/// context of a Function, if the program can't get at it any more or it is a variable that is assigned once. The
-/// modules and tensors that a checkpointed function is given are what the graph takes as inputs.
+#include "trace/rereads.h"
+
 #include <algorithm>
 
 #include "base/names.h"
@@ -12,8 +8,6 @@
 #include "bytecode/order.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
-#include "trace/handlers.h"
-#include "trace/interpreter.h"
 #include "value/kinds/class.h"
 #include "value/kinds/partial.h"
 #include "value/kinds/python_module.h"
@@ -24,7 +18,7 @@ namespace {
 
 using bytecode::Op;
 
-/// A `functools.partial` of a function is as fixed as the function is; its arguments are looked at where it reads them.
+/// A `functools.partial` of a function is as constant as the function. The code that calls it reads its arguments.
 bool is_partial_of_code(const Value* value) {
     if (value->kind != Kind::Object || value->object() == nullptr || !is_partial_class(value->type())) return false;
     Ref<> function = Ref<>::steal(PyObject_GetAttrString(value->object(), "func"));
@@ -46,8 +40,7 @@ bool is_code(const Value* value) {
     }
 }
 
-/// Whether the program can change it without assigning to the place that it was read from.
-bool is_changeable(const Value* value) {
+bool is_mutable_container(const Value* value) {
     switch (value->kind) {
         case Kind::List:
         case Kind::Dict:
@@ -55,31 +48,24 @@ bool is_changeable(const Value* value) {
         case Kind::Set:
         case Kind::Deque:
         case Kind::Object:
-        case Kind::Method:
-        case Kind::Iterator:
-        case Kind::TensorObject:
-            return value->source != nullptr;
+            return true;
         default:
             return false;
     }
 }
 
-/// The same of what the trace has made.
-bool is_changeable_made(const Value* value) {
-    switch (value->kind) {
-        case Kind::List:
-        case Kind::Dict:
-        case Kind::DictView:
-        case Kind::Set:
-        case Kind::Deque:
-        case Kind::Object:
-            return value->source == nullptr;
-        default:
-            return false;
-    }
+/// Whether the program can mutate an object from outside, or an object inside of it.
+bool is_mutable_outside(const Value* value) {
+    bool has_mutable_parts =
+        value->kind == Kind::Method || value->kind == Kind::Iterator || value->kind == Kind::TensorObject;
+    return value->source != nullptr && (is_mutable_container(value) || has_mutable_parts);
 }
 
-/// A member of an enum class, which does not let itself be given another one.
+bool is_mutable_made_in_trace(const Value* value) {
+    return value->source == nullptr && is_mutable_container(value);
+}
+
+/// A member of an enum class, which can't be assigned.
 bool is_enum_member_of(const Value* value, const Value* owner) {
     const auto* type = cast<ClassValue>(owner);
     return type != nullptr && value->type() == type->held &&
@@ -90,8 +76,8 @@ bool is_torch_module(const Value* value) {
     return PyType_IsSubtype(value->type(), torch_room::known().module_class) != 0;
 }
 
-/// Whether the globals are those of an installed package or of Python itself: what these hold are settings at most,
-/// which nobody changes between a forward and a backward pass.
+/// Whether the globals are those of an installed package or of the standard library. They are constants, or settings
+/// that programs don't change between a forward and a backward pass.
 bool has_library_globals(PyObject* globals) {
     if (globals == nullptr) return false;
     PyObject* file = PyDict_GetItemString(globals, "__file__");
@@ -110,11 +96,11 @@ bool has_library_globals(PyObject* globals) {
     return checked(PySet_Contains(standard, key.get())) == 1;
 }
 
-/// Whether an attribute of it is as fixed as code is.
+/// Whether attributes of a function, class or Python module are assumed constant.
 bool is_library_object(const Value* owner) {
     if (owner->kind == Kind::PythonModule)
         return has_library_globals(PyModule_GetDict(static_cast<const PythonModuleValue*>(owner)->held));
-    if (owner->kind != Kind::Class) return true;  // a function: its attributes are part of it
+    if (owner->kind != Kind::Class) return true;  // attributes of a function are part of it
     Ref<> name = Ref<>::steal(PyObject_GetAttrString(owner->object(), "__module__"));
     PyObject* module = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
     PyErr_Clear();
@@ -143,78 +129,71 @@ std::string place(const BytecodeFrame& frame) {
 
 }  // namespace
 
-void Interpreter::step_later(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
-    note_reread_object(frame, instruction);
-    const Value* owner = instruction.op == Op::LoadAttr ? frame.top() : nullptr;
-    kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
-    // What an inlined call will give is read by instructions of its own.
-    if (later_ && !frames_.empty() && frames_.back() == &frame && !frame.stack.empty())
-        note_reread_value(frame, instruction, owner);
-}
-
-void Interpreter::note_reread_object(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
-    if (!later_->rereads.empty() || later_->kind == LaterKind::Recomputed || frame.stack.empty()) return;
+void Rereads::note_object(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    if (!found_.empty() || kind_ == DeferredGraph::Kind::Recomputed || frame.stack.empty()) return;
     bool is_item = instruction.op == Op::BinarySubscr && frame.stack.size() > 1;
     if (!is_item && !is_attribute_read(instruction.op) && instruction.op != Op::GetIter) return;
-    if (is_changeable(frame.top(is_item ? 1 : 0)))
-        later_->rereads = (is_attribute_read(instruction.op) ? named("attribute", frame, instruction) + " of an object"
-                                                             : std::string("an item of a container")) +
-                          place(frame);
+    if (is_mutable_outside(frame.top(is_item ? 1 : 0)))
+        found_ = (is_attribute_read(instruction.op) ? named("attribute", frame, instruction) + " of an object"
+                                                    : std::string("an item of a container")) +
+                 place(frame);
 }
 
-void Interpreter::note_reread_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction,
-                                    const Value* owner) {
-    if (!later_->rereads.empty()) return;
+void Rereads::note_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction, const Value* owner) {
+    if (!found_.empty()) return;
     const Value* value = frame.stack.back();
     if (value->kind == Kind::Null && frame.stack.size() > 1) value = frame.top(1);
     if (is_code(value)) return;
     if (owner != nullptr && is_code(owner) && value->kind != Kind::Method && !is_enum_member_of(value, owner) &&
         !is_library_object(owner))
-        later_->rereads = named("attribute", frame, instruction) + " of " + owner->print() + place(frame);
-    note_reread_made(frame, instruction, value);
+        found_ = named("attribute", frame, instruction) + " of " + owner->print() + place(frame);
+    note_made_value(frame, instruction, value);
     if (value->source == nullptr) return;
-    const bool is_recomputed = later_->kind == LaterKind::Recomputed;
-    // (What a tensor holds is saved where a compiler makes the backward pass.)
+    const bool is_recomputed = kind_ == DeferredGraph::Kind::Recomputed;
+    // (A compiler saves the contents of tensors for the backward pass.)
     const bool is_given =
-        is_recomputed && (is_torch_module(value) || (value->kind == Kind::Tensor && run_by_ == RunBy::Stator));
+        is_recomputed &&
+        (is_torch_module(value) || (value->kind == Kind::Tensor && tracer_->run_by() == Tracer::RunBy::Stator));
     switch (instruction.op) {
         case Op::LoadGlobal:
         case Op::LoadName:
             if (!is_given && !has_library_globals(frame.function->globals))
-                later_->rereads = named("global variable", frame, instruction) + place(frame);
+                found_ = named("global variable", frame, instruction) + place(frame);
             return;
         case Op::LoadDeref: {
             const auto* cell = cast<CellValue>(frame.slots[static_cast<std::size_t>(instruction.arg)]);
             bool is_outside = cell != nullptr && cell->source != nullptr;
-            if (!is_given && (is_outside || (!is_recomputed && is_changeable(value))))
-                later_->rereads = named_slot(frame, instruction) + " of an enclosing function" + place(frame);
+            if (!is_given && (is_outside || (!is_recomputed && is_mutable_outside(value))))
+                found_ = named_slot(frame, instruction) + " of an enclosing function" + place(frame);
             return;
         }
         case Op::LoadFast:
         case Op::LoadFastCheck:
-            if (!is_recomputed && is_changeable(value)) later_->rereads = "a mutable argument" + place(frame);
+            if (!is_recomputed && is_mutable_outside(value)) found_ = "a mutable argument" + place(frame);
             return;
         default:
             return;
     }
 }
 
-void Interpreter::note_reread_made(const BytecodeFrame& frame, const bytecode::Instruction& instruction,
-                                   const Value* value) {
-    const Value* read = later_->kind == LaterKind::Backward && is_changeable_made(value) ? value : nullptr;
+void Rereads::note_made_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction,
+                              const Value* value) {
+    const Value* read = kind_ == DeferredGraph::Kind::Backward && is_mutable_made_in_trace(value) ? value : nullptr;
     if (instruction.op == Op::LoadDeref) {
         const auto* cell = cast<CellValue>(frame.slots[static_cast<std::size_t>(instruction.arg)]);
         if (cell != nullptr && cell->source == nullptr && !cell->is_settled()) read = cell;
     }
     if (read == nullptr) return;
-    auto is_it = [read](const LaterPart::ReadMade& made) { return made.value == read; };
-    if (std::ranges::none_of(later_->read_made, is_it))
-        later_->read_made.push_back({read, frame.function->code, frame.line()});
+    auto is_it = [read](const ReadMade& made) { return made.value == read; };
+    if (std::ranges::none_of(read_made_, is_it)) read_made_.push_back({read, frame.function->code, frame.line()});
 }
 
-Interpreter::HeldValues Interpreter::within_reach_of_the_program() const {
+namespace {
+
+/// The values that the program can still reach after the instruction that captures the deferred graph.
+Lifetimes::HeldValues reachable_afterwards(const CallStack& call_stack, const Lifetimes& lifetimes) {
     std::vector<const Value*> roots;
-    for (const auto& activation : frames_) {
+    for (const auto& activation : call_stack.frames) {
         if (activation->is_task) continue;
         const auto& frame = static_cast<const BytecodeFrame&>(*activation);
         for (std::size_t slot = 0; slot < frame.slots.size(); ++slot) {
@@ -223,26 +202,27 @@ Interpreter::HeldValues Interpreter::within_reach_of_the_program() const {
             if (value->kind == Kind::Cell || bytecode::may_read_after(*frame.code, frame.at, static_cast<int>(slot)))
                 roots.push_back(value);
         }
-        // All frames wait: the operands of what they execute are used up.
+        // All frames wait: their instructions will pop the operands.
         std::size_t stack = frame.stack.size();
         stack -= std::min(stack, static_cast<std::size_t>(frame.pops));
         roots.insert(roots.end(), frame.stack.begin(), frame.stack.begin() + static_cast<std::ptrdiff_t>(stack));
         roots.push_back(frame.function);
         roots.push_back(frame.generator);
     }
-    return held_from(std::move(roots));
+    return lifetimes.held_from(std::move(roots));
 }
 
-void Interpreter::check_read_made() {
-    if (!later_->rereads.empty() || later_->read_made.empty()) return;
-    const HeldValues held = within_reach_of_the_program();
-    for (const LaterPart::ReadMade& made : later_->read_made) {
+}  // namespace
+
+void Rereads::check_made_values(const CallStack& stack, const Lifetimes& lifetimes) {
+    if (!found_.empty() || read_made_.empty()) return;
+    const Lifetimes::HeldValues held = reachable_afterwards(stack, lifetimes);
+    for (const ReadMade& made : read_made_) {
         if (!held.contains(made.value)) continue;
         const auto* cell = cast<CellValue>(made.value);
-        later_->rereads =
-            (cell == nullptr ? "an object that the program still holds"
-                             : "variable '" + std::string(utf8(cell->name)) + "', which is assigned again") +
-            place(made.code, made.line);
+        found_ = (cell == nullptr ? "an object that the program still holds"
+                                  : "variable '" + std::string(utf8(cell->name)) + "', which is assigned again") +
+                 place(made.code, made.line);
         return;
     }
 }

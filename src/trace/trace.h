@@ -1,4 +1,4 @@
-/// One attempt to follow the program from an instruction on: what goes in, and what comes out.
+/// One trace of the program from an instruction on: the request, and the result.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +31,20 @@ struct UserLine {
 struct MismatchedCall {
     std::string reason;
     Ref<PyCodeObject> function;
-    std::vector<std::string> argument_types;  // `x: torch.Tensor` of those by keyword
+    std::vector<std::string> argument_types;  // those of keywords with the name: `x: torch.Tensor`
     UserLine caller;
 };
 
-/// Why a trace stopped, where, and how the program got there (innermost frame first).
+/// Why and where a trace stopped, with the stack of calls (innermost frame first).
 struct BreakReport {
     BreakKind kind = BreakKind::Internal;
     std::string reason;
     std::vector<UserLine> stack;
-    /// False where the program could not be left where it broke: then nothing was captured.
+    /// False if the trace could not be left at that instruction: then nothing was captured.
     bool is_exit = false;
 };
 
-/// What a graph module holds under a name.
+/// A tensor that the graph module holds as an attribute.
 struct Attribute {
     std::string name;
     Ref<> tensor;
@@ -54,18 +54,18 @@ struct Attribute {
 struct TraceRequest {
     PyFunctionObject* function;
     PyCodeObject* code;
-    PyObject* const* slots;  // of the frame, with its stack behind them
+    PyObject* const* slots;  // of the frame, followed by its stack
     bytecode::Index at;      // the instruction that the frame is about to execute
     std::size_t stack_depth = 0;
     bool is_generator = false;
 
     /// Parameters and buffers become attributes of the graph module instead of inputs.
     bool registers_attributes = false;
-    /// No graph break is allowed. What `torch.compile` made is inlined as if it was not compiled.
+    /// No graph break is allowed. Functions that `torch.compile` made are inlined.
     bool wants_one_graph = false;
     Tracer::RunBy run_by = Tracer::RunBy::Stator;
 
-    /// Breaks right before the operation that will be node `serial`.
+    /// Breaks the graph before the operation that would become node `serial`.
     struct Stop {
         std::uint32_t serial;
         PyObject* target;
@@ -78,11 +78,11 @@ struct TraceRequest {
 /// How far the program was captured.
 enum class TraceEnd : std::uint8_t {
     Returned,
-    Broke,   // up to an instruction that has to be executed for real: the report says why
+    Broke,   // up to an instruction that the interpreter of CPython has to execute: the report says why
     Failed,  // not at all: the report says why
 };
 
-/// What a finished trace leaves behind: all that the later stages of a capture read.
+/// The result of a finished trace, for the later stages of a capture.
 struct Trace {
     std::unique_ptr<Arena> arena;  // of the sources
     TraceEnd end = TraceEnd::Failed;
@@ -92,31 +92,31 @@ struct Trace {
     std::vector<Guard> guards;
     std::vector<Source*> inputs;       // sources of the graph's placeholders, in order
     std::vector<std::size_t> written;  // positions of inputs that the graph writes to
-    std::vector<Source*> distinct;     // what must not be one object: the inputs, and what was changed
+    std::vector<Source*> distinct;     // sources of objects that must differ: the inputs, mutated objects, ...
     std::vector<Attribute> attributes;
     Plan plan;
-    std::vector<Source*> fetched;  // what the plan fetches
+    std::vector<Source*> fetched;  // that the plan reads
 
     torch_room::Modes modes;             // of PyTorch, at the end
-    bool reads_autocast = false;         // the program asks for settings of autocast, which may be off
-    bool is_kept_as_captured = false;    // no compiler may have the graph
-    bool told_compiling = false;         // the program asked whether it is compiled, and was told so
-    bool inlined_torch_compile = false;  // it calls something that `torch.compile` made
-    bool has_stopped = false;            // where `stop_before` says
+    bool reads_autocast = false;         // the program reads settings of autocast
+    bool is_kept_as_captured = false;    // the graph must not be compiled
+    bool told_compiling = false;         // `is_compiling()` was True for the program
+    bool inlined_torch_compile = false;  // a function that `torch.compile` made
+    bool has_stopped = false;            // before the node of `stop_before`
     std::vector<MismatchedCall> mismatched_calls;
 
     std::size_t instructions = 0;
     double decoding_seconds = 0;
-    std::uint64_t shape_ticks = 0;  // spent on inferring what comes out of operations: see `ticks`
+    std::uint64_t shape_ticks = 0;  // spent on inferring results of operations: see `ticks`
 };
 
-/// An attempt that has to be made again, and what it has taught for that.
+/// A trace that has to start again, and what it has learned for the next attempt.
 struct Again {
     std::string reason;
     Knowledge learned;
 };
 
-/// Follows the program. Throws PythonError for a KeyboardInterrupt, and nothing else.
+/// Traces the program. Throws PythonError for a KeyboardInterrupt, and nothing else.
 std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& knowledge);
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// Functions that are better called than followed: code that computes with numpy or the like has a break in every line.
+/// Functions that are called as a whole instead of inlined: code that works on numpy arrays would break at every line.
 #include <algorithm>
 
 #include "base/text.h"
@@ -10,14 +10,14 @@ namespace stator {
 
 namespace {
 
-/// Whether its class keeps something in C: arrays, generators of random numbers, files.
+/// Whether instances have state in C: arrays, generators of random numbers, files.
 bool keeps_state_in_c(PyTypeObject* type) {
     while (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) type = type->tp_base;
     return type != &PyBaseObject_Type;
 }
 
-/// Whether no tensor can be seen from it, as far as a short look goes: a wrong answer costs speed alone.
-bool is_far_from_tensors(const Value* value) {
+/// Whether a value contains no tensor. Looks only at what is cheap to see: a wrong result costs only speed.
+bool has_no_tensors(const Value* value) {
     if (value == nullptr) return true;
     switch (value->kind) {
         case Kind::Null:
@@ -31,12 +31,12 @@ bool is_far_from_tensors(const Value* value) {
         case Kind::Iterator:
             return true;
         case Kind::Cell:
-            return is_far_from_tensors(static_cast<const CellValue*>(value)->contents);
+            return has_no_tensors(static_cast<const CellValue*>(value)->contents);
         case Kind::Tuple:
         case Kind::List:
-            return std::ranges::all_of(static_cast<const SequenceValue*>(value)->items, is_far_from_tensors);
+            return std::ranges::all_of(static_cast<const SequenceValue*>(value)->items, has_no_tensors);
         case Kind::Method:
-            return is_far_from_tensors(static_cast<const MethodValue*>(value)->self);
+            return has_no_tensors(static_cast<const MethodValue*>(value)->self);
         case Kind::Object:
             return keeps_state_in_c(value->type());
         default:
@@ -52,12 +52,11 @@ bool mentions_torch(PyCodeObject* code) {
 
 bool works_without_tensors(const BytecodeFrame& frame) {
     return frame.generator == nullptr && !mentions_torch(frame.function->code) &&
-           std::ranges::all_of(frame.slots, is_far_from_tensors) &&
-           std::ranges::all_of(frame.stack, is_far_from_tensors);
+           std::ranges::all_of(frame.slots, has_no_tensors) && std::ranges::all_of(frame.stack, has_no_tensors);
 }
 
-/// Modules whose functions are never followed: those that work on wrapped tensors or on graphs of their own, which only
-/// PyTorch can do, and the one whose every function comes down to a generator written in C.
+/// Modules whose functions are never inlined: those that work on wrapped tensors or on graphs of their own, which only
+/// PyTorch can do, and `random`, whose functions all call a generator written in C.
 bool is_left_to_python(PyObject* globals) {
     PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
     if (name == nullptr || !PyUnicode_CheckExact(name)) return false;
@@ -66,9 +65,9 @@ bool is_left_to_python(PyObject* globals) {
            module == "torch._functorch.apis" || module == "torch._functorch.eager_transforms" || module == "random";
 }
 
-/// Whether a function only hands a call on: PyTorch's call of a module, or the frame that `stator.compile` gives to
-/// what has none.
-bool only_hands_on(const FunctionValue& function) {
+/// Whether a function only forwards a call: `Module.__call__`, or the wrapper that `stator.compile` puts around
+/// callables without a frame.
+bool only_forwards(const FunctionValue& function) {
     auto code_of = [](PyObject* known) { return PyFunction_GET_CODE(known); };
     auto* code = reinterpret_cast<PyObject*>(function.code);
     if (code == code_of(torch_room::known().module_call) || code == code_of(torch_room::known().module_call_impl))
@@ -81,28 +80,28 @@ bool only_hands_on(const FunctionValue& function) {
 
 bool Interpreter::keeps_compiled_by_torch() {
     if (wants_one_graph_) {
-        followed_compiled_by_torch_ = true;
+        inlined_torch_compile_ = true;
         return false;
     }
     auto belongs_to_entered = [](const Activation* frame) {
-        return frame->is_task || only_hands_on(*static_cast<const BytecodeFrame*>(frame)->function);
+        return frame->is_task || only_forwards(*static_cast<const BytecodeFrame*>(frame)->function);
     };
-    return is_resumed_ || !std::ranges::all_of(frames_, belongs_to_entered);
+    return is_resumed_ || !std::ranges::all_of(stack_.frames, belongs_to_entered);
 }
 
 PyCodeObject* Interpreter::function_without_tensors() const {
     if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject) return nullptr;
     PyCodeObject* outermost = nullptr;
-    for (std::size_t i = frames_.size(); i-- > 1;) {
-        if (frames_[i]->is_task) continue;
-        auto& frame = static_cast<const BytecodeFrame&>(*frames_[i]);
+    for (std::size_t i = stack_.frames.size(); i-- > 1;) {
+        if (stack_.frames[i]->is_task) continue;
+        auto& frame = static_cast<const BytecodeFrame&>(*stack_.frames[i]);
         if (!works_without_tensors(frame)) break;
         outermost = frame.function->code;
     }
     return outermost;
 }
 
-void Interpreter::expect_followed(FunctionValue* function) {
+void Interpreter::expect_inlined(FunctionValue* function) {
     auto [module, is_new] = is_left_to_python_.try_emplace(function->globals);
     if (is_new) module->second = is_left_to_python(function->globals);
     if (module->second)

@@ -1,4 +1,4 @@
-/// Containers that are being walked, one inside the other: one may hold itself, or one thing many times over.
+/// Guards walks over nested containers against cycles and against containers that are contained many times.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Nesting {
     Nesting& operator=(const Nesting&) = delete;
 
     static std::size_t depth() { return path_.size(); }
-    /// Whether walking into it would not end, or not soon.
+    /// Whether walking into the container would recurse forever, too deeply, or for too long.
     static bool is_endless(const Value* container) {
         constexpr std::size_t kDeepest = 200, kMost = 100'000;
         return path_.size() > kDeepest || (!path_.empty() && walked_ > kMost) ||

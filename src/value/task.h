@@ -1,6 +1,6 @@
-/// Operations that need the program to run in their middle (a `sorted` with a key, a `list` of a generator) are written
-/// as coroutines: `co_await` an Outcome and go on when the pushed frame has delivered it. A started task stands on the
-/// tracer's stack of frames like any other frame, so nothing recurses.
+/// Tasks: operations that call code of the program (`sorted` with a key, `list` of a generator), written as coroutines.
+/// They `co_await` an Outcome and are resumed when the pushed frame has delivered its value. A started task is on the
+/// tracer's stack of frames like any other frame, so the tracer does not recurse.
 #pragma once
 
 #include <coroutine>
@@ -13,14 +13,16 @@
 
 namespace stator {
 
-/// What a builtin does with what the frame above it delivers, if that can be told in a word.
+/// What a waiting builtin will do with the value that the frame above it delivers. If it is known, a graph break inside
+/// of that frame is possible: the plan continues the builtin.
 struct Continuation {
     using Kind = PlanContinuation::Kind;
-    std::optional<Kind> kind;  // none: only the coroutine knows
-    Value* value = nullptr;    // what Initialise gives
+    std::optional<Kind> kind;  // none: only the coroutine knows how to continue
+    Value* value = nullptr;    // of Initialise: the result
 };
 
-/// An outcome to await, with what becomes of it: `co_return co_await forwarded(...)` as the last thing a task does.
+/// An outcome to await, with the continuation: `co_return co_await forwarded(...)` ends a task that returns the outcome
+/// itself.
 struct Continued {
     Outcome outcome;
     Continuation continuation;
@@ -35,7 +37,7 @@ class [[nodiscard]] Task {
         Continuation continuation;
         Value* result = nullptr;
         std::exception_ptr failure;
-        /// What the frame above delivered: a value, or an exception to be raised at the `co_await`.
+        /// Delivered by the frame above: a value, or an exception to be raised at the `co_await`.
         Value* delivered = nullptr;
         std::exception_ptr delivered_failure;
 

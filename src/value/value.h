@@ -1,5 +1,5 @@
-/// What the tracer knows of one Python value. Each kind has a file of its own beside this one and answers there how it
-/// is called, indexed, iterated, compared, guarded, rebuilt and printed. Values live in the arena of one trace.
+/// A value: what the tracer knows about one Python object. Each kind of value has a file in `kinds` that implements how
+/// it is called, indexed, iterated, compared, guarded, rebuilt and printed. Values live in the arena of one trace.
 #pragma once
 
 #include <Python.h>
@@ -48,11 +48,11 @@ enum class Kind : std::uint8_t {
     TensorObject,  // a tensor of a class of the program's own
 };
 
-/// What an operation came to: a value now, or a frame that was pushed and will deliver it later. The tracer does not
-/// recurse, so whoever asks must be ready for both; a coroutine (see task.h) simply awaits it.
+/// The result of an operation: a value, or the information that a frame was pushed which will deliver the value. The
+/// tracer does not recurse, so every caller has to handle both; a coroutine (see task.h) simply awaits the outcome.
 class [[nodiscard]] Outcome {
   public:
-    /// Null stands for NotImplemented, where an operation may answer so.
+    /// Null stands for NotImplemented, for operations that may return it.
     Outcome(Value* value) : value_(value) {}
     static Outcome pending() {
         Outcome outcome(nullptr);
@@ -120,41 +120,42 @@ struct Value {
     virtual ~Value() = default;
 
     const Kind kind;
-    /// False while the value is only passed around: what is not looked at needs no guard.
+    /// False while the program only passes the value around: then it needs no guard.
     bool realized = true;
-    /// The dict or set from outside that it is a key or an element of, where a guard compares those by value: the
-    /// program may have another object, equal to this one.
+    /// The dict or set from outside that contains this key or element, if a guard compares its members by value. In
+    /// another call the member may be a different object that is equal to this one.
     Value* equal_member_of = nullptr;
     /// Where it came from; null if it was made in the trace.
     Source* source = nullptr;
 
-    /// Installs the guards that its kind relies on. Called before the first operation on a value with a source.
+    /// Installs the guards of its kind. Called before the first operation on a value with a source.
     virtual void realize(Tracer& tracer);
 
     /// The Python class of the value.
     virtual PyTypeObject* type() const = 0;
     /// The real object where the value is one (a constant, a class, a function or an instance from outside), else null.
     virtual PyObject* object() const { return nullptr; }
-    /// An object equal to the value, made anew for containers of constants; empty if it is not all known.
+    /// An object equal to the value (a new one for containers of constants); empty if not all of it is constant.
     virtual Ref<> as_constant(Tracer& tracer);
 
     /// `self.name` as the program sees it. The default follows Python's protocol over `type()`, see attributes.h.
     virtual Outcome get_attribute(Tracer& tracer, Borrowed<> name);
-    /// Only what the instance itself holds under `name`; null if nothing. Guards either answer.
+    /// The attribute in the instance itself, without its class; null if there is none. Guards either result.
     virtual Value* own_attribute(Tracer& tracer, Borrowed<> name);
     virtual void set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value);
     /// False if there was no such attribute.
     virtual bool delete_own_attribute(Tracer& tracer, Borrowed<> name);
-    /// Sets what C code keeps in the instance itself (`__name__` of a function, `args` of an exception); a null value
-    /// deletes. False if the kind has nothing of that name.
+    /// Sets an attribute that is a field of the C struct (`__name__` of a function, `args` of an exception); a null
+    /// value deletes it. False if the kind has no such field.
     virtual bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value);
 
     virtual Outcome call(Tracer& tracer, const Arguments& arguments);
 
-    /// Items, as the builtin kinds have them; user classes with `__getitem__` and friends are dispatched before.
+    /// `self[key]` of the builtin kinds. `protocol/operations` calls a `__getitem__` of the program before it comes
+    /// here.
     virtual Outcome get_item(Tracer& tracer, Value* key);
     virtual void set_item(Tracer& tracer, Value* key, Value* value);
-    /// What `self[key] = value` asks for: `set_item`, unless the kind walks over `value` (a slice of a list).
+    /// `self[key] = value`: `set_item`, unless the kind iterates over `value` (assignment to a slice of a list).
     virtual Outcome assign_item(Tracer& tracer, Value* key, Value* value);
     virtual void delete_item(Tracer& tracer, Value* key);
     virtual Outcome contains(Tracer& tracer, Value* item);
@@ -171,18 +172,17 @@ struct Value {
     virtual Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected);
     /// `self op= other`; null to fall back to `binary`.
     virtual Value* in_place(Tracer& tracer, BinaryOperator op, Value* other);
-    /// What `self op= other` asks for: `in_place`, unless the kind walks over `other`, which may run the program's
-    /// code.
+    /// `self op= other`: `in_place`, unless the kind iterates over `other`, which may run code of the program.
     virtual Outcome update(Tracer& tracer, BinaryOperator op, Value* other) { return in_place(tracer, op, other); }
     virtual Value* unary(Tracer& tracer, UnaryOperator op);
     /// Null where Python would see NotImplemented.
     virtual Outcome compare(Tracer& tracer, Comparison op, Value* other);
-    /// Whether a dict or set can hold it, by which hash.
+    /// The hash of the value. Raises TypeError in the program if it is unhashable.
     virtual Py_hash_t hash(Tracer& tracer);
 
-    /// As an argument of a node. Breaks where the kind cannot be one.
+    /// The value as an argument of a node. Breaks the graph if the kind can't be one.
     virtual graph::Argument as_argument(Tracer& tracer);
-    /// The register of the plan that will hold the rebuilt value.
+    /// Adds the steps that rebuild the value to the plan; returns the register that will hold it.
     virtual int rebuild(PlanBuilder& plan);
     virtual std::string print() const = 0;
 };

@@ -1,6 +1,4 @@
 /// From objects to values.
-#include <algorithm>
-
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/iterators.h"
@@ -158,19 +156,13 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
     source->value = value;
     on_undo([source] { source->value = nullptr; });
     bool is_number = PyLong_CheckExact(object.get()) || PyFloat_CheckExact(object.get());
-    if (knowledge_ != nullptr && is_number && knowledge_->is_variable(*source))
+    if (is_number && knowledge_->is_variable(*source))
         symbolic::make_variable(*this, static_cast<ConstantValue*>(value));
     if (has_identity(value)) {
         by_identity_.emplace(object.get(), value);
         on_undo([this, key = object.get()] { by_identity_.erase(key); });
     }
     return value;
-}
-
-void Tracer::realize_now(Value* value) {
-    value->realized = true;
-    on_undo([value] { value->realized = false; });
-    value->realize(*this);
 }
 
 Value* Tracer::constant(Borrowed<> object) {
@@ -284,71 +276,6 @@ Value* Tracer::boolean(bool truth) {
 Value* Tracer::string(std::string_view text) {
     return make<ConstantValue>(
         keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())))));
-}
-
-void Tracer::ask_torch_functions(bool are_asked) {
-    on_undo([this, before = asks_torch_functions_] { asks_torch_functions_ = before; });
-    asks_torch_functions_ = are_asked;
-}
-
-void Tracer::begin_torch_function() {
-    on_undo([this] { --torch_functions_; });
-    ++torch_functions_;
-}
-
-void Tracer::end_torch_function(bool are_asked) {
-    on_undo([this] { ++torch_functions_; });
-    --torch_functions_;
-    ask_torch_functions(are_asked);
-}
-
-void Tracer::set_runs_in_any_grad_mode(bool runs) {
-    on_undo([this, before = runs_in_any_grad_mode_] { runs_in_any_grad_mode_ = before; });
-    runs_in_any_grad_mode_ = runs;
-}
-
-bool Tracer::has_changed(const Value* value) const {
-    return std::ranges::any_of(effects_, [value](const Effect& effect) { return effect.from[0] == value; });
-}
-
-void Tracer::push_context(const EnteredContext& context) {
-    on_undo([this, before = contexts_] { contexts_ = before; });
-    contexts_.push_back(context);
-}
-
-void Tracer::pop_context(Value* manager) {
-    for (std::size_t i = contexts_.size(); i-- > 0;) {
-        if (contexts_[i].manager != manager) continue;
-        EnteredContext context = contexts_[i];
-        on_undo([this, before = contexts_] { contexts_ = before; });
-        contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
-        emit_effect(context.leave, Arguments::of(make<NodeValue>(context.token)));
-        torch_room::Modes now = modes();
-        if (context.restores == Restores::Autograd) {
-            now.grad = context.before.grad;
-            now.inference = context.before.inference;
-        } else if (context.restores == Restores::Autocast) {
-            now.autocast = context.before.autocast;
-            now.autocast_cache = context.before.autocast_cache;
-        }
-        set_modes(now);
-        return;
-    }
-    break_graph(BreakKind::UnknownObject, "a context manager is exited that was entered before the captured region");
-}
-
-void Tracer::raise(PyObject* exception_class, const std::string& message) {
-    throw Raised{make_exception(*this, reinterpret_cast<PyTypeObject*>(exception_class), {string(message)})};
-}
-
-void Tracer::raise_from_python() {
-    TakenError error = TakenError::take();
-    STATOR_CHECK(bool(error), "a C API call failed without setting an error");
-    throw Raised{make_exception(*this, error.exception().get())};
-}
-
-void Tracer::break_graph(BreakKind kind, std::string reason) {
-    throw Break{kind, std::move(reason)};
 }
 
 }  // namespace stator

@@ -14,6 +14,7 @@
 #include "value/kinds/sequence.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/keys.h"
+#include "value/recorder.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
 
@@ -248,11 +249,11 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         return handler(tracer, arguments);
     }
     torch_room::Role role = torch_room::role_of(held);
-    if (role == torch_room::Role::InGraph) return tracer.emit_function(held, arguments);
+    if (role == torch_room::Role::InGraph) return tracer.recorder().emit_function(held, arguments);
     if (role == torch_room::Role::Disallowed)
         tracer.break_graph(BreakKind::GraphBreakCall, function_name(held) + " is marked disallow_in_graph");
     if (is_tensor_method(held) && !arguments.positional.empty() && arguments.positional[0]->kind == Kind::Tensor)
-        return tracer.emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
+        return tracer.recorder().emit_method(reinterpret_cast<PyDescrObject*>(held)->d_name, arguments);
     if (is_numpy_function(held))
         if (Value* folded = call_numpy_function(tracer, held, arguments); folded != nullptr) return folded;
     if (handlers.is_pure(held)) {

@@ -1,5 +1,5 @@
-/// Callables written in C, and the models of those that Stator knows. One table, keyed by the callable object, serves
-/// functions (`len`), classes (`list`), and methods (`list.append`, called on the class or bound).
+/// C functions and the models of those that Stator supports. One table, keyed by the object itself, has functions
+/// (`len`), classes (`list`), and methods (`list.append`, whether called on the class or bound).
 #pragma once
 
 #include <unordered_map>
@@ -18,11 +18,11 @@ class Handlers {
     static Handlers& instance();
 
     void add(Borrowed<> callable, Handler handler);
-    /// `module.name`; ignored if the module is not imported or has no such name.
+    /// `module.name`; ignored if the module is not installed or has no such name.
     void add(const char* module, const char* name, Handler handler);
     /// A method or slot wrapper of a class, as found in the class's own dict.
     void add_method(PyTypeObject* type, const char* name, Handler handler);
-    /// A C function that can be called while tracing if all arguments are constants.
+    /// A C function that is called while tracing if all arguments are constants.
     void add_pure(Borrowed<> callable);
     void add_pure(const char* module, const char* name);
     /// Every method of a class of immutable objects is pure.
@@ -62,7 +62,7 @@ class ConstantArguments {
   public:
     /// False if one of them is not a constant.
     bool take(Tracer& tracer, const Arguments& arguments);
-    /// Calls the function; null with the error indicator set if it raised.
+    /// Makes the call; null with the error indicator set if it raised.
     Ref<> call(Borrowed<> callable) const;
 
   private:
@@ -72,8 +72,8 @@ class ConstantArguments {
     Ref<> names_;
 };
 
-/// Calls a pure function on constant arguments; null if one of them is not a constant. An exception is raised in the
-/// traced program.
+/// Calls a pure function on constant arguments; null if one of them is not constant. Its exceptions are raised in the
+/// program.
 Value* fold(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
 
 /// Binds the arguments of a builtin as its C signature would: `names` in order, those from `required` on optional (null
@@ -82,8 +82,8 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
 
-/// Raises the TypeError of a call with wrong arguments. The message depends on the Python version, so the function is
-/// called with empty tuples as arguments. Breaks if `function` is null or accepts them.
+/// Raises the TypeError of a call with wrong arguments. Its message differs between Python versions, so the function is
+/// called with empty tuples as arguments. Breaks the graph if the function is null, or accepts them after all.
 [[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name,
                                    const Arguments& arguments);
 

@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "value/builtins/registry.h"
+#include "value/effect_log.h"
 #include "value/kinds/object.h"
 #include "value/protocol/calling.h"
 #include "value/tracer.h"
@@ -122,13 +123,13 @@ Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const E
 
 /// A call that is not cached. Tracing the function shows whether it has side effects; if it has none, it is called now.
 Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question question, Arguments given) {
-    if (tracer.has_recorded()) refuse(tracer, "is called for the first time after a recorded side effect");
+    if (!tracer.effects().empty()) refuse(tracer, "is called for the first time after a recorded side effect");
     Ref<> wrapped = checked(PyObject_GetAttr(cached, interned("__wrapped__")));
     PyObject* function = tracer.keep(std::move(wrapped));
     Value* shown =
         co_await operations::call(tracer, tracer.outside(tracer.provenance().pinned(function), function), given);
     tracer.realize(shown);
-    if (tracer.has_recorded()) refuse(tracer, "has side effects");
+    if (!tracer.effects().empty()) refuse(tracer, "has side effects");
     if (shown->kind != Kind::Constant && shown->kind != Kind::Class)
         refuse(tracer, "returns something other than a constant");
     Ref<> answer = question.ask(cached);

@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/deque.h"
 #include "value/kinds/sequence.h"
@@ -59,7 +60,7 @@ Outcome deque_init(Tracer& tracer, const Arguments& arguments) {
     Arguments rest = arguments;
     rest.positional.erase(rest.positional.begin());
     tracer.realize(self);
-    tracer.will_mutate(self);
+    tracer.effects().expect_made_in_trace(self);
     if (!self->items.empty()) self->assign(tracer, {}, "clear");
     return fill(tracer, self, rest, tracer.none());
 }

@@ -11,6 +11,7 @@
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
 #include "value/protocol/raising.h"
+#include "value/recorder.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -45,7 +46,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
         raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
     if (operand->kind == Kind::Tensor) {
         static PyObject* function = imported("_operator", "abs");
-        return tracer.emit_function(function, arguments);
+        return tracer.recorder().emit_function(function, arguments);
     }
     return fold_or_ask(tracer, builtin("abs"), "__abs__", arguments);
 }

@@ -1,4 +1,4 @@
-/// All files of handlers. Each registers its models in the one table; `register_all` calls them once.
+/// The files of handlers. Each registers its models in the table; `register_all` calls them once.
 #pragma once
 
 #include "value/builtins/builtin.h"

@@ -1,6 +1,7 @@
 /// `set` and `frozenset`: constructors and methods.
 #include "value/kinds/set.h"
 #include "value/builtins/registry.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/calling.h"
@@ -75,7 +76,7 @@ Outcome set_init(Tracer& tracer, const Arguments& arguments) {
     auto* self = set_receiver(tracer, arguments, "__init__", 0, 1);
     self->clear(tracer);
     if (arguments.positional.size() == 1) return tracer.none();
-    tracer.will_mutate(self);
+    tracer.effects().expect_made_in_trace(self);
     return tracer.start(fill(tracer, self, arguments.positional[1], tracer.none()));
 }
 

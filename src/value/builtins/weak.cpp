@@ -2,6 +2,7 @@
 #include "cpython/weak.h"
 #include "base/python_error.h"
 #include "value/builtins/registry.h"
+#include "value/effect_log.h"
 #include "value/kinds/object.h"
 #include "value/kinds/weak.h"
 #include "value/tracer.h"
@@ -21,7 +22,7 @@ Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     Ref<> target = Ref<>::share(cpython::referent_or_none(self->object()).get());
     Value* referent = tracer.outside(
         tracer.provenance().child(self->source, Access::Referent, nullptr, 0, target.get()), target.get());
-    if (target.get() != Py_None) tracer.expect_held(referent);
+    if (target.get() != Py_None) tracer.effects().expect_held(referent);
     return referent;
 }
 

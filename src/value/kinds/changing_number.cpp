@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/slice.h"
+#include "value/recorder.h"
 #include "value/tensor/tensor.h"
 
 namespace stator::symbolic {
@@ -365,7 +366,7 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
         if (i < known && is_moving(parts[i])) {
             auto* slice = static_cast<SliceValue*>(parts[i]);
             if (std::int64_t length = guard_length(tracer, tensor, slice, i); length >= 0) {
-                tensor = tracer.emit_narrow(tensor, static_cast<std::int64_t>(i), slice->start, length);
+                tensor = tracer.recorder().emit_narrow(tensor, static_cast<std::int64_t>(i), slice->start, length);
                 rest.push_back(tracer.make<SliceValue>(tracer.none(), tracer.none(), tracer.none()));
                 is_narrowed = true;
                 continue;
@@ -376,7 +377,7 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     }
     // From last to first, so that the earlier dimensions keep their positions.
     for (auto dimension = selected.rbegin(); dimension != selected.rend(); ++dimension)
-        tensor = tracer.emit_select(tensor, static_cast<std::int64_t>(*dimension), parts[*dimension]);
+        tensor = tracer.recorder().emit_select(tensor, static_cast<std::int64_t>(*dimension), parts[*dimension]);
     bool is_done = (!selected.empty() || is_narrowed) &&
                    std::ranges::all_of(rest, [&](Value* part) { return is_whole(tracer, part); });
     return {tensor, is_done ? nullptr : rest.size() == 1 ? rest[0] : make_tuple(tracer, std::move(rest))};

@@ -7,6 +7,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
+#include "value/effect_log.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
@@ -207,13 +208,13 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
 void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     DictValue* dict = class_dict_to_change(tracer, this, name, value);
     dict->put(tracer, tracer.constant(name), value);
-    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+    tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
 }
 
 bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     DictValue* dict = class_dict_to_change(tracer, this, name, nullptr);
     if (dict->take(tracer, tracer.constant(name)) == nullptr) return false;
-    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
     return true;
 }
 

@@ -20,6 +20,7 @@
 #include "value/protocol/identity.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/refusal.h"
+#include "value/recorder.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -241,8 +242,9 @@ Py_hash_t ConstantValue::hash(Tracer& tracer) {
 }
 
 graph::Argument ConstantValue::as_argument(Tracer& tracer) {
-    bool is_any_as_good = is_symbolic() && (expression->is_float ? tracer.takes_any_float() : tracer.takes_any_int());
-    if (is_any_as_good) return tracer.number_argument(this);
+    bool is_any_as_good = is_symbolic() && (expression->is_float ? tracer.recorder().takes_any_float()
+                                                                 : tracer.recorder().takes_any_int());
+    if (is_any_as_good) return tracer.recorder().number_argument(this);
     tracer.realize(this);
     if (is_numpy_number(held)) return graph::Argument::of_constant(plain_number(tracer, this));
     return graph::Argument::of_constant(held);

@@ -1,5 +1,4 @@
-/// Immutable values: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are executed while
-/// tracing.
+/// Constants: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are executed while tracing.
 #pragma once
 
 #include "source/expression.h"
@@ -12,13 +11,12 @@ struct ConstantValue final : Value {
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
     PyObject* const held;  // kept alive by the trace
-    /// Whether the program creates a new object in each call, as opposed to a literal or a small integer.
+    /// Whether the program creates this object anew in each call, unlike a literal or a small integer.
     bool is_made = false;
-    /// For a number that changes between calls, its value in every call (see changing_number.h); null for other
-    /// constants.
+    /// Of a number that changes between calls (see changing_number.h): the expression over sources; null for others.
     const Expression* expression = nullptr;
 
-    /// Whether the number may differ in the next call: no guard specializes on it yet.
+    /// Whether it may be another number in the next call: nothing has specialized on it yet.
     bool is_symbolic() const { return expression != nullptr && !realized; }
 
     void realize(Tracer& tracer) override;

@@ -1,11 +1,11 @@
-/// Mutations of outside containers, as side effects of the plan.
+/// Mutations of containers from outside, as side effects.
 #pragma once
 
-#include "value/tracer.h"
+#include "value/effect_log.h"
 
 namespace stator {
 
-/// A call of a method of a builtin class, even if the object's class overrides it.
+/// Calls the method of the builtin class itself, even if the object's class overrides it.
 Effect method_effect(PyTypeObject* type, const char* method, std::vector<Value*> from);
 
 }  // namespace stator

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "value/effect_log.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/container_effects.h"
 #include "value/kinds/rebuilding.h"
@@ -85,7 +86,7 @@ void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents, const char
     tracer.realize(this);
     if (source != nullptr) {
         arguments.insert(arguments.begin(), this);
-        tracer.record(method_effect(deque_class(), method, std::move(arguments)));
+        tracer.effects().log(method_effect(deque_class(), method, std::move(arguments)));
     }
     tracer.on_undo([this, before = items, count = changes] {
         items = before;
@@ -98,7 +99,7 @@ void DequeValue::assign(Tracer& tracer, std::vector<Value*> contents, const char
 void DequeValue::append(Tracer& tracer, Value* value) {
     tracer.realize(this);
     if (longest < 0 || static_cast<Py_ssize_t>(items.size()) < longest) {
-        if (source != nullptr) tracer.record(method_effect(deque_class(), "append", {this, value}));
+        if (source != nullptr) tracer.effects().log(method_effect(deque_class(), "append", {this, value}));
         tracer.on_undo([this] {
             items.pop_back();
             --changes;
@@ -116,7 +117,7 @@ void DequeValue::append(Tracer& tracer, Value* value) {
 void DequeValue::append_left(Tracer& tracer, Value* value) {
     tracer.realize(this);
     if (longest < 0 || static_cast<Py_ssize_t>(items.size()) < longest) {
-        if (source != nullptr) tracer.record(method_effect(deque_class(), "appendleft", {this, value}));
+        if (source != nullptr) tracer.effects().log(method_effect(deque_class(), "appendleft", {this, value}));
         tracer.on_undo([this] {
             items.erase(items.begin());
             --changes;
@@ -133,7 +134,7 @@ void DequeValue::append_left(Tracer& tracer, Value* value) {
 
 Value* DequeValue::take_end(Tracer& tracer, bool left) {
     tracer.realize(this);
-    if (source != nullptr) tracer.record(method_effect(deque_class(), left ? "popleft" : "pop", {this}));
+    if (source != nullptr) tracer.effects().log(method_effect(deque_class(), left ? "popleft" : "pop", {this}));
     Value* taken = left ? items.front() : items.back();
     tracer.on_undo([this, taken, left] {
         items.insert(left ? items.begin() : items.end(), taken);
@@ -168,7 +169,7 @@ Outcome DequeValue::get_item(Tracer& tracer, Value* key) {
 void DequeValue::set_item(Tracer& tracer, Value* key, Value* value) {
     std::size_t at = position(tracer, key);
     if (source != nullptr)
-        tracer.record(
+        tracer.effects().log(
             method_effect(deque_class(), "__setitem__", {this, tracer.integer(static_cast<std::int64_t>(at)), value}));
     set_undoably(tracer, items, items);
     items[at] = value;

@@ -8,6 +8,7 @@
 #include "effect/plan.h"
 #include "guard/constants.h"
 #include "torch/tensor.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/container_effects.h"
@@ -21,6 +22,7 @@
 #include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
+#include "value/recorder.h"
 
 namespace stator {
 
@@ -249,7 +251,7 @@ std::vector<Table::Entry*> DictValue::entries(Tracer& tracer) {
 void DictValue::insert(Tracer& tracer, Value* key, Value* value) {
     tracer.realize(this);
     put(tracer, key, value);
-    if (source != nullptr) tracer.record({PlanOp::SetItem, {this, key, value}});
+    if (source != nullptr) tracer.effects().log({PlanOp::SetItem, {this, key, value}});
 }
 
 void DictValue::put(Tracer& tracer, Value* key, Value* value) {
@@ -259,7 +261,7 @@ void DictValue::put(Tracer& tracer, Value* key, Value* value) {
 
 Value* DictValue::remove(Tracer& tracer, Value* key) {
     Value* value = take(tracer, key);
-    if (value != nullptr && source != nullptr) tracer.record({PlanOp::SetItem, {this, key, nullptr}});
+    if (value != nullptr && source != nullptr) tracer.effects().log({PlanOp::SetItem, {this, key, nullptr}});
     return value;
 }
 
@@ -275,7 +277,7 @@ Value* DictValue::take(Tracer& tracer, Value* key) {
 void DictValue::move(Tracer& tracer, Value* key, bool to_end) {
     complete_now(tracer);
     if (source != nullptr) {
-        tracer.record(method_effect(&PyODict_Type, "move_to_end", {this, key, tracer.boolean(to_end)}));
+        tracer.effects().log(method_effect(&PyODict_Type, "move_to_end", {this, key, tracer.boolean(to_end)}));
         if (!changed) set_undoably(tracer, changed, true);
     }
     Table::Entry* entry = table.find(tracer, key);
@@ -292,7 +294,7 @@ void DictValue::clear(Tracer& tracer) {
     tracer.realize(this);
     if (source == nullptr) return table.clear(tracer);
     bool is_ordered_dict = is_ordered(this);
-    tracer.record(method_effect(is_ordered_dict ? &PyODict_Type : &PyDict_Type, "clear", {this}));
+    tracer.effects().log(method_effect(is_ordered_dict ? &PyODict_Type : &PyDict_Type, "clear", {this}));
     set_undoably(tracer, changed, true);
     if (complete) return table.clear(tracer);
     // Whatever its keys were, it is empty now.
@@ -433,7 +435,7 @@ Py_hash_t DictValue::hash(Tracer& tracer) {
 }
 
 graph::Argument DictValue::as_argument(Tracer& tracer) {
-    auto* items = tracer.graph_arena().make<graph::Argument::Items>();
+    auto* items = tracer.recorder().graph_arena().make<graph::Argument::Items>();
     for (Table::Entry* entry : entries(tracer)) {
         Ref<> key = entry->key->as_constant(tracer);
         if (!key)
@@ -506,7 +508,7 @@ std::string DictValue::print() const {
 }
 
 DictValue* changed_dict(Tracer& tracer, Borrowed<> real) {
-    if (!tracer.has_recorded()) return nullptr;
+    if (tracer.effects().empty()) return nullptr;
     auto* dict = cast<DictValue>(tracer.known(real));
     return dict != nullptr && dict->changed ? dict : nullptr;
 }

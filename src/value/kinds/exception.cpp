@@ -6,6 +6,7 @@
 #include "cpython/objects.h"
 #include "cpython/tracebacks.h"
 #include "effect/plan.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -237,7 +238,7 @@ Outcome ExceptionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 }
 
 bool ExceptionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
-    tracer.will_mutate(this);
+    tracer.effects().expect_made_in_trace(this);
     if (value == nullptr) tracer.break_graph(BreakKind::UnknownObject, "an attribute of an exception is deleted");
     tracer.realize(value);
     if (name.get() == interned("__cause__") || name.get() == interned("__context__")) {

@@ -10,6 +10,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/rebuilding.h"
@@ -17,6 +18,7 @@
 #include "value/kinds/undoable.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
+#include "value/recorder.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
@@ -76,7 +78,7 @@ bool CellValue::is_settled() const {
 }
 
 void CellValue::set(Tracer& tracer, Value* value) {
-    if (source != nullptr) tracer.record({PlanOp::SetCell, {this, value}});
+    if (source != nullptr) tracer.effects().log({PlanOp::SetCell, {this, value}});
     set_undoably(tracer, contents, value);
     if (!read) set_undoably(tracer, read, true);
 }
@@ -207,7 +209,7 @@ DictValue* FunctionValue::annotations_dict(Tracer& tracer) {
 }
 
 bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
-    tracer.will_mutate(this);
+    tracer.effects().expect_made_in_trace(this);
     if (value == nullptr)
         tracer.break_graph(BreakKind::UnknownObject,
                            "attribute '" + std::string(utf8(name)) + "' of a function is deleted");
@@ -318,11 +320,11 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
     switch (torch_room::role_of(outside)) {
         case torch_room::Role::InGraph:
             guard_identity();
-            return tracer.emit_function(outside, arguments);
+            return tracer.recorder().emit_function(outside, arguments);
         case torch_room::Role::TensorMethod:
             if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
             guard_identity();
-            return tracer.emit_method(reinterpret_cast<PyFunctionObject*>(outside)->func_name, arguments);
+            return tracer.recorder().emit_method(reinterpret_cast<PyFunctionObject*>(outside)->func_name, arguments);
         case torch_room::Role::Disallowed:
             tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " requests a graph break");
         case torch_room::Role::IsCompiling:

@@ -1,4 +1,4 @@
-/// Generators of traced functions. The tracer owns their frame; while suspended it is stored here.
+/// Generators of traced functions. Between two steps they hold their suspended frame.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace stator {
 
 struct FunctionValue;
 
-/// The interface of a suspended frame, which the trace room implements.
+/// A suspended frame, as the trace room implements it.
 struct SuspendedFrame {
     virtual ~SuspendedFrame() = default;
 
@@ -19,7 +19,7 @@ struct SuspendedFrame {
     virtual const std::vector<Value*>& held_slots() const = 0;
     /// The value stack, the top one last; CPython's NULL as a value of kind `Null`.
     virtual const std::vector<Value*>& held_stack() const = 0;
-    /// The offset of the yield at which it is suspended. Only for a frame that has started.
+    /// The yield at which it is suspended. Only of a frame that has started.
     virtual cpython::Offset waits_at() const = 0;
 };
 
@@ -34,11 +34,11 @@ struct GeneratorValue final : Value {
     bool started = false;
     bool running = false;
     bool finished = false;
-    /// The returned value: the value of `yield from` and of StopIteration.
+    /// Its return value: the value of `yield from` and of StopIteration.
     Value* returned = nullptr;
-    /// The exception that is being handled at the `yield` (one inside `except`).
+    /// The exception that it handles at its `yield` (inside `except`).
     Value* handled = nullptr;
-    /// To be raised inside when it resumes.
+    /// Raised inside when it is resumed.
     Value* thrown = nullptr;
 
     PyTypeObject* type() const override { return class_; }

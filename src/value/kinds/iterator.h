@@ -1,5 +1,5 @@
-/// Iterators created in the trace: over sequences, tables and constants. Those over other iterators (`zip`, `map`, ...)
-/// are in lazy_iterators.h and itertools.h.
+/// Iterators made in the trace: over sequences, tables and constants. Iterators over other iterators (`zip`, `map`,
+/// ...) are in lazy_iterators.h and builtins/itertools.cpp.
 #pragma once
 
 #include <optional>
@@ -57,10 +57,10 @@ struct ItemsIterator final : IteratorValue {
     ItemsIterator(PyTypeObject* type, std::vector<Value*> items) : IteratorValue(type), items(std::move(items)) {}
     std::vector<Value*> items;
     std::size_t position = 0;
-    /// The iterable, if `iter` of it returns such an iterator.
+    /// The iterable, if `iter(origin)` makes this iterator.
     Value* origin = nullptr;
-    bool is_reversed = false;  // created by `reversed`
-    /// Otherwise, the arguments with which the class is called to create one (`itertools.product`, ...).
+    bool is_reversed = false;  // `reversed(origin)` makes it
+    /// Else `class_(*made_of)` makes it (`itertools.product`, ...).
     Arguments made_of;
     bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
@@ -91,8 +91,8 @@ struct CallIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// Iterates over an instance of a user-defined class that has `__getitem__` and no `__iter__`: calls it with 0, 1, 2,
-/// ... until it raises IndexError. Or the result of `reversed` for one: from its last item on.
+/// Over an instance of a class with `__getitem__` and no `__iter__`: calls `__getitem__` with 0, 1, 2, ... until it
+/// raises IndexError. Or `reversed` of such an instance, which starts at the last item.
 struct IndexIterator final : IteratorValue {
     explicit IndexIterator(Value* sequence) : IteratorValue(&PySeqIter_Type), sequence(sequence) {}
     IndexIterator(Value* sequence, std::int64_t last)
@@ -104,31 +104,31 @@ struct IndexIterator final : IteratorValue {
     int rebuild(PlanBuilder& plan) override;
 };
 
-/// The sequence of an IndexIterator; null at its end, and for other iterators.
+/// The sequence of an `IndexIterator`; null at its end, and for other iterators.
 Value* sequence_by_index(Value* iterator);
 
-/// A new iterator over a constant, as `iter` of the real object.
+/// `iter(constant)`.
 Value* iterate_constant(Tracer& tracer, Borrowed<> constant);
 
-/// Whether `iter` accepts the value, judged by its class.
+/// Whether its class supports `iter`.
 bool is_iterable(const Value* value);
-/// All items of an iterable, in order; nothing if iterating could run user code or raise.
+/// All items of an iterable, in order; none if iterating could raise or run code of the program.
 std::optional<std::vector<Value*>> items_now(Tracer& tracer, Value* iterable);
 
 /// Handlers of `__next__` and `__iter__` that are called by name on an iterator.
 Outcome iterator_next(Tracer& tracer, const Arguments& arguments);
 Outcome iterator_iter(Tracer& tracer, const Arguments& arguments);
 
-/// The class of the iterator that `iter` returns for an instance like `sample`; borrowed, never freed.
+/// `type(iter(sample))`; borrowed, never freed.
 PyTypeObject* iterator_class_of(Borrowed<> sample);
 
-/// Rebuilds an iterator as `iter(iterable)`, advanced by `steps`.
+/// Rebuilds `iter(iterable)`, advanced by `steps`.
 int rebuild_iterator(PlanBuilder& plan, const void* value, int iterable, std::size_t steps);
-/// Advances an iterator that runs no user code.
+/// Advances an iterator that runs no code of the program.
 void rebuild_steps(PlanBuilder& plan, int iterator, std::size_t steps);
-/// Calls the iterator's `__setstate__` with a position, once its iterable is complete.
+/// Calls the iterator's `__setstate__` with a position, once the plan has filled the container.
 void rebuild_position(PlanBuilder& plan, int iterator, PyTypeObject* type, std::int64_t position);
-/// Breaks if an iterator has to be rebuilt over a container that is not complete yet.
+/// Breaks the graph if the plan has to make an iterator over a container that it has not filled yet.
 void expect_complete(const PlanBuilder& plan, const Value* container, const IteratorValue* iterator);
 
 }  // namespace stator

@@ -9,6 +9,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
+#include "value/effect_log.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
 #include "value/kinds/partial.h"
@@ -16,6 +17,7 @@
 #include "value/kinds/undoable.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
+#include "value/recorder.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -127,7 +129,7 @@ void change_slot(Tracer& tracer, ObjectValue* object, Borrowed<> name, Value* va
     set_undoably(tracer, object->attributes, object->attributes);
     std::erase_if(object->attributes, [&](auto& attribute) { return attribute.first == name.get(); });
     object->attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
-    tracer.record({PlanOp::SetAttribute, {object, value}, name});
+    tracer.effects().log({PlanOp::SetAttribute, {object, value}, name});
 }
 
 /// Whether a slot of an outside object is set.
@@ -162,7 +164,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         DictValue* held = attributes_to_change(tracer, this);
         if (held == nullptr) refuse_attribute(tracer, this, name, value == nullptr);
         held->put(tracer, tracer.constant(name), value);
-        tracer.record({PlanOp::SetAttribute, {this, value}, name});
+        tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
         return;
     }
     for (auto& attribute : attributes) {
@@ -187,7 +189,7 @@ bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
         }
         DictValue* held = attributes_to_change(tracer, this);
         if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
-        tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+        tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
         return true;
     }
     for (std::size_t i = 0; i < attributes.size(); ++i) {
@@ -201,7 +203,7 @@ bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
 
 bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     if (name.get() != interned("__dict__") || class_->tp_dictoffset == 0) return false;
-    tracer.will_mutate(this);
+    tracer.effects().expect_made_in_trace(this);
     tracer.realize(value);
     auto* dict = cast<DictValue>(value);
     if (dict == nullptr)
@@ -245,7 +247,7 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     bool may_be_allowed = outside != nullptr && !PyType_IsSubtype(class_, torch_room::known().module_class);
     if (may_be_allowed && torch_room::role_of(outside) == torch_room::Role::InGraph) {
         tracer.guard({GuardKind::Identity, source, outside});
-        return tracer.emit_function(outside, arguments);
+        return tracer.recorder().emit_function(outside, arguments);
     }
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
@@ -302,7 +304,7 @@ Py_hash_t ObjectValue::hash(Tracer& tracer) {
     if (!is_from_object(class_, "__hash__"))
         tracer.break_graph(BreakKind::UnknownObject,
                            "objects of " + type_name(class_) + " have a user-defined __hash__");
-    tracer.tell_apart(this);
+    tracer.guard_distinct(this);
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
 }
 

@@ -23,10 +23,10 @@ struct ObjectValue : Value {
     PyObject* outside = nullptr;
     /// Attributes set in the trace, in order; null for a deleted one.
     std::vector<std::pair<PyObject*, Value*>> attributes;
-    /// Once the program has read the `__dict__` of an object created in the trace: the dict that holds its attributes,
-    /// except those in slots.
+    /// The `__dict__` of an object made in the trace, once the program has read it. From then on it holds the
+    /// attributes, except for those in `__slots__`.
     DictValue* own_dict = nullptr;
-    /// The result of a user-defined `__hash__` when the object was last used as a key, see keys.h.
+    /// The result of a `__hash__` of the program when the object was last used as a key; see protocol/keys.h.
     std::optional<Py_hash_t> known_hash;
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override { return class_; }
@@ -44,7 +44,7 @@ struct ObjectValue : Value {
     std::string print() const override;
 };
 
-/// The value as an object with a class and instance attributes; null if it is of another kind.
+/// Downcast; null if the kind does not derive from ObjectValue.
 ObjectValue* as_object(Value* value);
 inline const ObjectValue* as_object(const Value* value) {
     return as_object(const_cast<Value*>(value));
@@ -53,11 +53,10 @@ inline const ObjectValue* as_object(const Value* value) {
 /// `object.__dict__`.
 Value* instance_dict(Tracer& tracer, Value* object);
 
-/// The dict with the attributes of an outside object, a Python module or a tensor, to be mutated; null if its class has
-/// no instance dict.
+/// The `__dict__` of an outside object, a Python module or a tensor, to be mutated; null if the class has none.
 DictValue* attributes_to_change(Tracer& tracer, Value* object);
 
-/// The source of the `__dict__` of an outside instance; null if its class has none.
+/// The source of the `__dict__` of an instance from outside; null if the class has none.
 Source* instance_dict_source(Tracer& tracer, ObjectValue* object);
 
 }  // namespace stator

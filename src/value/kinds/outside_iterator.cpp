@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cpython/iterators.h"
+#include "value/effect_log.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/undoable.h"
 #include "value/tracer.h"
@@ -36,7 +37,7 @@ bool has_changed_below(Tracer& tracer, const OutsideIterator* iterator) {
         Source* place = tracer.provenance().child(iterator->source, Access::WalkedOver, nullptr, i, container);
         Value* value = tracer.outside(place, container);
         tracer.realize(value);
-        if (tracer.has_changed(value)) return true;
+        if (tracer.effects().has_mutated(value)) return true;
     }
     return false;
 }
@@ -61,7 +62,7 @@ Outcome OutsideIterator::next(Tracer& tracer) {
     Source* place = tracer.provenance().child(source, Access::Upcoming, nullptr, taken, held);
     tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});
     if (held != nullptr) mark_counters(tracer, place, outside);
-    tracer.record({PlanOp::Call, {this, tracer.none()}, builtin_function("next")});
+    tracer.effects().log({PlanOp::Call, {this, tracer.none()}, builtin_function("next")});
     if (held == nullptr) {
         set_undoably(tracer, is_at_end, true);
         return tracer.exhausted();

@@ -1,12 +1,12 @@
-/// Iterators that existed before the trace: that of a loop that is resumed in its middle, or an argument.
+/// Iterators that existed before the trace: of a loop that the trace entered in its middle, or an argument.
 #pragma once
 
 #include "value/kinds/iterator.h"
 
 namespace stator {
 
-/// An iterator of a builtin class whose state can be read. Its items have sources relative to its current position, so
-/// that the capture of one iteration of a loop serves other iterations. The real iterator is advanced as a side effect.
+/// An iterator of a builtin class whose position can be read. Its items are sources relative to the position, so one
+/// capture serves all iterations of a loop. Advancing the real iterator is a side effect.
 struct OutsideIterator final : IteratorValue {
     explicit OutsideIterator(PyObject* outside) : IteratorValue(Py_TYPE(outside)), outside(outside) {}
 

@@ -10,7 +10,7 @@ struct ScalarValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Scalar;
     explicit ScalarValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
 
-    /// The constant, as an instance of the builtin class; null for an outside value until it is realized.
+    /// The constant inside, an instance of the builtin class; null for one from outside until it is realized.
     Value* payload = nullptr;
 
     /// The payload, realized.
@@ -35,9 +35,10 @@ struct ScalarValue final : ObjectValue {
 PyTypeObject* scalar_base(PyTypeObject* type);
 /// `int.__new__(type, *arguments)` and the like; null if the arguments are not all constants.
 ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
-/// The value to use as a key: the constant inside a scalar whose class does not override `==`.
+/// The constant inside a scalar whose class inherits `==` from the builtin class: as a key the two are the same.
 Value* as_plain_key(Tracer& tracer, Value* value);
-/// The constant inside a scalar, or the tensor inside a subclass without `__torch_function__`; any other value itself.
+/// The constant inside a scalar, or the tensor inside a tensor subclass without an active `__torch_function__`; any
+/// other value is returned as it is.
 Value* unwrapped(Tracer& tracer, Value* value);
 
 }  // namespace stator

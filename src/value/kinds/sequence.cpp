@@ -9,6 +9,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "value/effect_log.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/container_effects.h"
 #include "value/kinds/function.h"
@@ -22,6 +23,7 @@
 #include "value/protocol/index.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
+#include "value/recorder.h"
 
 namespace stator {
 
@@ -353,7 +355,7 @@ Outcome SequenceValue::compare(Tracer& tracer, Comparison op, Value* other) {
 
 graph::Argument SequenceValue::as_argument(Tracer& tracer) {
     const auto& parts = all(tracer);
-    auto* argument = tracer.graph_arena().make<graph::Argument::Items>();
+    auto* argument = tracer.recorder().graph_arena().make<graph::Argument::Items>();
     argument->values.reserve(parts.size());
     for (Value* part : parts) {
         if (part->kind != Kind::Constant) tracer.realize(part);  // a constant is realized when needed
@@ -443,7 +445,7 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     if (*index < 0) *index += static_cast<Py_ssize_t>(items.size());
     if (*index < 0 || static_cast<std::size_t>(*index) >= items.size())
         tracer.raise(PyExc_IndexError, "list assignment index out of range");
-    if (source != nullptr) tracer.record({PlanOp::SetItem, {this, tracer.integer(*index), value}});
+    if (source != nullptr) tracer.effects().log({PlanOp::SetItem, {this, tracer.integer(*index), value}});
     replace(tracer, static_cast<std::size_t>(*index), value);
 }
 
@@ -550,14 +552,14 @@ void ListValue::refuse_in_sort(Tracer& tracer) const {
 void ListValue::assign(Tracer& tracer, std::vector<Value*> contents, Effect effect) {
     tracer.realize(this);
     refuse_in_sort(tracer);
-    if (source != nullptr) tracer.record(std::move(effect));
+    if (source != nullptr) tracer.effects().log(std::move(effect));
     tracer.on_undo([this, before = items] { items = before; });
     items = std::move(contents);
 }
 
 void ListValue::append(Tracer& tracer, Value* value) {
     refuse_in_sort(tracer);
-    if (source != nullptr) tracer.record({PlanOp::Append, {this, value}});
+    if (source != nullptr) tracer.effects().log({PlanOp::Append, {this, value}});
     if (!realized) {
         tracer.on_undo([this] { appended.pop_back(); });
         appended.push_back(value);
@@ -571,7 +573,7 @@ void ListValue::insert(Tracer& tracer, std::size_t position, Value* value) {
     refuse_in_sort(tracer);
     all(tracer);
     if (source != nullptr)
-        tracer.record(
+        tracer.effects().log(
             method_effect(&PyList_Type, "insert", {this, tracer.integer(static_cast<std::int64_t>(position)), value}));
     tracer.on_undo([this, position] { items.erase(items.begin() + static_cast<std::ptrdiff_t>(position)); });
     items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), value);
@@ -582,7 +584,7 @@ Value* ListValue::remove(Tracer& tracer, std::size_t position) {
     if (position + 1 < items.size()) all(tracer);
     Value* removed = item(tracer, position);
     if (source != nullptr)
-        tracer.record({PlanOp::SetItem, {this, tracer.integer(static_cast<std::int64_t>(position)), nullptr}});
+        tracer.effects().log({PlanOp::SetItem, {this, tracer.integer(static_cast<std::int64_t>(position)), nullptr}});
     tracer.on_undo(
         [this, position, removed] { items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), removed); });
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));

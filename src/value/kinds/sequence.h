@@ -1,5 +1,5 @@
-/// Tuples and lists with their subclasses (named tuples, `torch.Size`, structseqs). Items of an outside sequence are
-/// wrapped on first use.
+/// Tuples and lists, their subclasses included (named tuples, `torch.Size`, structseqs). Items of one that came from
+/// outside get values when they are first read.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace stator {
 struct SequenceValue : ObjectValue {
     SequenceValue(Kind kind, PyTypeObject* type) : ObjectValue(kind, type) {}
 
-    /// Null for an outside item that was not read yet; use `item`.
+    /// Null for outside items that were not read yet; use `item`.
     std::vector<Value*> items;
 
     /// Whether it is a tuple literal of the program's code: the same object in all calls.
@@ -45,7 +45,7 @@ struct TupleValue final : SequenceValue {
 struct ListValue final : SequenceValue {
     static constexpr Kind kKind = Kind::List;
     explicit ListValue(PyTypeObject* type = &PyList_Type) : SequenceValue(kKind, type) {}
-    /// Items appended to an outside list that is not realized: its length is not guarded yet.
+    /// Items appended to an outside list that is not realized, so that its length needs no guard.
     std::vector<Value*> appended;
     /// While a list is sorted, the program sees it empty, and must not mutate it.
     bool is_in_sort = false;
@@ -55,8 +55,7 @@ struct ListValue final : SequenceValue {
     void delete_item(Tracer& tracer, Value* key) override;
     Outcome update(Tracer& tracer, BinaryOperator op, Value* other) override;
     Value* in_place(Tracer& tracer, BinaryOperator op, Value* other) override;
-    /// Replaces the contents, undoably. For an outside list, `effect` describes the mutation: `object(*from)`, or
-    /// setting an item.
+    /// Replaces the contents, undoably. `effect` makes the same change on an outside list.
     void assign(Tracer& tracer, std::vector<Value*> contents, Effect effect);
     /// The same if only the new contents are known.
     void assign(Tracer& tracer, std::vector<Value*> contents);
@@ -79,8 +78,8 @@ inline SequenceValue* as_sequence(Value* value) {
     return value->kind == Kind::Tuple || value->kind == Kind::List ? static_cast<SequenceValue*>(value) : nullptr;
 }
 
-/// The method `append` or `extend` of an outside list that is not realized yet: it can grow without a guard on its
-/// length. Null for anything else.
+/// The method `append` or `extend` of an outside list that is not realized: it can grow without a guard on its length.
+/// Null for any other object or name.
 Value* method_for_growing(Tracer& tracer, Value* object, Borrowed<> name);
 
 /// `list.extend` and `list += iterable`; pending if the iterable runs user code. Returns None.

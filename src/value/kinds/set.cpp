@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "effect/plan.h"
+#include "value/effect_log.h"
 #include "value/kinds/container_effects.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -185,7 +186,7 @@ std::vector<Value*> SetValue::in_order(Tracer& tracer) {
 void SetValue::add(Tracer& tracer, Value* element) {
     tracer.realize(this);
     if (table.find(tracer, element) != nullptr) return;
-    if (source != nullptr) tracer.record({PlanOp::Add, {this, element}});
+    if (source != nullptr) tracer.effects().log({PlanOp::Add, {this, element}});
     put(tracer, element);
 }
 
@@ -230,7 +231,7 @@ bool SetValue::discard(Tracer& tracer, Value* element) {
     tracer.realize(this);
     Table::Entry* entry = table.find(tracer, element);
     if (entry == nullptr) return false;
-    if (source != nullptr) tracer.record(method_effect(&PySet_Type, "discard", {this, entry->key}));
+    if (source != nullptr) tracer.effects().log(method_effect(&PySet_Type, "discard", {this, entry->key}));
     take(tracer, entry);
     return true;
 }
@@ -247,7 +248,7 @@ void SetValue::take(Tracer& tracer, Table::Entry* entry) {
 
 void SetValue::clear(Tracer& tracer) {
     tracer.realize(this);
-    if (source != nullptr) tracer.record(method_effect(&PySet_Type, "clear", {this}));
+    if (source != nullptr) tracer.effects().log(method_effect(&PySet_Type, "clear", {this}));
     table.clear(tracer);
     set_undoably(tracer, real_, nullptr);
     set_undoably(tracer, unknown_, false);
@@ -259,8 +260,8 @@ Value* SetValue::pop(Tracer& tracer) {
     if (table.size() == 0) return nullptr;
     Table::Entry* entry = table.entries().front();
     if (source != nullptr) {
-        // The popped element depends on earlier pops, unless there is only one.
-        if (table.size() > 1) tracer.will_mutate(this);
+        // Which one it is depends on what was popped before, unless there is just one.
+        if (table.size() > 1) tracer.effects().expect_made_in_trace(this);
         Value* last = entry->key;
         discard(tracer, last);
         return last;
@@ -341,7 +342,7 @@ void update_outside_set(Tracer& tracer, std::string_view which, SetValue* target
     else if (other->source == nullptr)
         other = make_list(tracer, theirs);
     std::string method = which == "union" ? "update" : std::string(which) + "_update";
-    tracer.record(method_effect(&PySet_Type, method.c_str(), {target, other}));
+    tracer.effects().log(method_effect(&PySet_Type, method.c_str(), {target, other}));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct SetValue final : ObjectValue {
 
     bool is_frozen() const { return PyType_IsSubtype(class_, &PyFrozenSet_Type) != 0; }
     void add(Tracer& tracer, Value* element);
-    /// `add` and `discard` without a side effect, for callers that record their own.
+    /// `add` and `discard` without logging an effect: the caller logs one for the whole operation.
     void put(Tracer& tracer, Value* element);
     /// Whether Python's iteration order is unknown.
     bool order_is_lost() const { return order_is_lost_; }
@@ -52,8 +52,8 @@ struct SetValue final : ObjectValue {
 
   private:
     PyObject* twin(Tracer& tracer);
-    /// Called before an outside set is mutated. The positions in its real table are unknown from then on, and so is the
-    /// order.
+    /// Called before a set from outside is mutated. The layout of its hash table, and with it the iteration order, is
+    /// not known from then on.
     void lose_order(Tracer& tracer);
 
     PyObject* real_ = nullptr;  // kept alive by the trace

@@ -5,6 +5,7 @@
 #include "effect/plan.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/attributes.h"
+#include "value/recorder.h"
 
 namespace stator {
 
@@ -39,7 +40,7 @@ Outcome SliceValue::compare(Tracer& tracer, Comparison op, Value* other) {
 }
 
 graph::Argument SliceValue::as_argument(Tracer& tracer) {
-    auto* items = tracer.graph_arena().make<graph::Argument::Items>();
+    auto* items = tracer.recorder().graph_arena().make<graph::Argument::Items>();
     for (Value* part : {start, stop, step}) {
         tracer.realize(part);
         items->values.push_back(part->as_argument(tracer));

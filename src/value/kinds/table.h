@@ -1,5 +1,5 @@
-/// An insertion-ordered hash table over values, used by dicts and sets. Keys are compared as Python compares them if
-/// both are constants, and by identity if their class does not define `__eq__`.
+/// An insertion-ordered hash table over values, for dicts and sets. Known keys are compared as Python compares them;
+/// other keys by identity, if their class doesn't define `__eq__`.
 #pragma once
 
 #include <iterator>
@@ -60,7 +60,7 @@ class Table {
         std::size_t size_ = 0;
     };
 
-    /// Null if absent. Breaks if a user-defined `__eq__` or `__hash__` would have to run.
+    /// Null if absent. Breaks the graph if a `__eq__` or `__hash__` of the program would have to run.
     Entry* find(Tracer& tracer, Value* key);
     /// Sets or replaces; an existing key keeps its position. Undoable.
     void insert(Tracer& tracer, Value* key, Value* value);
@@ -75,7 +75,7 @@ class Table {
     std::size_t size() const { return live_; }
     /// Live entries in order.
     std::vector<Entry*> entries();
-    /// With erased entries: positions in it do not change when entries are added or erased.
+    /// All entries, dead ones included: positions don't change when entries are added and erased.
     const Entries& all() const { return entries_; }
     Entry* at(std::size_t position) { return &entries_[position]; }
 
@@ -91,7 +91,7 @@ class Table {
     std::size_t live_ = 0;
 };
 
-/// Whether two keys with equal hashes are equal. Breaks if a user-defined `__eq__` would have to run.
+/// Whether two keys of equal hash are one key. Breaks the graph if an `__eq__` of the program would have to run.
 bool equal_keys(Tracer& tracer, Value* left, Value* right);
 
 }  // namespace stator

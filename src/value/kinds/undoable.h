@@ -1,4 +1,4 @@
-/// Changes to the state of iterators and containers that are rolled back with the instruction.
+/// Assignments to the state of values that are undone if the instruction can't be captured.
 #pragma once
 
 #include "value/tracer.h"

@@ -7,6 +7,7 @@
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
@@ -166,7 +167,7 @@ bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name
 }  // namespace
 
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
-    if (tracer.has_recorded()) {
+    if (!tracer.effects().empty()) {
         Value* value = nullptr;
         PyObject* now = nullptr;
         if (changed_class_attribute(tracer, type, name, &value, &now)) {

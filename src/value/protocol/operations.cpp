@@ -67,7 +67,7 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     if (!PyFunction_Check(found)) {
         // PyTorch's operators call `__torch_function__`.
         bool is_operator = Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
-        if (value->kind == Kind::TensorObject && is_operator && has_a_say(tracer, value)) return method;
+        if (value->kind == Kind::TensorObject && is_operator && has_active_torch_function(tracer, value)) return method;
         if (is_called_otherwise(found, name))
             tracer.break_graph(BreakKind::UnknownObject, std::string("the ") + name + " of class " + type->tp_name +
                                                              " is an object of type " + Py_TYPE(found)->tp_name);
@@ -75,7 +75,8 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     }
     // A subclass that inherits an operation from torch.Tensor is handled as a plain tensor.
     if (value->kind == Kind::TensorObject &&
-        found == cpython::lookup_in_mro(torch_room::tensor_class(), interned(name)) && !has_a_say(tracer, value))
+        found == cpython::lookup_in_mro(torch_room::tensor_class(), interned(name)) &&
+        !has_active_torch_function(tracer, value))
         return nullptr;
     // Methods that enum members inherit from module `enum` are executed while tracing.
     if (value->kind == Kind::Constant && is_of_module_enum(found)) return nullptr;
@@ -110,7 +111,7 @@ Outcome get_attribute_or(Tracer& tracer, Value* object, Borrowed<> name, Value* 
 }
 
 Outcome call(Tracer& tracer, Value* callee, const Arguments& arguments) {
-    if (is_stack_low()) tracer.break_graph(BreakKind::Instruction, "calls are nested too deeply");
+    if (is_stack_low()) tracer.break_graph(BreakKind::Instruction, "calls are nested too deeply for the tracer");
     tracer.realize(callee);
     return callee->call(tracer, arguments);
 }

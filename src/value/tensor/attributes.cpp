@@ -13,6 +13,7 @@
 #include "value/kinds/function.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
+#include "value/recorder.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
 
@@ -57,7 +58,7 @@ bool has_layout(const TensorValue& tensor, const char* name) {
 /// `x.T`, `x.real`, ...: operations in the form of attributes. torch._dynamo records them as `getattr(x, "T")`.
 Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
     static PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
-    return tracer.emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
+    return tracer.recorder().emit_function(getattr, Arguments::of(tensor, tracer.constant(interned(name))));
 }
 
 /// The gradient of an outside tensor: another outside tensor, or None.
@@ -152,8 +153,8 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("imag", [](Tracer& t, TensorValue* x) { return operation(t, x, "imag"); });
         add("data", [](Tracer& t, TensorValue* x) {
             if (PyObject* function = data_function(); function != nullptr)
-                return t.emit_function(function, Arguments::of(x));
-            return t.emit_method(interned("detach"), Arguments::of(x));
+                return t.recorder().emit_function(function, Arguments::of(x));
+            return t.recorder().emit_method(interned("detach"), Arguments::of(x));
         });
         return made;
     }();
@@ -241,7 +242,7 @@ Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     while (base->view_of != nullptr) base = base->view_of;
     // Guarded only here: other graphs do not depend on the storage offset of an input.
     if (base->outside != nullptr) tracer.guard({GuardKind::Offset, base->source, base->outside});
-    return tracer.emit_method(interned("storage_offset"), arguments);
+    return tracer.recorder().emit_method(interned("storage_offset"), arguments);
 }
 
 /// An attribute of the dtype.
@@ -267,13 +268,13 @@ Value* element_size_of(Tracer& tracer, const TensorMeta& meta) {
 
 Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
-    // Recorded as an operation: shape inference asks PyTorch about memory formats.
-    return tracer.emit_method(interned("is_contiguous"), arguments);
+    // The layout of memory formats is PyTorch's business: asked of it, through the inference of results.
+    return tracer.recorder().emit_method(interned("is_contiguous"), arguments);
 }
 
 Outcome method_type(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
-    if (arguments.count() > 1) return tracer.emit_method(interned("type"), arguments);
+    if (arguments.count() > 1) return tracer.recorder().emit_method(interned("type"), arguments);
     return tracer.fresh(checked(PyUnicode_FromString(legacy_type_name(tracer, self).c_str())));
 }
 
@@ -303,7 +304,7 @@ constexpr char kItem[] = "item", kInt[] = "__int__", kFloat[] = "__float__", kBo
 Outcome method_new(Tracer& tracer, const Arguments& arguments) {
     bool is_size = arguments.positional.size() == 2 && arguments.keywords.empty() &&
                    arguments.positional[1]->type() == torch_room::known().size_class;
-    return tracer.emit_method(interned(is_size ? "new_empty" : "new"), arguments);
+    return tracer.recorder().emit_method(interned(is_size ? "new_empty" : "new"), arguments);
 }
 
 Outcome runs_backward(Tracer& tracer, const Arguments&) {

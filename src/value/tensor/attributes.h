@@ -1,4 +1,4 @@
-/// Attributes and methods of tensors that are answered from metadata, or that are operations in the form of attributes.
+/// Attributes and methods of tensors that depend only on metadata, and attributes that are operations (`x.T`).
 #pragma once
 
 #include "value/tensor/tensor.h"
@@ -7,10 +7,10 @@ namespace stator {
 
 class Handlers;
 
-/// Null if the attribute is not one of these.
+/// Null for any other attribute.
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name);
 
-/// The result of `x.type()`: `torch.FloatTensor`, a name for a dtype on a device. Breaks if PyTorch's name is unknown.
+/// `x.type()`, such as `torch.FloatTensor`. Breaks the graph if PyTorch's name for the dtype and device is not known.
 std::string legacy_type_name(Tracer& tracer, TensorValue* tensor);
 
 void register_tensor_methods(Handlers& handlers);

@@ -15,6 +15,8 @@
 #include "torch/known.h"
 #include "torch/names.h"
 #include "value/builtins/registry.h"
+#include "value/deferred_graph.h"
+#include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/function.h"
@@ -24,8 +26,10 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
+#include "value/recorder.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -103,11 +107,11 @@ PyObject* inherited(const char* name) {
 }
 
 void switch_gradients(Tracer& tracer, bool enabled) {
-    torch_room::Modes modes = tracer.modes();
+    torch_room::Modes modes = tracer.modes().current();
     if (modes.grad == enabled) return;
     modes.grad = enabled;
-    tracer.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
-    tracer.set_modes(modes);
+    tracer.recorder().emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
+    tracer.modes().set(modes);
 }
 
 /// One call of `apply`.
@@ -163,7 +167,7 @@ void settle_results(Tracer& tracer, Application& call) {
         if (is_argument && !is_written) {
             bool is_cut = !has_gradient && tensor->meta->requires_grad;
             Arguments arguments = is_cut ? Arguments::of(tensor) : Arguments::of(tensor, tensor);
-            result = tracer.emit_method(interned(is_cut ? "detach" : "view_as"), arguments);
+            result = tracer.recorder().emit_method(interned(is_cut ? "detach" : "view_as"), arguments);
             tensor = static_cast<TensorValue*>(result);
         } else if (!is_argument && ((tensor->meta->requires_grad && tensor->view_of == nullptr) ||
                                     (has_gradient && tensor->source != nullptr))) {
@@ -190,7 +194,7 @@ std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::v
         if (tensor == nullptr) {
             gradients.push_back(tracer.none());
         } else if (std::ranges::find(call.differentiable, tensor) != call.differentiable.end()) {
-            auto* gradient = static_cast<TensorValue*>(tracer.emit_function(like, Arguments::of(tensor)));
+            auto* gradient = static_cast<TensorValue*>(tracer.recorder().emit_function(like, Arguments::of(tensor)));
             gradient->is_gradient = true;
             stand_ins.push_back(gradient);
             gradients.push_back(gradient);
@@ -202,7 +206,7 @@ std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::v
                 {interned("dtype"), tracer.constant(torch_room::dtype_object(tensor->meta->dtype))});
             arguments.keywords.push_back(
                 {interned("device"), tracer.fresh(torch_room::device_object(tensor->meta->device))});
-            gradients.push_back(tracer.emit_function(zeros, arguments));
+            gradients.push_back(tracer.recorder().emit_function(zeros, arguments));
         }
     }
     return gradients;
@@ -231,8 +235,8 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
     return wanted;
 }
 
-/// Adds the node that attaches the history to the results.
-void attach(Tracer& tracer, const Application& call, const Tracer::Later& backward, bool once) {
+/// The node that gives the results their history.
+void attach(Tracer& tracer, const Application& call, const DeferredGraph& backward, bool once) {
     static PyObject* const maker = imported("stator.custom_gradients", "AttachBackward");
     std::vector<TensorValue*> tensors;
     for (Value* argument : call.arguments)
@@ -264,14 +268,15 @@ void attach(Tracer& tracer, const Application& call, const Tracer::Later& backwa
     Arguments arguments;
     arguments.positional.assign(tensors.begin(), tensors.end());
     arguments.positional.push_back(make_tuple(tracer, std::move(others)));
-    tracer.emit_history(target, arguments, call.differentiable);
+    tracer.deferred_graphs().emit_history(target, arguments, call.differentiable);
     for (TensorValue* result : call.differentiable)
         if (result->view_of != nullptr) set_undoably(tracer, result->refuses_writes, true);
 }
 
 std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Application& call) {
     std::vector<const Value*> roots{call.context};
-    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    for (const Effect& effect : tracer.effects().entries())
+        roots.insert(roots.end(), effect.from.begin(), effect.from.end());
     std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
     if (!found) refuse(tracer, "may have side effects in backward");
     return *std::move(found);
@@ -282,7 +287,7 @@ Task differentiate(Tracer& tracer, Application call) {
     static PyObject* const inherited_vjp = inherited("vjp");
     static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
     if (!call.context->materializes_gradients) refuse(tracer, "calls set_materialize_grads(False)");
-    if (tracer.modes().autocast_anywhere()) refuse(tracer, "is called under autocast");
+    if (tracer.modes().current().autocast_anywhere()) refuse(tracer, "is called under autocast");
     Value* vjp = co_await call.function->get_attribute(tracer, interned("vjp"));
     if (vjp->object() != inherited_vjp) refuse(tracer, "defines vjp");
     Value* boxed = co_await operations::get_attribute_or(tracer, call.function, interned("boxed_grads_call"),
@@ -299,10 +304,10 @@ Task differentiate(Tracer& tracer, Application call) {
     if (once) backward = co_await backward->get_attribute(tracer, interned("__wrapped__"));
 
     std::vector<const Value*> before = reachable_by_backward(tracer, call);
-    const std::size_t effects = tracer.recorded();
-    const torch_room::Modes modes = tracer.modes();
-    tracer.begin_later(Tracer::LaterKind::Backward);
-    tracer.set_runs_in_any_grad_mode(!once);
+    const std::size_t effects = tracer.effects().size();
+    const torch_room::Modes modes = tracer.modes().current();
+    tracer.deferred_graphs().begin(DeferredGraph::Kind::Backward);
+    tracer.modes().set_runs_in_any_grad_mode(!once);
     call.context->is_in_backward = true;
     std::vector<TensorValue*> stand_ins;
     std::vector<Value*> gradients = gradients_of(tracer, call, stand_ins);
@@ -317,11 +322,12 @@ Task differentiate(Tracer& tracer, Application call) {
         raises = true;
     }
     if (raises) refuse(tracer, "raises an exception in backward");
-    if (tracer.recorded() != effects || tracer.modes() != modes || reachable_by_backward(tracer, call) != before)
+    if (tracer.effects().size() != effects || tracer.modes().current() != modes ||
+        reachable_by_backward(tracer, call) != before)
         refuse(tracer, "has side effects in backward");
     std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
-    tracer.set_runs_in_any_grad_mode(false);
-    Tracer::Later later = tracer.end_later(stand_ins, wanted);
+    tracer.modes().set_runs_in_any_grad_mode(false);
+    DeferredGraph later = tracer.deferred_graphs().end(stand_ins, wanted);
     if (!later.rereads.empty())
         tracer.break_graph(BreakKind::ReadInBackward,
                            "a torch.autograd.Function reads " + later.rereads +
@@ -338,7 +344,7 @@ Task apply(Tracer& tracer, Application call) {
     const bool has_setup = setup->object() != inherited_setup;
     if (has_setup) add_defaults(tracer, call, forward);
 
-    const bool records = tracer.modes().grad;
+    const bool records = tracer.modes().current().grad;
     std::vector<Value*> needs;
     for (Value* argument : call.arguments) {
         if (argument->kind == Kind::Tensor) tracer.realize(argument);

@@ -9,12 +9,15 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
+#include "value/deferred_graph.h"
+#include "value/effect_log.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/tensor/tensor.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -82,7 +85,8 @@ std::vector<const Value*> within_reach(Tracer& tracer, const Checkpoint& call) {
     std::vector<const Value*> roots{call.function};
     for (const Value* argument : call.arguments.positional) roots.push_back(argument);
     for (const Keyword& keyword : call.arguments.keywords) roots.push_back(keyword.value);
-    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    for (const Effect& effect : tracer.effects().entries())
+        roots.insert(roots.end(), effect.from.begin(), effect.from.end());
     std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
     if (!found) refuse(tracer, "may have side effects");
     return *std::move(found);
@@ -95,7 +99,7 @@ std::vector<TensorValue*> results_of(Tracer& tracer, Value* given) {
     std::vector<TensorValue*> results;
     for (const Value* value : *found) {
         auto* tensor = cast<TensorValue>(const_cast<Value*>(value));
-        if (tensor == nullptr || !tracer.is_made_later(tensor)) continue;
+        if (tensor == nullptr || !tracer.deferred_graphs().is_made_inside(tensor)) continue;
         if (tensor->is_row) refuse(tracer, "returns a tensor obtained by iterating over another tensor");
         if (std::ranges::find(results, tensor) == results.end()) results.push_back(tensor);
     }
@@ -107,7 +111,8 @@ void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
     for (TensorValue* result : results) {
         if (result->view_of == nullptr) continue;
         TensorValue* base = result->view_of;
-        while (base != nullptr && tracer.is_made_later(base) && std::ranges::find(results, base) == results.end())
+        while (base != nullptr && tracer.deferred_graphs().is_made_inside(base) &&
+               std::ranges::find(results, base) == results.end())
             base = base->view_of;
         set_undoably(tracer, result->view_of, base);
         set_undoably(tracer, result->refuses_writes, true);
@@ -117,9 +122,9 @@ void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
 Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     static PyObject* const maker = imported("stator.checkpoints", "Checkpointed");
     std::vector<const Value*> before = within_reach(tracer, call);
-    const std::size_t effects = tracer.recorded();
-    const torch_room::Modes modes = tracer.modes();
-    tracer.begin_later(Tracer::LaterKind::Recomputed);
+    const std::size_t effects = tracer.effects().size();
+    const torch_room::Modes modes = tracer.modes().current();
+    tracer.deferred_graphs().begin(DeferredGraph::Kind::Recomputed);
     bool raises = false;
     Value* given = nullptr;
     try {
@@ -128,36 +133,37 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
         raises = true;
     }
     if (raises) refuse(tracer, "raises an exception");
-    if (tracer.recorded() != effects || tracer.modes() != modes || within_reach(tracer, call) != before)
+    if (tracer.effects().size() != effects || tracer.modes().current() != modes || within_reach(tracer, call) != before)
         refuse(tracer, "has side effects");
     tracer.realize(given);
     std::vector<TensorValue*> results = results_of(tracer, given);
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
-    Tracer::Later part = tracer.end_later({}, outputs);
+    DeferredGraph part = tracer.deferred_graphs().end({}, outputs);
     if (!part.rereads.empty())
         tracer.break_graph(BreakKind::ReadInBackward, "a checkpointed function reads " + part.rereads +
                                                           ", which may change before it is recomputed");
-    if (results.empty() && !part.has_effect && !part.is_seen) co_return given;
-    // PyTorch checks only the function's arguments for changes; other tensors are read again.
+    if (results.empty() && !part.has_effect && !part.is_visible_to_program) co_return given;
+    // PyTorch holds the function's own arguments against what they were, and reads all else anew.
     Ref<> given_to_it = checked(PyList_New(0));
     for (std::size_t i = 0; i < part.reads.size(); ++i)
         if (std::ranges::find(call.arguments.positional, part.reads[i]) != call.arguments.positional.end())
             checked(PyList_Append(given_to_it.get(), checked(PyLong_FromSize_t(i)).get()));
-    PyObject* target = tracer.keep(checked(
-        PyObject_CallFunction(maker, "OOOOsO", part.runner, given_to_it.get(), part.is_seen ? Py_True : Py_False,
-                              call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
-                              call.stops_early ? Py_True : Py_False)));
+    PyObject* target = tracer.keep(checked(PyObject_CallFunction(
+        maker, "OOOOsO", part.runner, given_to_it.get(), part.is_visible_to_program ? Py_True : Py_False,
+        call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
+        call.stops_early ? Py_True : Py_False)));
     Arguments arguments;
     arguments.positional.assign(part.reads.begin(), part.reads.end());
-    tracer.emit_part(target, arguments, results, part);
+    tracer.deferred_graphs().emit_recomputed(target, arguments, results, part);
     co_return given;
 }
 
 Outcome checkpoint(Tracer& tracer, const Arguments& arguments) {
     Checkpoint call = take_apart(tracer, arguments);
-    // Without gradients nothing is recomputed; and inside a recomputed function, everything is recomputed as a whole.
-    if (!tracer.modes().grad || tracer.is_later()) return operations::call(tracer, call.function, call.arguments);
+    // Without gradients there is nothing to compute again; and what is computed again is so as a whole.
+    if (!tracer.modes().current().grad || tracer.deferred_graphs().is_open())
+        return operations::call(tracer, call.function, call.arguments);
     return tracer.start(run_checkpointed(tracer, std::move(call)));
 }
 

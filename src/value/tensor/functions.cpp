@@ -18,10 +18,12 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/operations.h"
+#include "value/recorder.h"
 #include "value/tensor/attributes.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -45,24 +47,24 @@ Ref<> constant_argument(Tracer& tracer, Value* value, const char* what) {
 // ---------------------------------------------------------------------------------------------------------
 
 void expect_known_grad_mode(Tracer& tracer) {
-    if (tracer.runs_in_any_grad_mode())
+    if (tracer.modes().runs_in_any_grad_mode())
         tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass reads or changes the grad mode");
 }
 
 Outcome is_grad_enabled(Tracer& tracer, const Arguments&) {
     expect_known_grad_mode(tracer);
-    return tracer.boolean(tracer.modes().grad);
+    return tracer.boolean(tracer.modes().current().grad);
 }
 
 Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     expect_known_grad_mode(tracer);
     Ref<> wanted = constant_argument(tracer, arguments.positional.at(0), "the grad mode");
     bool enabled = PyObject_IsTrue(wanted.get()) == 1;
-    torch_room::Modes modes = tracer.modes();
+    torch_room::Modes modes = tracer.modes().current();
     if (modes.grad == enabled) return tracer.none();
     modes.grad = enabled;
-    tracer.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
-    tracer.set_modes(modes);
+    tracer.recorder().emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
+    tracer.modes().set(modes);
     return tracer.none();
 }
 
@@ -70,7 +72,7 @@ Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
 // ----------------------------------------------------------------------------------------------------
 
 Outcome is_inference_mode_enabled(Tracer& tracer, const Arguments&) {
-    return tracer.boolean(tracer.modes().inference);
+    return tracer.boolean(tracer.modes().current().inference);
 }
 
 /// `torch._C._InferenceMode(mode)`, which `torch.inference_mode` enters and exits.
@@ -101,24 +103,24 @@ Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
     static PyObject* leave = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
     static PyObject* enter = PyObject_GetAttrString(reinterpret_cast<PyObject*>(context->type()), "__enter__");
-    // Tensors created in this mode are inference tensors. A compiler creates all results of a graph in one mode.
-    if (tracer.run_by() == Tracer::RunBy::Compiler && context->mode != tracer.modes().inference) {
+    // Tensors that are made in this mode are inference tensors. A compiler makes all results of a graph in one mode.
+    if (tracer.run_by() == Tracer::RunBy::Compiler && context->mode != tracer.modes().current().inference) {
         if (!tracer.wants_one_graph())
             tracer.break_graph(BreakKind::UnsupportedTensor,
                                "inference mode is entered or left inside a function that a backend compiles");
-        tracer.keep_as_captured();
+        tracer.recorder().keep_as_captured();
     }
-    graph::Node* node = tracer.emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
-    torch_room::Modes before = tracer.modes(), modes = before;
+    graph::Node* node = tracer.recorder().emit_effect(function, Arguments::of(tracer.boolean(context->mode)));
+    torch_room::Modes before = tracer.modes().current(), modes = before;
     modes.inference = context->mode;
     if (context->mode) modes.grad = false;
-    tracer.set_modes(modes);
-    tracer.push_context({context, enter, leave, node, before, Tracer::Restores::Autograd});
+    tracer.modes().set(modes);
+    tracer.modes().push_context({context, enter, leave, node, before, TorchModes::Restores::Autograd});
     return context;
 }
 
 Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
-    tracer.pop_context(arguments.positional.at(0));
+    tracer.modes().pop_context(arguments.positional.at(0));
     return tracer.none();
 }
 
@@ -137,11 +139,11 @@ torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& argumen
     Value* argument = !arguments.positional.empty() ? arguments.positional[0] : arguments.keyword("device_type");
     Ref<> device_type = argument == nullptr ? checked(PyUnicode_FromString(otherwise))
                                             : constant_argument(tracer, argument, "the device of autocast");
-    torch_room::Modes modes = tracer.modes();
+    torch_room::Modes modes = tracer.modes().current();
     torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     if (autocast == nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the autocast state of an unsupported device is read");
-    tracer.rely_on_autocast();
+    tracer.modes().rely_on_autocast();
     return *autocast;
 }
 
@@ -154,7 +156,7 @@ Outcome is_autocast_cpu_enabled(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome is_any_autocast_enabled(Tracer& tracer, const Arguments&) {
-    return tracer.boolean(tracer.modes().autocast_anywhere());
+    return tracer.boolean(tracer.modes().current().autocast_anywhere());
 }
 
 Outcome get_autocast_dtype(Tracer& tracer, const Arguments& arguments) {
@@ -162,8 +164,8 @@ Outcome get_autocast_dtype(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
-    tracer.rely_on_autocast();
-    return tracer.boolean(tracer.modes().autocast_cache);
+    tracer.modes().rely_on_autocast();
+    return tracer.boolean(tracer.modes().current().autocast_cache);
 }
 
 Value* own(Tracer& tracer, Value* object, const char* name) {
@@ -182,7 +184,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     Ref<> fast_dtype = constant_argument(tracer, dtype, "the dtype of autocast");
     Ref<> is_enabled = constant_argument(tracer, enabled, "autocast's switch");
     Ref<> uses_cache = constant_argument(tracer, cache, "autocast's cache");
-    torch_room::Modes before = tracer.modes(), modes = before;
+    torch_room::Modes before = tracer.modes().current(), modes = before;
     torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
     auto as_dtype = torch_room::as_dtype(fast_dtype.get());
     if (autocast == nullptr || !as_dtype)
@@ -191,7 +193,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     autocast->dtype = *as_dtype;
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
     static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
-    graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
+    graph::Node* node = tracer.recorder().emit_effect(function, Arguments::of(device, dtype, enabled, cache));
     if (self->source == nullptr) {
         // If the object is still used after the captured region while it is entered, its `__exit__` needs these
         // attributes.
@@ -201,15 +203,15 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
         self->set_own_attribute(tracer, interned("prev_fastdtype"),
                                 tracer.constant(torch_room::dtype_object(outer->dtype)));
     }
-    tracer.set_modes(modes);
+    tracer.modes().set(modes);
     static PyObject* leave = find("torch.amp.autocast_mode", "_exit_autocast").release();
     static PyObject* enter = PyObject_GetAttrString(find("torch.amp.autocast_mode", "autocast").get(), "__enter__");
-    tracer.push_context({self, enter, leave, node, before, Tracer::Restores::Autocast});
+    tracer.modes().push_context({self, enter, leave, node, before, TorchModes::Restores::Autocast});
     return self;
 }
 
 Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
-    tracer.pop_context(arguments.positional.at(0));
+    tracer.modes().pop_context(arguments.positional.at(0));
     return tracer.boolean(false);
 }
 
@@ -245,7 +247,7 @@ bool may_have_torch_function(Tracer& tracer, Value* value) {
 
 Outcome has_torch_function_among(Tracer& tracer, std::span<Value* const> values) {
     for (Value* value : values)
-        if (has_a_say(tracer, value)) return tracer.boolean(true);
+        if (has_active_torch_function(tracer, value)) return tracer.boolean(true);
     for (Value* value : values)
         if (may_have_torch_function(tracer, value))
             tracer.break_graph(
@@ -302,7 +304,7 @@ Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
     if (tensor == nullptr || tensor->kind != Kind::Tensor)
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "torch.autograd.Variable is called with arguments other than one tensor");
-    return tracer.emit_method(interned("detach"), arguments);
+    return tracer.recorder().emit_method(interned("detach"), arguments);
 }
 
 /// Whether an autograd call has `create_graph=True`.
@@ -315,8 +317,8 @@ bool creates_graph(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome runs_backward(Tracer& tracer, const Arguments& arguments) {
-    // A graph compiled by aot_autograd can be differentiated only once.
-    if (creates_graph(tracer, arguments)) tracer.keep_as_captured();
+    // What aot_autograd makes of a graph can be differentiated once.
+    if (creates_graph(tracer, arguments)) tracer.recorder().keep_as_captured();
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
 
@@ -330,7 +332,7 @@ Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
     Arguments given = arguments;
     if (given.positional.size() == 1 && given.keywords.empty())
         given.positional.push_back(tracer.string("the assertion failed"));
-    return tracer.emit_function(function, given);
+    return tracer.recorder().emit_function(function, given);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "base/python_error.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "value/deferred_graph.h"
+#include "value/effect_log.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
@@ -18,7 +20,9 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
+#include "value/recorder.h"
 #include "value/tensor/tensor.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -61,7 +65,7 @@ struct RemoveValue final : Value {
         static PyObject* const remove = method_of_class(handle_class(), "remove");
         if (arguments.count() != 0)
             tracer.break_graph(BreakKind::UnknownObject, "the remove() of a hook handle is called with arguments");
-        tracer.record({PlanOp::Call, {handle}, remove});
+        tracer.effects().log({PlanOp::Call, {handle}, remove});
         return tracer.none();
     }
     std::string print() const override { return "remove of " + handle->print(); }
@@ -164,7 +168,8 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
 /// The state that a hook may mutate: everything that it references, and values stored in outside objects.
 std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
     std::vector<const Value*> roots{hook};
-    for (const Effect& effect : tracer.effects()) roots.insert(roots.end(), effect.from.begin(), effect.from.end());
+    for (const Effect& effect : tracer.effects().entries())
+        roots.insert(roots.end(), effect.from.begin(), effect.from.end());
     std::optional<std::vector<const Value*>> found = reachable(std::move(roots));
     if (!found) refuse(tracer, "a hook on an intermediate tensor references objects that Stator has no model of");
     return *std::move(found);
@@ -176,13 +181,13 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     static PyObject* const registration = imported("stator.hooks", "RegisterHook");
     static PyObject* const traced_registration = imported("stator.hooks", "RegisterTracedHook");
     const std::vector<const Value*> before = reachable_by_hook(tracer, hook);
-    const std::size_t effects = tracer.recorded(), nodes = tracer.graph().size();
-    const torch_room::Modes modes = tracer.modes();
-    tracer.begin_later(Tracer::LaterKind::Backward);
+    const std::size_t effects = tracer.effects().size(), nodes = tracer.recorder().graph().size();
+    const torch_room::Modes modes = tracer.modes().current();
+    tracer.deferred_graphs().begin(DeferredGraph::Kind::Backward);
     torch_room::Modes in_backward = modes;
     in_backward.grad = false;
-    tracer.set_modes(in_backward);
-    auto* gradient = static_cast<TensorValue*>(tracer.emit_function(stand_in, Arguments::of(tensor)));
+    tracer.modes().set(in_backward);
+    auto* gradient = static_cast<TensorValue*>(tracer.recorder().emit_function(stand_in, Arguments::of(tensor)));
     gradient->is_gradient = true;
     bool raises = false;
     Value* result = nullptr;
@@ -192,9 +197,10 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
         raises = true;
     }
     if (raises) refuse(tracer, "a hook on an intermediate tensor raises an exception");
-    tracer.set_modes(modes);
-    bool has_effect = tracer.recorded() != effects || reachable_by_hook(tracer, hook) != before;
-    for (std::size_t i = nodes; i < tracer.graph().size(); ++i) has_effect |= tracer.graph().at(i)->has_effect;
+    tracer.modes().set(modes);
+    bool has_effect = tracer.effects().size() != effects || reachable_by_hook(tracer, hook) != before;
+    for (std::size_t i = nodes; i < tracer.recorder().graph().size(); ++i)
+        has_effect |= tracer.recorder().graph().at(i)->has_effect;
     if (has_effect) refuse(tracer, "Unsafe side effect: a hook on an intermediate tensor has side effects");
     const std::vector<const Value*> own = reachable({hook}).value();
     for (const Value* value : own)
@@ -208,9 +214,9 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
         refuse(tracer, "a hook on an intermediate tensor returns a " + result->print());
     TensorValue* const inputs[] = {gradient};
     Value* const outputs[] = {result};
-    Tracer::Later later = tracer.end_later(inputs, outputs);
-    // The original hook reads current values in the backward pass. It can be used if Stator runs the graph and the hook
-    // reads no tensors, which a backend that traces it would not know.
+    DeferredGraph later = tracer.deferred_graphs().end(inputs, outputs);
+    // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
+    // tensors, which a backend that traces it would not know.
     Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
     if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
         tracer.break_graph(BreakKind::ReadInBackward, "a hook on an intermediate tensor reads " + later.rereads +
@@ -219,7 +225,7 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
     Arguments arguments = Arguments::of(tensor);
     arguments.positional.insert(arguments.positional.end(), later.reads.begin(), later.reads.end());
-    tracer.emit_effect(registers, arguments);
+    tracer.recorder().emit_effect(registers, arguments);
     co_return tracer.make<HandleValue>(tensor, hook, nullptr);
 }
 
@@ -242,7 +248,7 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     if (tensor->source != nullptr && tensor->meta->is_leaf &&
         (tensor->node->kind == graph::NodeKind::Placeholder || tensor->node->kind == graph::NodeKind::Attribute)) {
         auto* handle = tracer.make<HandleValue>(tensor, hook, method);
-        tracer.record({PlanOp::Call, {tensor, hook}, method, handle});
+        tracer.effects().log({PlanOp::Call, {tensor, hook}, method, handle});
         return handle;
     }
     if (tensor->source != nullptr || kWhen == When::Accumulated)

@@ -1,12 +1,12 @@
-/// `is_compiling()` and similar queries.
+/// `torch.compiler.is_compiling()` and its relatives.
 #pragma once
 
 #include "value/value.h"
 
 namespace stator {
 
-/// The result for the calling function: True, as with torch.compile, except for the library functions listed in
-/// `is_compiling.cpp`. A True is recorded, because the program may raise only because of it.
+/// True, as with torch.compile, unless the running function is one of the library functions listed in is_compiling.cpp.
+/// The tracer remembers that the program was told True, because the program may raise for that reason.
 Value* answer_compiling(Tracer& tracer);
 
 }  // namespace stator

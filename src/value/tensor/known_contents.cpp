@@ -14,6 +14,8 @@
 #include "torch/tensor.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/slice.h"
+#include "value/recorder.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -60,12 +62,12 @@ std::string operation_of(const Node& node) {
 }
 
 bool only_computes(const Node& node) {
-    return !node.has_effect && !node.is_seen && only_computes(operation_of(node));
+    return !node.has_effect && !node.is_visible_to_program && only_computes(operation_of(node));
 }
 
-/// Whether an operation of the graph may have written to results of these nodes, or to a view of them.
-bool is_written(const Tracer& tracer, std::unordered_set<const Node*> reached) {
-    for (const Node* node : tracer.graph().nodes()) {
+/// Whether anything in the graph may have written to what these nodes gave, or to a view of it.
+bool is_written(const graph::Graph& graph, std::unordered_set<const Node*> reached) {
+    for (const Node* node : graph.nodes()) {
         bool takes = false;
         for_each_input(*node, [&](const Node* input) { takes = takes || reached.contains(input); });
         if (!takes) continue;
@@ -91,7 +93,7 @@ class Computation {
         return is_known;
     }
 
-    bool is_written() const { return stator::is_written(tracer_, {nodes_.begin(), nodes_.end()}); }
+    bool is_written() const { return stator::is_written(tracer_.recorder().graph(), {nodes_.begin(), nodes_.end()}); }
 
     /// Empty, with no error set, if PyTorch raises.
     Ref<> compute(Node* node) {
@@ -163,8 +165,8 @@ bool is_one_number(const graph::Result& result) {
            std::ranges::all_of(result.tensor->sizes, [](torch_room::Dim size) { return size.value() == 1; });
 }
 
-/// `torch.rand` returns no number below 0, so `torch.rand([]) < self.layerdrop` is known if `layerdrop` is 0.
-std::optional<bool> truth_of_chance(const Tracer& tracer, const Node& comparison) {
+/// `torch.rand` gives no number below 0, so `torch.rand([]) < self.layerdrop` is known where nothing is to be dropped.
+std::optional<bool> truth_of_chance(const graph::Graph& graph, const Node& comparison) {
     if (comparison.arguments.size() != 2 || !comparison.keywords.empty() || !is_one_number(comparison.result))
         return std::nullopt;
     const auto& [left, right] = std::tie(comparison.arguments[0], comparison.arguments[1]);
@@ -183,7 +185,7 @@ std::optional<bool> truth_of_chance(const Tracer& tracer, const Node& comparison
     std::string question = operation_of(comparison);
     bool is_below = question == "lt" ? bound <= 0 : question == "le" && bound < 0;
     bool is_above = question == "ge" ? bound <= 0 : question == "gt" && bound < 0;
-    if ((!is_below && !is_above) || is_written(tracer, {chance, &comparison})) return std::nullopt;
+    if ((!is_below && !is_above) || is_written(graph, {chance, &comparison})) return std::nullopt;
     return is_above;
 }
 
@@ -252,7 +254,7 @@ Ref<> known_contents(Tracer& tracer, TensorValue* tensor) {
     for (torch_room::Dim size : tensor->meta->sizes) count *= size.value();
     Computation computation(tracer);
     if (count != 1 || !computation.collect(tensor->node) || computation.is_written()) return {};
-    torch_room::WithModes modes(tracer.modes());
+    torch_room::WithModes modes(tracer.modes().current());
     return computation.compute(tensor->node);
 }
 
@@ -263,7 +265,7 @@ std::optional<bool> known_truth(Tracer& tracer, TensorValue* tensor) {
         PyErr_Clear();
     }
     if (tensor->outside != nullptr || tensor->node == nullptr) return std::nullopt;
-    return truth_of_chance(tracer, *tensor->node);
+    return truth_of_chance(tracer.recorder().graph(), *tensor->node);
 }
 
 std::optional<Arguments> with_known_integers(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,

@@ -1,4 +1,4 @@
-/// Tensors whose data is known while tracing: one number, computed on the CPU from constants only, as in
+/// Tensors whose contents are known while tracing: one number, computed on the CPU from constants alone, as in
 /// `torch.div(length, 2, rounding_mode="floor")` or `torch.tensor(3)`.
 #pragma once
 
@@ -8,14 +8,15 @@
 
 namespace stator {
 
-/// A tensor with that number; empty if it depends on anything but constants, or was written to.
+/// A real tensor with that number; empty if it depends on anything but constants, or was written to.
 Ref<> known_contents(Tracer& tracer, TensorValue* tensor);
 
-/// `bool(tensor)` if it is known: for such a number, and for a comparison of `torch.rand` with a bound that decides it.
+/// `bool(tensor)` of such a number, or of a comparison of `torch.rand()` whose result is the same for all random
+/// numbers.
 std::optional<bool> known_truth(Tracer& tracer, TensorValue* tensor);
 
-/// The arguments of an operation with such tensors replaced by the ints in them, if the operation takes sizes or
-/// indices, for which PyTorch would read the tensors' data. Empty if there is no such argument.
+/// The arguments of an operation, with such tensors replaced by their ints where the operation takes sizes or
+/// positions, because PyTorch would read them from the tensors. Empty if there is no such argument.
 std::optional<Arguments> with_known_integers(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,
                                              const Arguments& arguments);
 

@@ -7,9 +7,11 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "torch/fake.h"
+#include "value/effect_log.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
+#include "value/recorder.h"
 #include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
@@ -58,9 +60,9 @@ Outcome infer_parameters(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const mode_cell = imported("stator.fake", "ModeCell");
     if (arguments.positional.size() < 3) refuse(tracer);
     PyObject* module = arguments.positional[1]->object();
-    if (module == nullptr || tracer.has_recorded()) refuse(tracer);
-    // Initialization draws random numbers now, but the captured operations run later.
-    if (std::ranges::any_of(tracer.graph().nodes(), &graph::Node::is_random))
+    if (module == nullptr || !tracer.effects().empty()) refuse(tracer);
+    // The parameters are drawn at random too, now, while what was captured runs later.
+    if (std::ranges::any_of(tracer.recorder().graph().nodes(), &graph::Node::is_random))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a lazy module is initialized after an operation that draws random numbers");
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));

@@ -1,11 +1,11 @@
-/// Lazy modules, which create their parameters in their first call.
+/// Lazy modules: they create their parameters in their first call.
 #pragma once
 
 #include "value/builtins/builtin.h"
 
 namespace stator {
 
-/// Calling one in a trace initializes the real module and restarts the trace.
+/// A call of one in a trace initializes the real module and starts the capture again.
 void register_lazy_modules(Handlers& handlers);
 
 }  // namespace stator

@@ -8,6 +8,7 @@
 #include "value/builtins/registry.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
+#include "value/recorder.h"
 #include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
@@ -44,26 +45,26 @@ Value* add_quotient(Tracer& tracer, const Arguments& arguments, const char* add)
     if (!is_number || arguments.positional.size() != 3 || arguments.count() != 4 ||
         !is_computed_in_steps(tracer, arguments))
         return nullptr;
-    Value* scaled =
-        tracer.emit_method(interned("mul"), Arguments::of(arguments.positional[1], arguments.keyword("value")));
-    Value* quotient = tracer.emit_method(interned("div"), Arguments::of(scaled, arguments.positional[2]));
-    return tracer.emit_method(interned(add), Arguments::of(arguments.positional[0], quotient));
+    Value* scaled = tracer.recorder().emit_method(interned("mul"),
+                                                  Arguments::of(arguments.positional[1], arguments.keyword("value")));
+    Value* quotient = tracer.recorder().emit_method(interned("div"), Arguments::of(scaled, arguments.positional[2]));
+    return tracer.recorder().emit_method(interned(add), Arguments::of(arguments.positional[0], quotient));
 }
 
 Outcome addcdiv_function(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported("torch", "addcdiv");
     Value* result = add_quotient(tracer, arguments, "add");
-    return result != nullptr ? result : tracer.emit_function(function, arguments);
+    return result != nullptr ? result : tracer.recorder().emit_function(function, arguments);
 }
 
 Outcome addcdiv_method(Tracer& tracer, const Arguments& arguments) {
     Value* result = add_quotient(tracer, arguments, "add");
-    return result != nullptr ? result : tracer.emit_method(interned("addcdiv"), arguments);
+    return result != nullptr ? result : tracer.recorder().emit_method(interned("addcdiv"), arguments);
 }
 
 Outcome addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
     Value* result = add_quotient(tracer, arguments, "add_");
-    return result != nullptr ? result : tracer.emit_method(interned("addcdiv_"), arguments);
+    return result != nullptr ? result : tracer.recorder().emit_method(interned("addcdiv_"), arguments);
 }
 
 std::vector<Value*> items_of(Tracer& tracer, Value* list) {
@@ -91,7 +92,8 @@ bool add_quotients(Tracer& tracer, const Arguments& arguments) {
     }
     for (std::size_t i = 0; i < count; ++i) {
         Value* place = tracer.integer(static_cast<std::int64_t>(i));
-        Value* number = tracer.emit_function(getitem_function(), Arguments::of(arguments.positional[3], place));
+        Value* number =
+            tracer.recorder().emit_function(getitem_function(), Arguments::of(arguments.positional[3], place));
         steps[i].keywords.push_back({interned("value"), number});
         add_quotient(tracer, steps[i], "add_");
     }
@@ -101,7 +103,7 @@ bool add_quotients(Tracer& tracer, const Arguments& arguments) {
 Outcome foreach_addcdiv_in_place(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported("torch", "_foreach_addcdiv_");
     if (add_quotients(tracer, arguments)) return tracer.none();
-    return tracer.emit_function(function, arguments);
+    return tracer.recorder().emit_function(function, arguments);
 }
 
 /// A whole step of an optimizer in one operation: it writes to lists that may be empty, for which aot_autograd fails,

@@ -4,6 +4,8 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
+#include "value/recorder.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -60,13 +62,13 @@ Outcome enter_recording(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::UnknownObject, "a record_function that was created before the call is entered");
     tracer.realize(self);
     Value *name = text_of(tracer, self, "name"), *rest = text_of(tracer, self, "args");
-    graph::Node* node = tracer.emit_effect(begin, Arguments::of(name, rest));
-    tracer.push_context({self, enter, end, node, tracer.modes(), Tracer::Restores::Nothing});
+    graph::Node* node = tracer.recorder().emit_effect(begin, Arguments::of(name, rest));
+    tracer.modes().push_context({self, enter, end, node, tracer.modes().current(), TorchModes::Restores::Nothing});
     return self;
 }
 
 Outcome exit_recording(Tracer& tracer, const Arguments& arguments) {
-    tracer.pop_context(arguments.positional.at(0));
+    tracer.modes().pop_context(arguments.positional.at(0));
     return tracer.none();
 }
 

@@ -8,6 +8,7 @@
 #include "torch/versions.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/rebuilding.h"
+#include "value/recorder.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -48,7 +49,7 @@ Outcome recurrent(Tracer& tracer, const Arguments& arguments) {
     if (may_drop_between_layers(tracer, arguments))
         tracer.break_graph(BreakKind::UnsupportedTensor, std::string("torch.") + kNames[index] +
                                                              " is called in training with dropout between its layers");
-    return tracer.emit_function(function, arguments);
+    return tracer.recorder().emit_function(function, arguments);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void TensorObjectValue::realize(Tracer& tracer) {
 }
 
 TensorValue* TensorObjectValue::plain(Tracer& tracer) {
-    if (has_a_say(tracer, this))
+    if (has_active_torch_function(tracer, this))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(class_) +
                                                              " is an argument of an operation in which Stator does "
                                                              "not inline __torch_function__");

@@ -1,6 +1,6 @@
-/// Tensor subclasses: a tensor with its own class and attributes. The `__torch_function__` of the class defines the
-/// operations on it (see torch_function.h). The graph has the plain tensor; the class is restored where the tensor
-/// leaves the trace.
+/// Tensor subclasses of the program: a plain tensor with a class and attributes. The `__torch_function__` of the class
+/// implements operations on it (see torch_function.h). The graph has the plain tensor, and the plan restores the class
+/// if the tensor leaves the trace.
 #pragma once
 
 #include "value/kinds/object.h"
@@ -13,7 +13,7 @@ struct TensorObjectValue final : ObjectValue {
     static constexpr Kind kKind = Kind::TensorObject;
     explicit TensorObjectValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
 
-    /// The plain tensor in the graph; null for an outside one until it is realized.
+    /// The plain tensor in the graph; null for one from outside until it is realized.
     TensorValue* payload = nullptr;
 
     void realize(Tracer& tracer) override;
@@ -31,7 +31,7 @@ struct TensorObjectValue final : ObjectValue {
     std::string print() const override;
 
   private:
-    /// The payload, if no `__torch_function__` has to be called. Breaks otherwise.
+    /// The payload. Breaks the graph if the class has an active `__torch_function__`.
     TensorValue* plain(Tracer& tracer);
 };
 

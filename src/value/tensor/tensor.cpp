@@ -10,6 +10,7 @@
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/builtins/builtin.h"
+#include "value/effect_log.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
@@ -18,6 +19,7 @@
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
 #include "value/protocol/attributes.h"
+#include "value/recorder.h"
 #include "value/tensor/attributes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
@@ -60,7 +62,7 @@ void TensorValue::realize(Tracer& tracer) {
     if (torch_room::read_autograd_state(outside).is_given_up)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd no longer tracks");
     if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
-    node = tracer.input(this);
+    node = tracer.recorder().add_input(this);
 }
 
 void guard_autograd_state(Tracer& tracer, TensorValue* tensor) {
@@ -104,13 +106,13 @@ void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "attribute '" + std::string(utf8(name)) + "' of a tensor is set");
     held->put(tracer, tracer.constant(name), value);
-    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+    tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
 }
 
 bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
     if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
-    tracer.record({PlanOp::SetAttribute, {this, nullptr}, name});
+    tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
     return true;
 }
 
@@ -127,7 +129,7 @@ bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
             return false;
     }
     set_undoably(tracer, set_gradient, value);
-    tracer.record({PlanOp::SetAttribute, {this, value}, name});
+    tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
     return true;
 }
 
@@ -138,7 +140,7 @@ Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {
 Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
     auto [part, rest] = symbolic::select(tracer, this, key);
     if (rest == nullptr) return part;
-    return tracer.emit_function(getitem_function(), Arguments::of(part, rest));
+    return tracer.recorder().emit_function(getitem_function(), Arguments::of(part, rest));
 }
 
 void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
@@ -148,7 +150,7 @@ void TensorValue::set_item(Tracer& tracer, Value* key, Value* value) {
     if (tensor != nullptr && tensor->meta->requires_grad && !meta->requires_grad) symbolic::realize_all(tracer, key);
     auto [part, rest] = symbolic::select(tracer, this, key);
     if (rest == nullptr) rest = tracer.constant(Py_Ellipsis);
-    tracer.emit_function(setitem_function(), Arguments::of(part, rest, value));
+    tracer.recorder().emit_function(setitem_function(), Arguments::of(part, rest, value));
 }
 
 std::ptrdiff_t TensorValue::length(Tracer& tracer) {
@@ -165,10 +167,10 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "iteration over a 0-d tensor");
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
-        rows.push_back(tracer.emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
-    // The nodes are those of torch._dynamo. PyTorch iterates over `unbind(0)`, which differs for autograd if a row
-    // leaves the graph or is written to.
-    tracer.note_rows(this, rows);
+        rows.push_back(tracer.recorder().emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
+    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same
+    // for a row that leaves the graph or is written to.
+    tracer.recorder().note_rows(this, rows);
     return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
 }
 
@@ -179,26 +181,26 @@ Outcome TensorValue::contains(Tracer& tracer, Value*) {
 Value* TensorValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
     if (!is_operand(other)) return nullptr;
     PyObject* function = operator_function(op, false);
-    return reflected ? tracer.emit_function(function, Arguments::of(other, this))
-                     : tracer.emit_function(function, Arguments::of(this, other));
+    return reflected ? tracer.recorder().emit_function(function, Arguments::of(other, this))
+                     : tracer.recorder().emit_function(function, Arguments::of(this, other));
 }
 
 Value* TensorValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {
     if (!is_operand(other)) return nullptr;
-    return tracer.emit_function(operator_function(op, true), Arguments::of(this, other));
+    return tracer.recorder().emit_function(operator_function(op, true), Arguments::of(this, other));
 }
 
 Value* TensorValue::unary(Tracer& tracer, UnaryOperator op) {
-    return tracer.emit_function(operator_function(op), Arguments::of(this));
+    return tracer.recorder().emit_function(operator_function(op), Arguments::of(this));
 }
 
 Outcome TensorValue::compare(Tracer& tracer, Comparison op, Value* other) {
     if (!is_operand(other)) return nullptr;
-    return tracer.emit_function(operator_function(op), Arguments::of(this, other));
+    return tracer.recorder().emit_function(operator_function(op), Arguments::of(this, other));
 }
 
 Py_hash_t TensorValue::hash(Tracer& tracer) {
-    tracer.tell_apart(this);
+    tracer.guard_distinct(this);
     return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
 }
 
@@ -207,7 +209,7 @@ graph::Argument TensorValue::as_argument(Tracer& tracer) {
     // Neither FakeTensor nor compilers support them.
     if (torch_room::is_quantized(meta->dtype))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a quantized tensor is used: " + print());
-    tracer.note_tensor_argument(this);
+    tracer.recorder().note_tensor_argument(this);
     return graph::Argument::of(node);
 }
 

@@ -1,4 +1,4 @@
-/// Tensors: a node of the graph with the metadata of its result.
+/// Tensors: a node of the graph and the metadata of its result.
 #pragma once
 
 #include "torch/meta.h"
@@ -13,14 +13,14 @@ struct TensorValue final : Value {
     graph::Node* node = nullptr;  // null for an input that was not used yet
     const torch_room::TensorMeta* meta = nullptr;
     PyObject* outside = nullptr;     // the real tensor, if it is an input
-    TensorValue* view_of = nullptr;  // the tensor that it is a view of
-    /// Whether PyTorch rejects in-place writes to the view while gradients are recorded: one of several views
-    /// (`unbind`, `split`, ...), or one created with gradients disabled.
+    TensorValue* view_of = nullptr;  // the tensor of which an operation made it a view
+    /// A view that PyTorch does not allow to be written to while gradients are recorded: one of several views (of
+    /// `unbind`, `split`, ...), or made without gradients.
     bool refuses_writes = false;
-    bool is_of_object = false;      // the plain tensor of an outside TensorObjectValue
-    bool is_row = false;            // created by iterating over a tensor
-    Value* set_gradient = nullptr;  // assigned to `grad` by the program
-    bool is_gradient = false;       // a placeholder for a gradient: its memory layout is unknown
+    bool is_of_object = false;      // the tensor of a TensorObjectValue that came from outside
+    bool is_row = false;            // of iterating over a tensor
+    Value* set_gradient = nullptr;  // the value that the program has assigned to `grad`
+    bool is_gradient = false;       // the gradient in a backward function or a hook: its strides are not known
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;
@@ -48,10 +48,10 @@ struct TensorValue final : Value {
 
 /// `x.data` as torch._dynamo records it; null if this PyTorch has no such function.
 PyObject* data_function();
-/// Guards the autograd state of an outside tensor.
+/// Guards the autograd state (a leaf, a view, with or without a history) of a tensor from outside.
 void guard_autograd_state(Tracer& tracer, TensorValue* tensor);
 
-/// The result of a node that is not a tensor and that the program does not see: needed to exit a mode.
+/// The result of a node that entered a mode. Leaving the mode takes it; the program never sees it.
 struct NodeValue final : Value {
     explicit NodeValue(graph::Node* node) : Value(Kind::Context), node(node) {}
     graph::Node* node;

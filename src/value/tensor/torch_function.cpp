@@ -23,8 +23,10 @@
 #include "value/kinds/undoable.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
+#include "value/recorder.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -82,7 +84,7 @@ bool may_be_tensor_object(const Value* value) {
 PyTypeObject* class_to_ask(Tracer& tracer, const Arguments& arguments) {
     PyTypeObject* asked = nullptr;
     for_each_operand(tracer, arguments, [&](Value* value) {
-        if (!has_a_say(tracer, value)) return;
+        if (!has_active_torch_function(tracer, value)) return;
         if (asked != nullptr && asked != value->type())
             tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(asked) + " and " +
                                                                  type_name(value->type()) +
@@ -126,7 +128,7 @@ class StandIns {
         static PyObject* const plain_stand_in = imported("stator.torch_functions", "plain_stand_in");
         tracer_.realize(value);
         if (value->kind == Kind::TensorObject || value->kind == Kind::Tensor)
-            return checked(PyObject_CallNoArgs(has_a_say(tracer_, value) ? stand_in : plain_stand_in));
+            return checked(PyObject_CallNoArgs(has_active_torch_function(tracer_, value) ? stand_in : plain_stand_in));
         if (Ref<> constant = value->as_constant(tracer_)) return constant;
         if (value->type() == &PyList_Type || value->type() == &PyTuple_Type) {
             auto* sequence = static_cast<SequenceValue*>(value);
@@ -145,9 +147,9 @@ class StandIns {
 
 /// A call that C code makes. `asks`: whether `__torch_function__` is enabled in it.
 Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, bool is_inlined = false) {
-    const bool asked_before = tracer.asks_torch_functions();
-    tracer.begin_torch_function();
-    tracer.ask_torch_functions(asks);
+    const bool asked_before = tracer.modes().torch_functions_enabled();
+    tracer.modes().begin_torch_function();
+    tracer.modes().enable_torch_functions(asks);
     Value* result = nullptr;
     try {
         if (is_inlined)
@@ -155,10 +157,10 @@ Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, 
         else
             result = co_await operations::call(tracer, callee, arguments);
     } catch (const Raised&) {
-        tracer.end_torch_function(asked_before);
+        tracer.modes().end_torch_function(asked_before);
         throw;
     }
-    tracer.end_torch_function(asked_before);
+    tracer.modes().end_torch_function(asked_before);
     co_return result;
 }
 
@@ -253,8 +255,8 @@ PyGetSetDescrObject* descriptor_of_getter(PyObject* getter) {
 
 }  // namespace
 
-bool has_a_say(Tracer& tracer, Value* value) {
-    if (value->kind != Kind::TensorObject || !tracer.asks_torch_functions()) return false;
+bool has_active_torch_function(Tracer& tracer, Value* value) {
+    if (value->kind != Kind::TensorObject || !tracer.modes().torch_functions_enabled()) return false;
     tracer.realize(value);
     return torch_function_of(tracer, value->type()) != nullptr;
 }
@@ -292,7 +294,7 @@ Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, c
 
 Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name) {
     static PyObject* const get_attribute = imported("builtins", "getattr");
-    if (has_a_say(tracer, tensor))
+    if (has_active_torch_function(tracer, tensor))
         if (auto answer = ask_class(tracer, tensor->class_, get_attribute,
                                     Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
             return *answer;
@@ -307,13 +309,13 @@ Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& argumen
     if (tensor->kind != Kind::Tensor ||
         !PyType_IsSubtype(torch_room::known().tensor_class, descriptor->d_common.d_type))
         return nullptr;
-    if (has_a_say(tracer, arguments.positional[0])) return nullptr;
+    if (has_active_torch_function(tracer, arguments.positional[0])) return nullptr;
     Outcome read = operations::get_attribute(tracer, tensor, descriptor->d_common.d_name);
     return read.is_pending() ? nullptr : read.value();
 }
 
 Value* method_that_asks(Tracer& tracer, Value* self, Value* other, const char* name) {
-    if (self->kind != Kind::Tensor || !has_a_say(tracer, other)) return nullptr;
+    if (self->kind != Kind::Tensor || !has_active_torch_function(tracer, other)) return nullptr;
     PyObject* raw = nullptr;
     Value* method = class_attribute(tracer, self->type(), interned(name), &raw);
     return raw == nullptr || raw == Py_None ? nullptr : method;
@@ -354,10 +356,10 @@ DisableValue* disabled_of(const Arguments& arguments) {
 Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
     // Outside of a `__torch_function__`, a graph break could occur while it is entered.
     DisableValue* context = disabled_of(arguments);
-    if (!tracer.is_in_torch_function() || context == nullptr || context->asked_before)
+    if (!tracer.modes().is_in_torch_function() || context == nullptr || context->asked_before)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program disables __torch_function__");
-    set_undoably(tracer, context->asked_before, std::optional(tracer.asks_torch_functions()));
-    tracer.ask_torch_functions(false);
+    set_undoably(tracer, context->asked_before, std::optional(tracer.modes().torch_functions_enabled()));
+    tracer.modes().enable_torch_functions(false);
     return context;
 }
 
@@ -365,13 +367,13 @@ Outcome exit_disabled(Tracer& tracer, const Arguments& arguments) {
     DisableValue* context = disabled_of(arguments);
     if (context == nullptr || !context->asked_before)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program enables __torch_function__ again");
-    tracer.ask_torch_functions(*context->asked_before);
+    tracer.modes().enable_torch_functions(*context->asked_before);
     set_undoably(tracer, context->asked_before, std::optional<bool>());
     return tracer.none();
 }
 
 Outcome is_torch_function_enabled(Tracer& tracer, const Arguments&) {
-    return tracer.boolean(tracer.asks_torch_functions());
+    return tracer.boolean(tracer.modes().torch_functions_enabled());
 }
 
 /// `torch._C._disabled_torch_function_impl(func, types, args, kwargs)`.
@@ -428,7 +430,7 @@ Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
             part = checked(PyObject_GetAttrString(part.get(), name));
         return part.release();
     }();
-    return tracer.emit_function(alias, Arguments::of(self));
+    return tracer.recorder().emit_function(alias, Arguments::of(self));
 }
 
 /// `torch.Tensor._make_subclass(cls, data, require_grad=False)`: detached.
@@ -441,7 +443,7 @@ Outcome make_subclass(Tracer& tracer, const Arguments& arguments) {
     if (type == nullptr || data == nullptr || data->kind != Kind::Tensor || !arguments.keywords.empty() || !is_usual)
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "torch.Tensor._make_subclass is called with require_grad or unexpected arguments");
-    Value* detached = tracer.emit_method(interned("detach"), Arguments::of(data));
+    Value* detached = tracer.recorder().emit_method(interned("detach"), Arguments::of(data));
     return as_object_of(tracer, static_cast<TensorValue*>(detached), type);
 }
 

@@ -1,5 +1,7 @@
-/// `__torch_function__`: tensor subclasses that define operations on them. PyTorch calls it from C code. It is traced
-/// like any other function; if it breaks the graph, the whole operation is executed.
+/// `__torch_function__`, by which a tensor subclass overrides operations.
+///
+/// C code of PyTorch calls it. It is traced like any other function of the program; if it breaks the graph, the graph
+/// breaks before the operation that called it.
 #pragma once
 
 #include "value/tracer.h"
@@ -8,26 +10,27 @@ namespace stator {
 
 struct TensorObjectValue;
 
-/// Whether a value is a tensor for which PyTorch would now call a `__torch_function__`.
-bool has_a_say(Tracer& tracer, Value* value);
-/// Whether tensors of this class are supported: the class has only a `__torch_function__` and attributes.
+/// Whether a value is a tensor whose class has a `__torch_function__`, and those are not disabled at this point.
+bool has_active_torch_function(Tracer& tracer, Value* value);
+/// Whether tensors of this subclass are traced: it may have a `__torch_function__` and attributes, but nothing else
+/// that changes what operations do.
 bool is_followed_class(PyTypeObject* type);
-/// Whether one of the arguments, or an item of a list or tuple among them, is an instance of a tensor subclass.
+/// Whether there is a tensor of a subclass among the arguments, or in a list or tuple among them.
 bool has_tensor_object(const Arguments& arguments);
 
-/// A call of a PyTorch function or method written in C with such arguments.
+/// Calls a C function or method of PyTorch on such tensors.
 Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments& arguments);
-/// The same for one written in Python, which calls `has_torch_function` itself.
+/// The same for a Python function, which calls `__torch_function__` itself.
 Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, const Arguments& arguments);
 /// `tensor.name` for an attribute that C code computes.
 Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name);
-/// `getter(tensor)` for the getter of such an attribute, as `__torch_function__` receives it. Null for anything else.
+/// `getter(tensor)`, for the getter of such an attribute, which a `__torch_function__` gets as `func`. Null for any
+/// other object.
 Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments);
 
-/// The special method through which a plain tensor calls the `__torch_function__` of the other operand; null if that
-/// has none.
+/// The special method of a plain tensor if the other operand has an active `__torch_function__`; else null.
 Value* method_that_asks(Tracer& tracer, Value* self, Value* other, const char* name);
-/// If a result is the plain tensor of an argument, returns that argument.
+/// The argument whose inner tensor is `result`, if there is one; else `result`.
 Value* with_its_object(Value* result, const Arguments& arguments);
 
 }  // namespace stator

@@ -1,0 +1,31 @@
+/// Logs the side effects of the program on objects from outside, and replays them in the plan.
+#pragma once
+
+#include <vector>
+
+#include "effect/plan.h"
+#include "trace/lifetimes.h"
+#include "value/effect_log.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+class EffectWriter final : public EffectLog {
+  public:
+    EffectWriter(Tracer& tracer, Lifetimes& lifetimes) : tracer_(tracer), lifetimes_(lifetimes) {}
+
+    void log(Effect effect) override;
+    void expect_made_in_trace(const Value* value) override;
+    void expect_held(Value* value) override { lifetimes_.expect_held(value); }
+
+    /// Adds the mutations to the plan.
+    void replay(PlanBuilder& plan) const;
+    /// The classes of the objects that were mutated.
+    std::vector<PyTypeObject*> mutated_classes() const;
+
+  private:
+    Tracer& tracer_;
+    Lifetimes& lifetimes_;
+};
+
+}  // namespace stator

@@ -1,0 +1,257 @@
+#include "trace/exit_writer.h"
+
+#include <algorithm>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "cpython/objects.h"
+#include "torch/known.h"
+#include "value/torch_modes.h"
+
+namespace stator {
+
+namespace {
+
+/// Whether `except name` does not catch GeneratorExit.
+bool lets_exit_pass(const FunctionValue& function, Borrowed<> name) {
+    PyObject* named = PyDict_GetItemWithError(function.globals, name);
+    if (named == nullptr) named = PyDict_GetItemWithError(function.builtins, name);
+    return named != nullptr && PyExceptionClass_Check(named) &&
+           !PyErr_GivenExceptionMatches(PyExc_GeneratorExit, named);
+}
+
+/// Whether raising GeneratorExit at an instruction runs no code of the program: its handlers only clean up or catch
+/// other exceptions.
+bool leaves_quietly(const FunctionValue& function, const bytecode::Code& code, bytecode::Index at) {
+    using bytecode::Op;
+    while (const bytecode::Handler* handler = code.handler_for(at)) {
+        at = handler->target;
+        // From 3.12 on every generator has a handler around its whole body, which converts StopIteration.
+        if (code[at].op == Op::CallIntrinsic1) return true;
+        for (; code[at].op != Op::Reraise; at = at.next()) {
+            Op op = code[at].op;
+            bool tidies = op == Op::Copy || op == Op::PopExcept || op == Op::LoadConst || op == Op::StoreFast ||
+                          op == Op::DeleteFast || op == Op::StoreDeref || op == Op::DeleteDeref ||
+                          op == Op::PushExcInfo || op == Op::BuildTuple;
+            if (op == Op::LoadGlobal) tidies = lets_exit_pass(function, code.name(code[at].arg));
+            if (op == Op::CheckExcMatch) {
+                at = at.next();
+                if (code[at].op != Op::PopJumpIfFalse) return false;
+                at = bytecode::Index{code[at].target.value - 1};
+                continue;
+            }
+            if (!tidies) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+void ExitWriter::check_dropped_generators(const PlanBuilder& plan) const {
+    for (GeneratorValue* generator : generators_) {
+        if (!generator->started || generator->finished || generator->frame == nullptr) continue;
+        if (plan.known(generator) >= 0) continue;
+        auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
+        if (leaves_quietly(*frame.function, *frame.code, frame.at)) continue;
+        throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
+                                                  " is dropped while suspended inside a try or with statement"};
+    }
+}
+
+namespace {
+
+/// The operations that may fail or draw random numbers and whose results are not used for anything that the program can
+/// observe; the last one first.
+std::vector<graph::Node*> unused_operations(const graph::Graph& graph, const graph::Argument::Items& outputs) {
+    std::vector<graph::Node*> found;
+    auto matters = [](const graph::Node* node) { return node->may_fail || node->is_random; };
+    if (std::ranges::none_of(graph.nodes(), matters)) return found;
+    std::vector<bool> is_live(graph.size());
+    auto use = [&](const graph::Node* node) { is_live[node->index] = is_live[memory_of(node)->index] = true; };
+    for (const graph::Argument& output : outputs.values) use(output.node);
+    for (std::size_t i = graph.size(); i-- > 0;) {
+        graph::Node* node = graph.at(i);
+        bool is_kept =
+            node->is_visible_to_program && (!node->is_random || memory_of(node)->kind == graph::NodeKind::Placeholder);
+        bool is_used = is_live[i] || is_kept || (node->has_effect && is_live[memory_of(node)->index]);
+        if (!is_used && !matters(node)) continue;
+        if (!is_used) found.push_back(node);
+        for_each_input(*node, use);
+    }
+    return found;
+}
+
+/// Adds a `detach` of the (first) tensor that a node gives; null if it gives none.
+graph::Node* detached(graph::Graph& graph, graph::Node* node) {
+    using graph::Result;
+    auto add = [&](graph::NodeKind kind, PyObject* target, std::vector<graph::Argument> arguments, Result result) {
+        graph::Node* added = graph.add(kind, target, std::move(arguments));
+        added->result = std::move(result);
+        added->location = node->location;
+        added->modules = node->modules;
+        return added;
+    };
+    const Result* result = &node->result;
+    graph::Node* tensor = node;
+    if (!result->items.empty()) {
+        result = &result->items.front();
+        PyObject* first = graph.arena().keep(checked(PyLong_FromLong(0)));
+        tensor = add(graph::NodeKind::Function, getitem_function(),
+                     {graph::Argument::of(node), graph::Argument::of_constant(first)}, *result);
+    }
+    if (result->kind != Result::Kind::Tensor) return nullptr;
+    auto* meta = graph.arena().make<torch_room::TensorMeta>(*result->tensor);
+    meta->requires_grad = false;
+    meta->is_leaf = true;
+    Result plain;
+    plain.kind = Result::Kind::Tensor;
+    plain.tensor = meta;
+    return add(graph::NodeKind::Method, interned("detach"), {graph::Argument::of(tensor)}, plain);
+}
+
+}  // namespace
+
+Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
+    graph::Graph& graph = recorder_.graph();
+    auto* outputs = graph.arena().make<graph::Argument::Items>();
+    for (const void* node : plan.outputs())
+        outputs->values.push_back(graph::Argument::of(
+            recorder_.rows().as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
+    // Backends remove unused operations. Then an exception that the program would get is lost, or the following random
+    // numbers are different. So the graph returns them.
+    for (graph::Node* node : unused_operations(graph, *outputs))
+        if (graph::Node* result = detached(graph, node)) outputs->values.push_back(graph::Argument::of(result));
+    graph.add(graph::NodeKind::Output, interned("output"),
+              {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
+    graph.finish();
+    recorder_.writes().mark_readers_as_saved(graph);
+    Exit exit;
+    exit.fetched = plan.fetched();
+    exit.plan = std::move(plan).finish();
+    return exit;
+}
+
+namespace {
+
+/// The register of the exception that is being handled, or `kUnchanged` if it is the one from before the trace.
+std::int32_t rebuild_handled(PlanBuilder& plan, Value* handled) {
+    if (handled == nullptr || (handled->source != nullptr && handled->source->access == Access::HandledException))
+        return PlanFrame::kUnchanged;
+    return handled->object() == Py_None ? -1 : handled->rebuild(plan);
+}
+
+}  // namespace
+
+PlanBuilder ExitWriter::begin() {
+    PlanBuilder plan;
+    plan.gives_back_inputs = recorder_.writes().may_give_back_inputs();
+    effects_.replay(plan);
+    return plan;
+}
+
+Exit ExitWriter::write_return(Value* result) {
+    PlanBuilder plan = begin();
+    int returned = result->rebuild(plan);
+    check_dropped_generators(plan);
+    write_modes(plan, /*is_return=*/true);
+    plan.set_handled_exception(rebuild_handled(plan, stack_.handled_exception));
+    plan.add(PlanOp::Return, {returned});
+    lifetimes_.add_dropped(plan);
+    return finish(std::move(plan), /*is_return=*/true);
+}
+
+Exit ExitWriter::write_break(bool runs_callbacks) {
+    PlanBuilder plan = begin();
+    write_frames(plan, runs_callbacks);
+    check_dropped_generators(plan);
+    write_modes(plan, /*is_return=*/false);
+    lifetimes_.find_dropped();
+    lifetimes_.add_dropped(plan);
+    return finish(std::move(plan), /*is_return=*/false);
+}
+
+void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
+    // The plan sets the modes of the program after the graph, because backends differ in whether a graph that leaves
+    // modes changed has an effect. At a graph break the graph restores them; at a return torch._dynamo's graphs don't
+    // either.
+    TorchModes& modes = tracer_.modes();
+    const torch_room::Modes reached = modes.current(), entry = modes.at_entry();
+    const std::vector<TorchModes::EnteredContext> open = modes.contexts();
+    while (!modes.contexts().empty()) modes.pop_context(modes.contexts().back().manager);
+    if (!is_return && modes.current().grad != entry.grad)
+        recorder_.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer_.boolean(entry.grad)));
+    torch_room::Modes left = modes.current();
+    left.grad = entry.grad;
+    STATOR_CHECK(left == entry, "a mode that no context has changed");
+    for (const TorchModes::EnteredContext& context : open)
+        plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
+    if (reached.grad == entry.grad && open.empty()) return;
+    plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, torch_room::known().set_grad_enabled);
+}
+
+namespace {
+
+/// Whether a slot of the entered frame holds the same object as at the start.
+bool is_unchanged(const Value* value, int slot) {
+    return value != nullptr && value->source != nullptr && value->source->access == Access::Slot &&
+           value->source->number == slot;
+}
+
+}  // namespace
+
+void ExitWriter::write_frames(PlanBuilder& plan, bool runs_callbacks) {
+    std::vector<PlanContinuation> continuations;
+    std::size_t generators = 0;
+    for (std::size_t depth = 0; depth < stack_.frames.size(); ++depth) {
+        if (stack_.frames[depth]->is_task) {
+            const Continuation& continuation =
+                static_cast<TaskFrame&>(*stack_.frames[depth]).task.promise().continuation;
+            int from = continuation.value == nullptr ? -1 : continuation.value->rebuild(plan);
+            STATOR_CHECK(continuation.kind.has_value(), "a frame above a task without a known continuation");
+            continuations.insert(continuations.begin(), {*continuation.kind, from});
+            continue;
+        }
+        auto& frame = static_cast<BytecodeFrame&>(*stack_.frames[depth]);
+        const bool is_entered = depth == 0, is_innermost = depth + 1 == stack_.frames.size();
+        PlanFrame state;
+        state.code = frame.function->code;
+        state.instruction = frame.at.value;
+        state.continuations = std::exchange(continuations, {});
+        if (frame.generator != nullptr) {
+            state.generator = frame.generator->rebuild(plan);
+            ++generators;
+        } else if (!is_entered) {
+            state.function = frame.function->rebuild(plan);
+        }
+        if (is_entered || frame.generator != nullptr)
+            state.handled_exception =
+                rebuild_handled(plan, generators < stack_.handled_around.size() ? stack_.handled_around[generators]
+                                                                                : stack_.handled_exception);
+        write_slots(plan, state, frame, is_entered);
+        write_stack(plan, state, frame, is_innermost);
+        state.runs_callbacks = is_innermost && runs_callbacks;
+        plan.add_frame(std::move(state));
+    }
+}
+
+void ExitWriter::write_slots(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_entered) {
+    for (int slot = 0; slot < static_cast<int>(frame.slots.size()); ++slot) {
+        Value* value = frame.slots[static_cast<std::size_t>(slot)];
+        if (is_entered && is_unchanged(value, slot)) continue;
+        state.slots.push_back({slot, value == nullptr ? -1 : value->rebuild(plan)});
+    }
+}
+
+void ExitWriter::write_stack(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_innermost) {
+    // A waiting instruction has popped its operands when it gets the result.
+    std::size_t operands = is_innermost ? 0 : static_cast<std::size_t>(frame.pops);
+    for (std::size_t i = 0; i + operands < frame.stack.size(); ++i)
+        state.stack.push_back(frame.stack[i] == stack_.null ? -1 : frame.stack[i]->rebuild(plan));
+    // `with` calls `__enter__` once it has got `__exit__`.
+    if (!is_innermost && (*frame.code)[frame.at].op == bytecode::Op::BeforeWith)
+        state.stack.push_back(frame.held->rebuild(plan));
+}
+
+}  // namespace stator

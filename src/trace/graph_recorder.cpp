@@ -1,0 +1,271 @@
+#include "trace/graph_recorder.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "torch/known.h"
+#include "value/kinds/sequence.h"
+#include "value/tensor/tensor.h"
+#include "value/torch_modes.h"
+
+namespace stator {
+
+GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifetimes& lifetimes,
+                             const TraceRequest& request)
+    : tracer_(tracer),
+      stack_(stack),
+      registers_attributes_(request.registers_attributes),
+      is_resumed_(request.at.value != 0),
+      stop_(request.stop_before),
+      locations_(tracer, stack, *graph_),
+      rows_(tracer, *graph_),
+      writes_(tracer),
+      numbers_(tracer, *this),
+      deferred_graphs_(tracer, *this, stack, lifetimes) {}
+
+// --- nodes -----------------------------------------------------------------------------------------------------------
+
+Value* GraphRecorder::emit_function(Borrowed<> function, const Arguments& arguments) {
+    return emit(graph::NodeKind::Function, function, arguments, any_number(graph::NodeKind::Function, function));
+}
+
+Value* GraphRecorder::emit_method(Borrowed<> name, const Arguments& arguments) {
+    return emit(graph::NodeKind::Method, name, arguments, any_number(graph::NodeKind::Method, name));
+}
+
+TensorValue* GraphRecorder::emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) {
+    static PyObject* function = imported("torch", "select");
+    Arguments arguments = Arguments::of(static_cast<Value*>(tensor), tracer_.integer(dimension), index);
+    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
+    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
+    return static_cast<TensorValue*>(part);
+}
+
+TensorValue* GraphRecorder::emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start,
+                                        std::int64_t length) {
+    static PyObject* function = imported("torch", "narrow");
+    Arguments arguments =
+        Arguments::of(static_cast<Value*>(tensor), tracer_.integer(dimension), start, tracer_.integer(length));
+    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
+    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
+    return static_cast<TensorValue*>(part);
+}
+
+graph::Node* GraphRecorder::emit_effect(Borrowed<> function, const Arguments& arguments) {
+    std::vector<graph::KeywordArgument> keywords;
+    takes_any_ = shape::AnyNumber::None;
+    std::vector<graph::Argument> positional = arguments_of(arguments, &keywords);
+    graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(positional), std::move(keywords));
+    node->has_effect = true;
+    node->is_visible_to_program = true;
+    locations_.locate(node);
+    return node;
+}
+
+void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments) {
+    const std::size_t first = deferred_graphs_.is_open() ? deferred_graphs_.first_node() : 0;
+    for (std::size_t i = graph_->size(); i-- > first;) {
+        graph::Node* last = graph_->at(i);
+        if (last->kind == graph::NodeKind::Placeholder) continue;
+        if (last->target == function.get() && !last->has_effect) continue;  // cancelled before
+        if (last->target != function.get()) break;
+        last->has_effect = false;
+        tracer_.on_undo([last] { last->has_effect = true; });
+        return;
+    }
+    // If the graph fails, the modes are restored: the program can't observe the switch.
+    emit_effect(function, arguments)->is_visible_to_program = false;
+}
+
+shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {
+    bool has_changing_numbers =
+        !deferred_graphs_.is_open() && (is_resumed_ || !tracer_.knowledge().changing_numbers.empty());
+    return has_changing_numbers ? shape::takes_any_number(kind, target) : shape::AnyNumber::None;
+}
+
+std::vector<graph::Argument> GraphRecorder::arguments_of(const Arguments& arguments,
+                                                         std::vector<graph::KeywordArgument>* keywords) {
+    tensor_arguments_.clear();
+    numbers_.clear_arguments();
+    // (A constant realizes itself if the operation needs its value.)
+    auto argument = [this](Value* value) {
+        if (value->kind != Kind::Constant) tracer_.realize(value);
+        return value->as_argument(tracer_);
+    };
+    std::vector<graph::Argument> positional;
+    positional.reserve(arguments.positional.size());
+    for (Value* value : arguments.positional) positional.push_back(argument(value));
+    keywords->reserve(arguments.keywords.size());
+    for (const Keyword& keyword : arguments.keywords) keywords->push_back({keyword.name, argument(keyword.value)});
+    if (deferred_graphs_.is_open())
+        for (TensorValue* tensor : tensor_arguments_) deferred_graphs_.note_read(tensor);
+    return positional;
+}
+
+graph::Node* GraphRecorder::add_item(graph::Node* node, std::size_t index, const graph::Result& result) {
+    PyObject* position = graph_->arena().keep(checked(PyLong_FromSize_t(index)));
+    graph::Node* item = graph_->add(graph::NodeKind::Function, getitem_function(),
+                                    {graph::Argument::of(node), graph::Argument::of_constant(position)});
+    item->result = result;
+    item->location = node->location;
+    item->modules = node->modules;
+    return item;
+}
+
+void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
+    auto* tensor = cast<TensorValue>(value);
+    if (tensor != nullptr && tensor->node != nullptr && tensor->node->kind != graph::NodeKind::Placeholder)
+        graph_->name_after(tensor->node, utf8(variable));
+}
+
+void GraphRecorder::expect_no_stop(Borrowed<> target, const char* reason, bool is_recomputed) {
+    // (The nodes of deferred graphs are taken out again: their positions mean nothing.)
+    if (!stop_ || deferred_graphs_.is_open() || graph_->size() != stop_->serial) return;
+    has_stopped_ = target == stop_->target || (is_recomputed && Py_TYPE(target.get()) == Py_TYPE(stop_->target));
+    // The interpreter will execute the whole instruction, so the program must not have observed a part of it.
+    for (std::size_t i = stack_.start.graph_size; i < graph_->size(); ++i)
+        if (graph_->at(i)->is_visible_to_program) has_stopped_ = false;
+    tracer_.break_graph(BreakKind::OperationFails, reason);
+}
+
+// --- results ---------------------------------------------------------------------------------------------------------
+
+Value* GraphRecorder::value_of(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors) {
+    switch (result.kind) {
+        case graph::Result::Kind::None:
+            return tracer_.none();
+        case graph::Result::Kind::Constant:
+            return tracer_.fresh(Ref<>::share(result.constant));
+        case graph::Result::Kind::Tensor: {
+            auto* tensor = tracer_.make<TensorValue>();
+            tensor->node = node;
+            tensor->meta = result.tensor;
+            return tensor;
+        }
+        case graph::Result::Kind::Tuple:
+        case graph::Result::Kind::List:
+            return value_of_items(node, result, tensors);
+    }
+    return tracer_.none();
+}
+
+Value* GraphRecorder::value_of_items(graph::Node* node, const graph::Result& result,
+                                     std::span<TensorValue* const> tensors) {
+    std::vector<Value*> items;
+    for (std::size_t i = 0; i < result.items.size(); ++i) {
+        const graph::Result& part = result.items[i];
+        if (part.same_as_argument >= 0)
+            items.push_back(tensors[static_cast<std::size_t>(part.same_as_argument)]);
+        else if (part.kind == graph::Result::Kind::Constant || part.kind == graph::Result::Kind::None)
+            items.push_back(value_of(node, part, tensors));
+        else
+            items.push_back(value_of(add_item(node, i, part), part, tensors));
+    }
+    if (result.kind == graph::Result::Kind::List) return make_list(tracer_, std::move(items));
+    return stator::make_tuple(tracer_, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
+}
+
+void GraphRecorder::note_view(Value* view, TensorValue* base) {
+    if (auto* tensor = cast<TensorValue>(view)) {
+        tensor->view_of = base;
+        tensor->node->memory = memory_of(base->node);
+        if (!tracer_.modes().current().grad) tensor->refuses_writes = true;
+    } else if (SequenceValue* several = as_sequence(view)) {
+        for (Value* item : several->items) {
+            note_view(item, base);
+            if (auto* tensor = cast<TensorValue>(item)) tensor->refuses_writes = true;
+        }
+    }
+}
+
+// --- inputs ----------------------------------------------------------------------------------------------------------
+
+graph::Node* GraphRecorder::add_placeholder(Source* source) {
+    graph::Node* node = graph_->add(graph::NodeKind::Placeholder, nullptr, {});
+    node->path = path_text(*source, *graph_->texts());
+    node->modules = locations_.modules();
+    inputs_.push_back(source);
+    input_nodes_.push_back(node);
+    tracer_.on_undo([this] {
+        inputs_.pop_back();
+        input_nodes_.pop_back();
+    });
+    return node;
+}
+
+namespace {
+
+bool is_module(const Source& source) {
+    return PyObject_TypeCheck(source.object, torch_room::known().module_class);
+}
+
+/// `Node.meta` of a module's own tensor, as torch._dynamo sets it: backends may assume that its memory does not move.
+PyObject* meta_of_static() {
+    static PyObject* const meta =
+        checked(Py_BuildValue("{s{ss}}", "tensor_dict", "_dynamo_static_input_type", "unguarded")).release();
+    return meta;
+}
+
+/// An attribute of a module that is neither a parameter nor a buffer.
+bool is_plain_attribute(const Source& source) {
+    return source.access == Access::DictItem && source.parent->access == Access::InstanceDict &&
+           is_module(*source.parent->parent);
+}
+
+bool is_parameter_or_buffer(const Source& source) {
+    if (source.access != Access::DictItem || source.parent->access != Access::DictItem) return false;
+    const Source& holder = *source.parent;
+    bool has_name = holder.key == interned("_parameters") || holder.key == interned("_buffers");
+    return has_name && holder.parent->access == Access::InstanceDict;
+}
+
+}  // namespace
+
+graph::Node* GraphRecorder::add_attribute(TensorValue* tensor) {
+    // The graph module holds the tensor itself: another tensor needs another graph.
+    tracer_.guard({GuardKind::Identity, tensor->source, tensor->outside});
+    std::string wanted = identifier(*path_text(*tensor->source, *graph_->texts()));
+    while (!wanted.empty() && wanted.back() == '_') wanted.pop_back();
+    std::string name = attribute_names_.create(wanted);
+    Ref<> target = checked(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+    graph::Node* node = graph_->add(graph::NodeKind::Attribute, target.get(), {});
+    locations_.locate(node);
+    attributes_.push_back({name, Ref<>::share(tensor->outside)});
+    tracer_.on_undo([this] { attributes_.pop_back(); });
+    return node;
+}
+
+graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
+    const Source& source = *tensor->source;
+    // (The graph gets a view of a tensor of a subclass.)
+    bool is_attribute = registers_attributes_ && is_parameter_or_buffer(source) && !tensor->is_of_object;
+    graph::Node* node = is_attribute ? add_attribute(tensor) : add_placeholder(tensor->source);
+    if (is_parameter_or_buffer(source) || is_plain_attribute(source)) node->extra_meta = meta_of_static();
+    node->result.kind = graph::Result::Kind::Tensor;
+    node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
+    return node;
+}
+
+void GraphRecorder::move_to(Trace& trace) {
+    std::unordered_map<const graph::Node*, Source*> sources;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
+    for (graph::Node* node : graph_->nodes()) {
+        if (!graph_->is_finished()) break;  // nothing was captured
+        if (node->kind != graph::NodeKind::Placeholder) break;
+        trace.inputs.push_back(sources.at(node));
+    }
+    for (std::size_t i = 0; i < trace.inputs.size(); ++i)
+        if (std::ranges::find(writes_.inputs(), trace.inputs[i], &TensorValue::source) != writes_.inputs().end())
+            trace.written.push_back(i);
+    trace.graph = std::move(graph_);
+    trace.attributes = std::move(attributes_);
+    trace.is_kept_as_captured = is_kept_as_captured_;
+    trace.has_stopped = has_stopped_;
+    trace.shape_ticks = shape_ticks_;
+}
+
+}  // namespace stator

@@ -1,0 +1,57 @@
+/// Numbers that change from call to call (see value/kinds/changing_number.h) in the graph: placeholders, and nodes for
+/// arithmetic.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/node.h"
+#include "shape/number_arguments.h"
+#include "source/expression.h"
+#include "value/kinds/constant.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+class GraphRecorder;
+struct TensorValue;
+
+class NumberNodes {
+  public:
+    NumberNodes(Tracer& tracer, GraphRecorder& recorder) : tracer_(tracer), recorder_(recorder) {}
+
+    /// Begins the arguments of a new node.
+    void clear_arguments() { integer_arguments_.clear(); }
+    /// Prepares for the float arguments of an operation that takes any float.
+    void set_float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    /// A number as an argument of the node: a node of its own, or a constant after specializing.
+    graph::Argument argument(ConstantValue* value);
+
+    /// Called before an operation whose result may depend on the storage offsets of its arguments: specializes the ints
+    /// that those depend on.
+    void specialize_offsets(graph::NodeKind kind, Borrowed<> target, std::span<TensorValue* const> tensors);
+    /// The storage offset of a view depends on the ints among its arguments, and on the offset of its base.
+    void note_view(const graph::Node* view, std::span<TensorValue* const> tensors);
+
+  private:
+    /// What an operation that takes any float does with it.
+    enum class FloatUse : std::uint8_t {
+        Computes,          // arithmetic and comparisons: no float is too large
+        Converts,          // to a float dtype, which raises for floats that are too large
+        ConvertsToInteger  // each dtype has its own bounds, and NaN is out of them
+    };
+    FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
+    graph::Node* node_of(const Expression& expression);
+    /// The ints that the storage offset of a node's result depends on; null if it does not depend on any.
+    const std::vector<ConstantValue*>* offset_numbers(const graph::Node* node) const;
+
+    Tracer& tracer_;
+    GraphRecorder& recorder_;
+    std::unordered_map<const Expression*, graph::Node*> nodes_;
+    std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> offset_numbers_;
+    std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
+    FloatUse float_use_ = FloatUse::Computes;        // by it
+};
+
+}  // namespace stator

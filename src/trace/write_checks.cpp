@@ -1,0 +1,105 @@
+#include "trace/write_checks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "torch/tensor.h"
+#include "trace/input_writes.h"
+#include "value/torch_modes.h"
+
+namespace stator {
+
+namespace {
+
+/// Whether elements of the tensor share memory, as those of an expanded tensor or of overlapping windows. May be true
+/// for unusual strides without shared memory.
+bool has_shared_elements(const torch_room::TensorMeta& meta) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride and size
+    for (std::size_t i = 0; i < meta.strides.size(); ++i) {
+        if (meta.sizes[i].value() == 0) return false;
+        if (meta.sizes[i].value() > 1) dimensions.emplace_back(meta.strides[i].value(), meta.sizes[i].value());
+    }
+    std::ranges::sort(dimensions);
+    std::int64_t end = 0;  // the last offset that the dimensions so far reach
+    for (auto [stride, size] : dimensions) {
+        if (stride <= end) return true;
+        end += stride * (size - 1);
+    }
+    return false;
+}
+
+bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
+    if (one == other || base_of(one) != base_of(other)) return false;
+    const torch_room::TensorMeta &left = *one->meta, &right = *other->meta;
+    if (left.storage_offset == right.storage_offset && left.sizes == right.sizes && left.strides == right.strides)
+        return false;
+    auto end = [](const torch_room::TensorMeta& meta) {
+        std::int64_t last = meta.storage_offset.value();
+        for (std::size_t i = 0; i < meta.sizes.size(); ++i)
+            last += (meta.sizes[i].value() - 1) * meta.strides[i].value();
+        return last + 1;
+    };
+    return left.storage_offset.value() < end(right) && right.storage_offset.value() < end(left);
+}
+
+/// Whether a tensor from outside, or one that it is a view of, does not allow writes whether they are recorded or not.
+/// Guards the autograd state of those that do.
+bool is_protected_outside(Tracer& tracer, TensorValue* tensor) {
+    for (TensorValue* base = tensor; base != nullptr; base = base->view_of) {
+        if (base->outside == nullptr || !base->meta->requires_grad) continue;
+        // PyTorch may allow the write, but autograd raises when the program uses the view afterwards.
+        if (torch_room::read_autograd_state(base->outside).is_loose_view) return true;
+        // A write to an input that autograd does not record: aot_autograd puts other values into it.
+        if (tracer.modes().current().grad && base != tensor && !tensor->meta->requires_grad) return true;
+        guard_autograd_state(tracer, base);
+    }
+    return false;
+}
+
+/// Whether PyTorch refuses to write to a tensor in an operation that autograd records.
+bool refuses_recorded_write(Tracer& tracer, TensorValue* tensor) {
+    for (; tensor != nullptr; tensor = tensor->view_of) {
+        if (tensor->refuses_writes || (tensor->meta->requires_grad && tensor->meta->is_leaf)) return true;
+        if (tensor->outside != nullptr) {
+            if (torch_room::read_autograd_state(tensor->outside).refuses_writes) return true;
+            guard_autograd_state(tracer, tensor);
+        }
+        // Autograd does not know that a detached tensor is a view.
+        if (tensor->view_of != nullptr && tensor->view_of->meta->requires_grad && !tensor->meta->requires_grad)
+            return false;
+    }
+    return false;
+}
+
+}  // namespace
+
+void expect_writable(Tracer& tracer, TensorValue* tensor, bool is_recorded) {
+    if (has_shared_elements(*tensor->meta))
+        tracer.break_graph(
+            BreakKind::OperationFails,
+            "an in-place operation on a tensor whose elements alias each other (e.g. from expand); clone it first");
+    if (is_protected_outside(tracer, tensor) || (is_recorded && refuses_recorded_write(tracer, tensor)))
+        tracer.break_graph(
+            BreakKind::OperationFails,
+            "an in-place operation on a leaf that requires grad, or on a view that autograd can't track");
+}
+
+void expect_no_row(const TensorValue* tensor) {
+    for (; tensor != nullptr; tensor = tensor->view_of)
+        if (tensor->is_row)
+            throw Break{BreakKind::OperationFails,
+                        "an in-place operation on a tensor obtained by iterating over another tensor", false};
+}
+
+void expect_no_subclass(Tracer& tracer, const TensorValue* tensor) {
+    if (base_of(tensor)->is_of_object)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "an in-place operation on a tensor subclass");
+}
+
+void expect_no_partial_overlap(Tracer& tracer, const TensorValue* one, const TensorValue* other) {
+    if (overlaps_in_part(one, other))
+        tracer.break_graph(BreakKind::OperationFails,
+                           "an operation writes to memory that partly overlaps another of its arguments");
+}
+
+}  // namespace stator

@@ -1,0 +1,66 @@
+/// Records operations of the program as nodes of the graph. `GraphRecorder` in the trace room implements it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/node.h"
+#include "shape/number_arguments.h"
+#include "value/value.h"
+
+namespace stator {
+
+struct ConstantValue;
+struct TensorValue;
+
+class Recorder {
+  public:
+    virtual ~Recorder() = default;
+
+    /// Adds an operation to the graph, infers the metadata of its result and returns the result's value.
+    virtual Value* emit_function(Borrowed<> function, const Arguments& arguments) = 0;
+    virtual Value* emit_method(Borrowed<> name, const Arguments& arguments) = 0;
+    /// Adds a call that the graph makes only for its effect, such as entering autocast.
+    virtual graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) = 0;
+    /// The same for a setter with two states, such as `set_grad_enabled`: two calls with no operation in between cancel
+    /// each other.
+    virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
+    /// `torch.select`, by an int within bounds that may change between calls.
+    virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
+    /// `torch.narrow` to `length` items, from an int within bounds that may change between calls.
+    virtual TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start,
+                                     std::int64_t length) = 0;
+    /// Iterating over `base` gave these rows. The graph indexes each of them, where the program called `unbind` once.
+    virtual void note_rows(TensorValue* base, const std::vector<Value*>& rows) = 0;
+
+    /// Adds the placeholder (or attribute of the graph module) of a tensor from outside.
+    virtual graph::Node* add_input(TensorValue* tensor) = 0;
+
+    // --- for `Value::as_argument`: arguments of the node under construction
+
+    /// Registers a tensor that is an argument of the node. Called in the order of the arguments.
+    void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
+    // Whether the metadata of the node's result are the same for any int, or float, among its arguments.
+    bool takes_any_int() const { return takes_any_ == shape::AnyNumber::IntOrFloat; }
+    bool takes_any_float() const { return takes_any_ != shape::AnyNumber::None; }
+    /// A number that changes between calls (see kinds/changing_number.h) as an argument of such a node.
+    virtual graph::Argument number_argument(ConstantValue* value) = 0;
+
+    // --- the graph
+
+    const graph::Graph& graph() const { return *graph_; }
+    /// Objects that nodes point to live here: the graph outlives the trace.
+    Arena& graph_arena() { return graph_->arena(); }
+    /// The graph must run operation by operation as it was captured, even if a compiler was to compile it.
+    void keep_as_captured() { is_kept_as_captured_ = true; }
+    bool is_kept_as_captured() const { return is_kept_as_captured_; }
+
+  protected:
+    std::unique_ptr<graph::Graph> graph_ = std::make_unique<graph::Graph>();
+    std::vector<TensorValue*> tensor_arguments_;
+    shape::AnyNumber takes_any_ = shape::AnyNumber::None;
+    bool is_kept_as_captured_ = false;
+};
+
+}  // namespace stator

@@ -1,0 +1,62 @@
+#include "value/torch_modes.h"
+
+#include "value/recorder.h"
+#include "value/tensor/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+void TorchModes::set(const torch_room::Modes& modes) {
+    tracer_.on_undo([this, before = current_] { current_ = before; });
+    current_ = modes;
+}
+
+void TorchModes::push_context(const EnteredContext& context) {
+    tracer_.on_undo([this, before = contexts_] { contexts_ = before; });
+    contexts_.push_back(context);
+}
+
+void TorchModes::pop_context(Value* manager) {
+    for (std::size_t i = contexts_.size(); i-- > 0;) {
+        if (contexts_[i].manager != manager) continue;
+        EnteredContext context = contexts_[i];
+        tracer_.on_undo([this, before = contexts_] { contexts_ = before; });
+        contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
+        tracer_.recorder().emit_effect(context.leave, Arguments::of(tracer_.make<NodeValue>(context.token)));
+        torch_room::Modes now = current_;
+        if (context.restores == Restores::Autograd) {
+            now.grad = context.before.grad;
+            now.inference = context.before.inference;
+        } else if (context.restores == Restores::Autocast) {
+            now.autocast = context.before.autocast;
+            now.autocast_cache = context.before.autocast_cache;
+        }
+        set(now);
+        return;
+    }
+    tracer_.break_graph(BreakKind::UnknownObject,
+                        "a context manager is exited that was entered before the captured region");
+}
+
+void TorchModes::enable_torch_functions(bool enabled) {
+    tracer_.on_undo([this, before = torch_functions_enabled_] { torch_functions_enabled_ = before; });
+    torch_functions_enabled_ = enabled;
+}
+
+void TorchModes::begin_torch_function() {
+    tracer_.on_undo([this] { --open_torch_functions_; });
+    ++open_torch_functions_;
+}
+
+void TorchModes::end_torch_function(bool enabled_before) {
+    tracer_.on_undo([this] { ++open_torch_functions_; });
+    --open_torch_functions_;
+    enable_torch_functions(enabled_before);
+}
+
+void TorchModes::set_runs_in_any_grad_mode(bool runs) {
+    tracer_.on_undo([this, before = runs_in_any_grad_mode_] { runs_in_any_grad_mode_ = before; });
+    runs_in_any_grad_mode_ = runs;
+}
+
+}  // namespace stator

@@ -1,0 +1,68 @@
+/// The modes of PyTorch as the program has set them up to the current instruction: gradients, inference, autocast, and
+/// whether `__torch_function__` is enabled.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/node.h"
+#include "torch/global_state.h"
+#include "value/value.h"
+
+namespace stator {
+
+class TorchModes {
+  public:
+    explicit TorchModes(Tracer& tracer) : tracer_(tracer), current_(torch_room::current_modes()), at_entry_(current_) {}
+
+    const torch_room::Modes& current() const { return current_; }
+    /// The modes when the trace began.
+    const torch_room::Modes& at_entry() const { return at_entry_; }
+    void set(const torch_room::Modes& modes);
+    /// The program reads a setting of autocast, which needs a guard even while autocast is off.
+    void rely_on_autocast() { reads_autocast_ = true; }
+    bool reads_autocast() const { return reads_autocast_; }
+
+    // --- contexts that the graph enters and leaves
+
+    /// The modes that a context restores when it is left. The others stay as the program has set them.
+    enum class Restores : std::uint8_t { Nothing, Autograd, Autocast };
+    struct EnteredContext {
+        Value* manager;
+        PyObject* enter;     // `enter(manager)` enters the real context, if the graph breaks inside of it
+        PyObject* leave;     // leaves it in the graph; takes the result of `token`
+        graph::Node* token;  // the node that entered it
+        torch_room::Modes before;
+        Restores restores;
+    };
+    void push_context(const EnteredContext& context);
+    /// Leaves a context that was entered in the trace. Breaks the graph if it was entered before.
+    void pop_context(Value* manager);
+    const std::vector<EnteredContext>& contexts() const { return contexts_; }
+
+    // --- `__torch_function__` (see tensor/torch_function.h)
+
+    bool torch_functions_enabled() const { return torch_functions_enabled_; }
+    void enable_torch_functions(bool enabled);
+    /// Inside a `__torch_function__` the graph can't break: C code of PyTorch has called it.
+    bool is_in_torch_function() const { return open_torch_functions_ > 0; }
+    void begin_torch_function();
+    void end_torch_function(bool enabled_before);
+
+    // --- deferred graphs
+
+    /// Whether the deferred graph under capture may run with or without gradients.
+    bool runs_in_any_grad_mode() const { return runs_in_any_grad_mode_; }
+    void set_runs_in_any_grad_mode(bool runs);
+
+  private:
+    Tracer& tracer_;
+    torch_room::Modes current_, at_entry_;
+    bool reads_autocast_ = false;
+    std::vector<EnteredContext> contexts_;
+    bool torch_functions_enabled_ = torch_room::are_torch_functions_asked();
+    int open_torch_functions_ = 0;
+    bool runs_in_any_grad_mode_ = false;
+};
+
+}  // namespace stator

@@ -1,0 +1,44 @@
+#include "value/tracer.h"
+
+#include <algorithm>
+
+#include "base/python_error.h"
+#include "value/effect_log.h"
+#include "value/kinds/exception.h"
+
+namespace stator {
+
+void Tracer::realize_now(Value* value) {
+    value->realized = true;
+    on_undo([value] { value->realized = false; });
+    value->realize(*this);
+}
+
+void Tracer::guard(Guard guard) {
+    // A pinned object is always the same one, but its contents may change.
+    if (guard.source->access == Access::Pinned &&
+        (guard.kind == GuardKind::Identity || guard.kind == GuardKind::Constant || guard.kind == GuardKind::Present))
+        return;
+    if (guard.expected != nullptr) keep(Ref<>::share(guard.expected));
+    guards_.push_back(guard);
+}
+
+void Tracer::raise(PyObject* exception_class, const std::string& message) {
+    throw Raised{make_exception(*this, reinterpret_cast<PyTypeObject*>(exception_class), {string(message)})};
+}
+
+void Tracer::raise_from_python() {
+    TakenError error = TakenError::take();
+    STATOR_CHECK(bool(error), "a C API call failed without setting an error");
+    throw Raised{make_exception(*this, error.exception().get())};
+}
+
+void Tracer::break_graph(BreakKind kind, std::string reason) {
+    throw Break{kind, std::move(reason)};
+}
+
+bool EffectLog::has_mutated(const Value* value) const {
+    return std::ranges::any_of(effects_, [value](const Effect& effect) { return effect.from[0] == value; });
+}
+
+}  // namespace stator
