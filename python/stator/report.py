@@ -12,9 +12,9 @@ The engine passes a plain dict for each attempt to capture a frame:
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend; where a capture started again, the attempts are
-added up. "knowledge" is what earlier attempts and calls have taught, and the capture relied on. If a graph break left the frame uncompiled,
-"entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that failed for
-each.
+added up. "knowledge" is what earlier attempts and calls have taught, and the capture relied on. If a graph break left
+the frame uncompiled, "entries" is empty. "recompiled" is present if there were entries that did not match, with the
+guard that failed for each.
 """
 
 from __future__ import annotations

@@ -25,14 +25,14 @@ struct Asker {
 /// step count and the like. Uncompiled it gives `step.item()`, and what follows (`1 - beta ** step`) is computed by
 /// Python in double precision; told that it is compiled it gives the tensor, and the same is computed in single
 /// precision, so that parameters differ in their last bits. Told otherwise:
-/// - `item()` breaks the graph, once for each parameter and step. A graph has no numbers that it reads from a tensor: to
-///   aot_autograd they would be unbacked symbols, which it does not take without `capture_scalar_outputs`.
-/// - A double-precision tensor in place of the number is nearer, but no number: operations on tensors compute some of it
-///   otherwise than Python does (`x ** 0.5` is a square root, which differs in the last bit of a double in one case of a
-///   hundred): sixty steps of Adam gave the same bits in single precision, those of AdamW with `amsgrad` did not, nor
-///   those of either in double precision. With a parameter of no dimensions results would be double, where
-///   a number leaves them what they are. And the program sees a tensor where it would see a float, as soon as the graph
-///   breaks (RAdam's `if rho_t > 5`).
+/// - `item()` breaks the graph, once for each parameter and step. A graph has no numbers that it reads from a tensor:
+///   to aot_autograd they would be unbacked symbols, which it does not take without `capture_scalar_outputs`.
+/// - A double-precision tensor in place of the number is nearer, but no number: operations on tensors compute some of
+///   it otherwise than Python does (`x ** 0.5` is a square root, which differs in the last bit of a double in one case
+///   of a hundred): sixty steps of Adam gave the same bits in single precision, those of AdamW with `amsgrad` did not,
+///   nor those of either in double precision. With a parameter of no dimensions results would be double, where a number
+///   leaves them what they are. And the program sees a tensor where it would see a float, as soon as the graph breaks
+///   (RAdam's `if rho_t > 5`).
 /// It takes a number in the graph that is promoted as a number is and leaves it as a float.
 constexpr Asker kToldFalse[] = {
     // Would leave out the hooks that are to be called after an exception too.
