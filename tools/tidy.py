@@ -1,4 +1,4 @@
-"""Runs clang-tidy on the sources under src/: python tools/tidy.py BUILD_FOLDER [--jobs N] [--without ROOM]... [FILE]...
+"""Runs clang-tidy on the sources under src/: python tools/tidy.py BUILD_FOLDER [--jobs N] [FILE]...
 
 A file that passed is not looked at again until it changes, or a header of src/ that it includes, or the checks in
 .clang-tidy, or the version of clang-tidy. The marks of what passed are in BUILD_FOLDER/tidy.
@@ -71,13 +71,11 @@ def main() -> int:
     parser.add_argument("build", type=Path)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--without", action="append", default=[], metavar="ROOM")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     files = compiled(options.build)
     if options.files:
         chosen = {file.resolve() for file in options.files}
         files = [file for file in files if file in chosen]
-    files = [file for file in files if file.relative_to(SOURCES).parts[0] not in options.without]
     version = subprocess.run([str(CLANG_TIDY), "--version"], capture_output=True, text=True, check=True).stdout
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         answers = list(pool.map(lambda file: check(file, options.build, version), files))
