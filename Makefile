@@ -1,5 +1,5 @@
 # Everything is set up on the way: the virtual environment, the build, then the job. A second run does only what changed.
-#   make demo | test | test-long | bench | models | golden | sanitize | build | docs | format | lint | clean
+#   make demo | test | lint | bench | docs | wheel | ...: CONTRIBUTING.md has a table of all of them
 #   PYTHON=python3.12 make test
 
 # ---- The Python, and the environment made from it -------------------------------------------------------------------
@@ -20,7 +20,7 @@ BUILD := build/$(TAG)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TESTS ?= tests
 
-.PHONY: build test test-frames demo bench models golden sanitize docs format lint clean
+.PHONY: build test test-frames demo bench models golden docs format lint tidy clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: requirements/torch.txt requirements/build.txt requirements/test.txt requirements/constraints.txt
@@ -100,23 +100,92 @@ test-frames-on:
 	STATOR_FRAMES=$$(ls $(CURDIR)/$(FRAMES_BUILD)/extension/_frames.*.so) \
 	    $(FRAMES_VENV)/bin/python -m pytest -q -p no:cacheprovider $(FRAMES_TESTS)
 
-# ---- Sanitizers: another build beside links to the same Python files. Leaks are not looked for, because PyTorch and ----
-# ---- CPython leave too much behind at exit; `tests/project/test_sanitizer.py` shows that a use after free is caught. ----
+# ---- Instrumented builds, each in a folder of its own with links to the same Python files -------------------------------
+define link-package
+find python/stator -type f ! -name '*.so' ! -name '*.pyc' ! -name _built_with.py -printf '%P\n' | while read -r file; do \
+    mkdir -p $(1)/python/stator/$$(dirname $$file) && ln -sfn $(CURDIR)/python/stator/$$file $(1)/python/stator/$$file; done
+endef
+pytest-with = $(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal -p no:cacheprovider -o pythonpath="$(1)/python ."
+
+# Sanitizers. Leaks are not looked for, because PyTorch and CPython leave too much behind at exit;
+# `tests/project/test_sanitizer.py` shows that a use after free is caught.
 SANITIZED := build/sanitize-$(TAG)
-SANITIZED_PACKAGE := $(SANITIZED)/python/stator
+.PHONY: sanitize sanitize-fast sanitize-build
 $(SANITIZED)/build.ninja: $(VENV)/.ready
-	$(CONFIGURE_TORCH) -B $(SANITIZED) -DSTATOR_SANITIZE=ON -DSTATOR_OUTPUT=$(CURDIR)/$(SANITIZED_PACKAGE)
+	$(CONFIGURE_TORCH) -B $(SANITIZED) -DSTATOR_SANITIZE=ON -DSTATOR_OUTPUT=$(CURDIR)/$(SANITIZED)/python/stator
 	touch $@
 
-sanitize: $(SANITIZED)/build.ninja
+sanitize-build: $(SANITIZED)/build.ninja
 	$(NINJA) $(SANITIZED)
-	find python/stator -type f ! -name '*.so' ! -name '*.pyc' ! -name _built_with.py -printf '%P\n' | while read -r file; do \
-	    mkdir -p $(SANITIZED_PACKAGE)/$$(dirname $$file) && ln -sfn $(CURDIR)/python/stator/$$file $(SANITIZED_PACKAGE)/$$file; done
+	@$(call link-package,$(SANITIZED))
+
+sanitize: sanitize-build
 	PYTHONPATH=$(CURDIR)/$(SANITIZED)/python PYTHONMALLOC=malloc STATOR_SANITIZED=1 \
 	    LD_PRELOAD="$$(tools/sanitizer_libraries)" \
 	    ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:abort_on_error=0:exitcode=99 \
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(IN_VENV)/python -m pytest -n $(JOBS) -o pythonpath="$(SANITIZED)/python ." -o timeout=600 $(TESTS)
+	    $(call pytest-with,$(SANITIZED)) -o timeout=600 $(TESTS)
+
+# The rooms that handle memory themselves (frames, guards, plans, graphs, the tracker) and the programs that end lifetimes.
+SANITIZE_FAST_TESTS ?= tests/project/test_sanitizer.py tests/cpython tests/bytecode tests/effect tests/guard tests/track
+sanitize-fast:
+	$(MAKE) --no-print-directory sanitize TESTS="$(SANITIZE_FAST_TESTS)"
+
+# Coverage of the C++ sources by the tests: a table of the files, the least covered first.
+COVERED := build/coverage-$(TAG)
+COVERAGE_VENV := .venv-coverage
+.PHONY: coverage coverage-report
+$(COVERAGE_VENV)/.ready: requirements/coverage.txt requirements/constraints.txt
+	$(PYTHON) tools/environment.py $(COVERAGE_VENV) coverage
+	touch $@
+
+$(COVERED)/build.ninja: $(VENV)/.ready
+	$(CONFIGURE_TORCH) -B $(COVERED) -DSTATOR_COVERAGE=ON -DSTATOR_OUTPUT=$(CURDIR)/$(COVERED)/python/stator
+	touch $@
+
+coverage: $(COVERED)/build.ninja $(COVERAGE_VENV)/.ready
+	$(NINJA) $(COVERED)
+	@$(call link-package,$(COVERED))
+	find $(COVERED) -name '*.gcda' -delete
+	PYTHONPATH=$(CURDIR)/$(COVERED)/python $(call pytest-with,$(COVERED)) -q $(TESTS)
+	$(MAKE) --no-print-directory coverage-report
+
+coverage-report: $(COVERAGE_VENV)/.ready
+	$(COVERAGE_VENV)/bin/gcovr --root . --filter src/ --object-directory $(COVERED) $(COVERED) -j $(JOBS) \
+	    --merge-mode-functions=separate --exclude-throw-branches --sort uncovered-percent --sort-reverse \
+	    --txt $(COVERED)/coverage.txt --html-details $(COVERED)/html/index.html
+	@cat $(COVERED)/coverage.txt
+	@echo "Line by line: $(COVERED)/html/index.html"
+
+# ---- Wheels: for the running Python and the torch beside it; tried in an environment that has nothing but torch ----------
+# scikit-build-core would take the compiler that Python was built with; with that of `make build`, ccache has the objects.
+WHEEL_VENV ?= .venv-wheel-$(TAG)
+WHEEL_PYTHONS ?= 3.11 3.12 3.13
+.PHONY: wheel test-wheel test-wheels
+wheel: $(VENV)/.ready
+	rm -f dist/stator-*-$(TAG)-*.whl
+	CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(IN_VENV)/python -m pip wheel --quiet \
+	    --disable-pip-version-check --no-build-isolation --no-deps -C build-dir=build/wheel-$(TAG) --wheel-dir dist .
+	@ls -l dist/stator-*-$(TAG)-*.whl
+
+$(WHEEL_VENV)/.wheel-ready: requirements/torch.txt requirements/constraints.txt
+	$(PYTHON) tools/environment.py $(WHEEL_VENV) torch
+	touch $@
+
+test-wheel: wheel $(WHEEL_VENV)/.wheel-ready
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
+	    dist/stator-*-$(TAG)-*.whl
+	cd $(WHEEL_VENV) && env -u PYTHONPATH bin/python -P $(CURDIR)/tools/try_wheel.py
+
+# One environment for each Python, in which the wheel is built and tried. torch may come with gigabytes of CUDA libraries:
+# the environments of the other Pythons are deleted again.
+test-wheels:
+	@for version in $(WHEEL_PYTHONS); do \
+	    python=$$($(PYTHON) tools/find_python.py $$version); folder=.venv-wheel-$$version; \
+	    if [ -z "$$python" ]; then echo "Python $$version is not on this machine: its wheel is not built."; continue; fi; \
+	    $(MAKE) --no-print-directory test-wheel PYTHON=$$python VENV=$$folder WHEEL_VENV=$$folder || exit 1; \
+	    rm -rf $$folder; \
+	done
 
 # ---- Documentation: an environment of its own, without torch; a dead link or anchor fails the build ---------------------
 DOCS_VENV := .venv-docs
@@ -136,12 +205,19 @@ format: $(VENV)/.lint-ready
 	$(IN_VENV)/ruff format $(PYTHON_FILES)
 	$(IN_VENV)/ruff check --fix $(PYTHON_FILES)
 
-lint: $(VENV)/.lint-ready
-	$(IN_VENV)/clang-format --dry-run --Werror $(CXX_FILES)
+# clang-tidy is quick on the rooms that handle frames, references and memory themselves, and takes ten times as long on a
+# file that includes PyTorch: here it looks at the former, and `make tidy` at everything.
+TIDY_ROOMS := base cpython bytecode guard graph effect capture run module
+lint: $(VENV)/.lint-ready $(BUILD)/build.ninja
+	@$(IN_VENV)/clang-format --dry-run --Werror $(CXX_FILES) && echo "clang-format: $(words $(CXX_FILES)) files"
 	$(IN_VENV)/ruff format --check $(PYTHON_FILES)
 	$(IN_VENV)/ruff check $(PYTHON_FILES)
 	$(IN_VENV)/python tools/rooms.py
 	$(IN_VENV)/mypy
+	$(IN_VENV)/python tools/tidy.py $(BUILD) --jobs $(JOBS) $(foreach room,$(TIDY_ROOMS),src/$(room)/*.cpp)
+
+tidy: $(VENV)/.lint-ready $(BUILD)/build.ninja
+	$(IN_VENV)/python tools/tidy.py $(BUILD) --jobs $(JOBS) $(FILES)
 
 clean:
 	rm -rf build python/stator/*.so python/stator/_built_with.py

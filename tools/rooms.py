@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# From the ground up, as in docs/design.md.
+# From the ground up, as in docs/architecture.md.
 ROOMS = (
     "base",
     "cpython",

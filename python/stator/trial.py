@@ -100,13 +100,11 @@ def _real(value: Any, made: dict[int, torch.Tensor]) -> Any:
 
 def _memory(fake: FakeTensor) -> int:
     """The number of elements of its storage."""
+    # Sizes of fakes are numbers here; PyTorch's annotations allow for symbols.
+    offset = int(fake.storage_offset())
     if not fake.numel():
-        return fake.storage_offset()
-    return (
-        fake.storage_offset()
-        + 1
-        + sum((size - 1) * stride for size, stride in zip(fake.size(), fake.stride(), strict=True))
-    )
+        return offset
+    return offset + 1 + sum((size - 1) * stride for size, stride in zip(fake.size(), fake.stride(), strict=True))
 
 
 def _filled(fake: FakeTensor, integer: int) -> torch.Tensor:

@@ -132,7 +132,7 @@ bool to_kind(std::string_view word, NodeKind& kind) {
     };
     for (NodeKind each : kAll)
         if (word == graph::fx_word(each)) return kind = each, true;
-    PyErr_Format(PyExc_ValueError, "no such kind of node: %s", word.data());
+    PyErr_Format(PyExc_ValueError, "no such kind of node: %s", std::string(word).c_str());
     return false;
 }
 

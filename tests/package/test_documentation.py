@@ -88,6 +88,13 @@ def test_every_page_is_reachable() -> None:
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
+def test_the_steps_of_a_call_are_where_the_architecture_says() -> None:
+    rows = re.findall(r"^\| \d\. .+ \| `(\w+)` .*?in `([\w/.]+)`", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    assert {name for name, _ in rows} >= {"call_with_hook", "find_or_capture", "capture", "execute", "step"}
+    missing = [row for row in rows if not re.search(rf"\b{row[0]}\b", (PROJECT / row[1]).read_text())]
+    assert missing == []
+
+
 @each_page
 def test_files_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:h|cpp|c|def|py|toml|txt))`", page.read_text()))

@@ -1,4 +1,4 @@
-"""The include rules under src/ are those of docs/design.md; `make lint` checks the same."""
+"""The include rules under src/ are those of docs/architecture.md; `make lint` checks the same."""
 
 from __future__ import annotations
 
@@ -18,12 +18,23 @@ def test_every_file_includes_what_is_above_it():
     assert KNOWN.difference(found) == set(), "these are no longer so, and go from KNOWN in tools/rooms.py"
 
 
-def test_the_order_is_the_one_of_the_design():
-    page = (PROJECT / "docs" / "design.md").read_text()
+def test_the_order_is_the_one_of_the_architecture():
+    page = (PROJECT / "docs" / "architecture.md").read_text()
     table = page[page.index("| room | holds |") :].split("\n\n")[0]
     listed = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
     there = [room for room in ROOMS if (PROJECT / "src" / room).is_dir()]
     assert listed == there
+
+
+def test_the_drawing_has_the_rooms_in_order():
+    drawing = (PROJECT / "docs" / "assets" / "rooms.svg").read_text()
+    assert re.findall(r'<text class="r"[^>]*>(\w+)<', drawing) == list(ROOMS)
+
+
+def test_the_rooms_of_the_path_of_a_call_are_there():
+    drawing = (PROJECT / "docs" / "assets" / "call.svg").read_text()
+    named = {room for text in re.findall(r'<text class="r"[^>]*>([\w, ]+)<', drawing) for room in text.split(", ")}
+    assert named - {"backend", "Python"} <= set(ROOMS)
 
 
 @pytest.mark.parametrize(
