@@ -82,9 +82,4 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
 
-/// A call with arguments that the function does not take. Its TypeError has other words in each version of Python, so
-/// the function is asked, with empty tuples for arguments; one that is null, or that takes them after all, breaks.
-[[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name,
-                                   const Arguments& arguments);
-
 }  // namespace stator
