@@ -1,5 +1,5 @@
 /// `stator._C`: what Python sees. Each room that Python may call has a `bind_` file beside this one.
-#include <Python.h>
+#include "module/make_module.h"
 
 namespace stator {
 
@@ -14,18 +14,10 @@ namespace {
 PyModuleDef kDefinition = {
     PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-constexpr bool (*kBinders[])(PyObject*) = {stator::bind_graph, stator::bind_run, stator::bind_tracker};
+constexpr stator::Binder kBinders[] = {stator::bind_graph, stator::bind_run, stator::bind_tracker};
 
 }  // namespace
 
 PyMODINIT_FUNC PyInit__C() {
-    PyObject* module = PyModule_Create(&kDefinition);
-    if (module == nullptr) return nullptr;
-    for (auto* bind : kBinders) {
-        if (!bind(module)) {
-            Py_DECREF(module);
-            return nullptr;
-        }
-    }
-    return module;
+    return stator::make_module(&kDefinition, kBinders);
 }

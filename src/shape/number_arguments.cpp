@@ -3,6 +3,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/answer_by_rule.h"
@@ -40,15 +41,8 @@ struct Names {
     std::unordered_set<std::string_view> methods;
 
     void add_from(const char* module, std::span<const char* const> names) {
-        Ref<> found = checked(PyImport_ImportModule(module));
-        for (const char* name : names) {
-            // Never freed.
-            PyObject* function = PyObject_GetAttrString(found.get(), name);
-            if (function == nullptr)
-                PyErr_Clear();
-            else
-                functions.insert(function);
-        }
+        for (const char* name : names)
+            if (Ref<> function = find_imported(module, name); function) functions.insert(function.release());
     }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "shape/language/call.h"
 #include "shape/tensors.h"
@@ -23,10 +24,8 @@ const std::vector<Writer>& writers() {
         auto* made = new std::vector<Writer>;
         auto add = [made](const char* module, const char* name, const char* signature, std::size_t mean,
                           std::size_t flag, bool flag_default) {
-            Ref<> found = checked(PyImport_ImportModule(module));
-            PyObject* target = PyObject_GetAttrString(found.get(), name);
-            if (target == nullptr) return PyErr_Clear();
-            made->push_back({target, Signature(signature), mean, mean + 1, flag, flag_default});
+            Ref<> target = find_imported(module, name);
+            if (target) made->push_back({target.release(), Signature(signature), mean, mean + 1, flag, flag_default});
         };
         const char* functional = "torch.nn.functional";
         add(functional, "batch_norm", "self running_mean running_var weight? bias? training? momentum? eps?", 1, 5,

@@ -1,7 +1,7 @@
 /// `stator._testing`: what tests and benchmarks call of the rooms. It is in the library of `stator._C`, so that both
 /// see the same globals, and a development build links to that library by this name. Packages are built without this
 /// room.
-#include <Python.h>
+#include "module/make_module.h"
 
 namespace stator {
 
@@ -27,9 +27,9 @@ PyModuleDef kDefinition = {PyModuleDef_HEAD_INIT,
                            nullptr,
                            nullptr};
 
-constexpr bool (*kBinders[])(PyObject*) = {stator::bind_capture, stator::bind_frames, stator::bind_graph_for_tests,
-                                           stator::bind_guard,   stator::bind_plan,   stator::bind_shape,
-                                           stator::bind_torch};
+constexpr stator::Binder kBinders[] = {stator::bind_capture, stator::bind_frames, stator::bind_graph_for_tests,
+                                       stator::bind_guard,   stator::bind_plan,   stator::bind_shape,
+                                       stator::bind_torch};
 
 }  // namespace
 
@@ -38,13 +38,5 @@ PyMODINIT_FUNC PyInit__testing() {
     PyObject* engine = PyImport_ImportModule("stator._C");
     if (engine == nullptr) return nullptr;
     Py_DECREF(engine);
-    PyObject* module = PyModule_Create(&kDefinition);
-    if (module == nullptr) return nullptr;
-    for (auto* bind : kBinders) {
-        if (!bind(module)) {
-            Py_DECREF(module);
-            return nullptr;
-        }
-    }
-    return module;
+    return stator::make_module(&kDefinition, kBinders);
 }

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/check.h"
+#include "base/imported.h"
 #include "torch/errors.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
@@ -21,11 +22,8 @@ struct FakeModule {
 };
 
 const FakeModule& fake_module() {
-    static FakeModule found = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch._subclasses.fake_tensor"));
-        return FakeModule{checked(PyObject_GetAttrString(module.get(), "FakeTensor")).release(),
-                          checked(PyObject_GetAttrString(module.get(), "FakeTensorMode")).release()};
-    }();
+    static FakeModule found = {imported("torch._subclasses.fake_tensor", "FakeTensor"),
+                               imported("torch._subclasses.fake_tensor", "FakeTensorMode")};
     return found;
 }
 

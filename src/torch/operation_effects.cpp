@@ -1,6 +1,7 @@
 #include "torch/operation_effects.h"
 
 #include "base/boundary.h"
+#include "base/imported.h"
 #include "base/text.h"
 #include "torch/tensor.h"
 
@@ -8,26 +9,22 @@ namespace stator::torch_room {
 
 namespace {
 
-/// The effects of this thread's operations, while they are collected. An operation that the fake kernels call meanwhile
-/// does not come here: a dispatch mode is off while it handles one.
-thread_local OperationEffects* collecting_into = nullptr;
-
 Ref<> attribute(PyObject* object, const char* name) {
     return checked(PyObject_GetAttrString(object, name));
 }
 
-void note_written(PyObject* value) {
+void note_written(OperationEffects& effects, PyObject* value) {
     if (PyList_Check(value) || PyTuple_Check(value)) {
         Ref<> items = checked(PySequence_Fast(value, "a sequence"));
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
-            note_written(PySequence_Fast_GET_ITEM(items.get(), i));
+            note_written(effects, PySequence_Fast_GET_ITEM(items.get(), i));
         return;
     }
-    if (is_tensor(value)) collecting_into->written.push_back(storage_identity(value));
+    if (is_tensor(value)) effects.written.push_back(storage_identity(value));
 }
 
-/// Visits the arguments that the schema marks as written to.
-void note_writes(PyObject* schema, PyObject* args, PyObject* kwargs) {
+/// Goes over the arguments that the schema marks as written to.
+void note_writes(OperationEffects& effects, PyObject* schema, PyObject* args, PyObject* kwargs) {
     Ref<> arguments = attribute(schema, "arguments");
     Ref<> fast = checked(PySequence_Fast(arguments.get(), "arguments"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
@@ -41,16 +38,12 @@ void note_writes(PyObject* schema, PyObject* args, PyObject* kwargs) {
             Ref<> name = attribute(argument, "name");
             value = PyDict_GetItemWithError(kwargs, name.get());
         }
-        if (value != nullptr) note_written(value);
+        if (value != nullptr) note_written(effects, value);
     }
 }
 
 PyObject* seeded_tag() {
-    static PyObject* tag = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch"));
-        Ref<> tags = attribute(module.get(), "Tag");
-        return attribute(tags.get(), "nondeterministic_seeded").release();
-    }();
+    static PyObject* const tag = imported("torch", "Tag.nondeterministic_seeded");
     return tag;
 }
 
@@ -61,18 +54,28 @@ bool only_checks(PyObject* schema) {
     return text == "aten::_linalg_check_errors" || text.starts_with("aten::_assert");
 }
 
-void note(PyObject* function, PyObject* args, PyObject* kwargs) {
+void note(OperationEffects& effects, PyObject* function, PyObject* args, PyObject* kwargs) {
     Ref<> schema = attribute(function, "_schema");
     Ref<> is_mutable = attribute(schema.get(), "is_mutable");
-    if (is_mutable.get() == Py_True) note_writes(schema.get(), args, kwargs);
+    if (is_mutable.get() == Py_True) note_writes(effects, schema.get(), args, kwargs);
     Ref<> tags = attribute(function, "tags");
-    if (checked(PySequence_Contains(tags.get(), seeded_tag()))) collecting_into->random = true;
+    if (checked(PySequence_Contains(tags.get(), seeded_tag()))) effects.random = true;
     Ref<> returns = attribute(schema.get(), "returns");
     if (is_mutable.get() != Py_True && checked(static_cast<int>(PyObject_Length(returns.get()))) == 0)
-        collecting_into->side_effect |= !only_checks(schema.get());
+        effects.side_effect |= !only_checks(schema.get());
 }
 
-PyObject* torch_dispatch(PyObject*, PyObject* arguments) {
+/// The class of a dispatch mode that notes the effects of operations: an instance points to where it notes them. An
+/// operation that the fake kernels call meanwhile does not come here: a dispatch mode is off while it handles one.
+PyTypeObject* observer_class();
+
+/// Behind the members of the base class.
+OperationEffects*& effects_of(PyObject* observer) {
+    Py_ssize_t offset = observer_class()->tp_basicsize - static_cast<Py_ssize_t>(sizeof(OperationEffects*));
+    return *reinterpret_cast<OperationEffects**>(reinterpret_cast<char*>(observer) + offset);
+}
+
+PyObject* torch_dispatch(PyObject* self, PyObject* arguments) {
     PyObject *function, *types, *args = nullptr, *kwargs = nullptr;
     if (!PyArg_ParseTuple(arguments, "OO|OO", &function, &types, &args, &kwargs)) return nullptr;
     if (kwargs == Py_None) kwargs = nullptr;
@@ -82,24 +85,23 @@ PyObject* torch_dispatch(PyObject*, PyObject* arguments) {
             no_arguments = checked(PyTuple_New(0));
             args = no_arguments.get();
         }
-        if (collecting_into != nullptr) note(function, args, kwargs);
+        if (OperationEffects* effects = effects_of(self)) note(*effects, function, args, kwargs);
         return PyObject_Call(function, args, kwargs);
     });
 }
 
 PyMethodDef kMethods[] = {{"__torch_dispatch__", torch_dispatch, METH_VARARGS, nullptr}, {}};
 PyType_Slot kSlots[] = {{Py_tp_methods, kMethods}, {}};
-PyType_Spec kSpec = {"stator._C.OperationObserver", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
 
-/// One mode object serves all threads: effects go to the thread's own place.
-Borrowed<> effects_mode() {
-    static PyObject* mode = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch.utils._python_dispatch"));
-        Ref<> base = attribute(module.get(), "TorchDispatchMode");
-        Ref<> type = checked(PyType_FromSpecWithBases(&kSpec, base.get()));
-        return checked(PyObject_CallNoArgs(type.get())).release();
+PyTypeObject* observer_class() {
+    static auto* const type = [] {
+        auto* base = imported_class("torch.utils._python_dispatch", "TorchDispatchMode");
+        PyType_Spec spec = {"stator._C.OperationObserver",
+                            static_cast<int>(base->tp_basicsize + static_cast<Py_ssize_t>(sizeof(OperationEffects*))),
+                            0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
+        return checked(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(base))).release();
     }();
-    return mode;
+    return reinterpret_cast<PyTypeObject*>(type);
 }
 
 void enter(PyObject* mode) {
@@ -114,7 +116,8 @@ void exit(PyObject* mode) {
 }  // namespace
 
 EffectsUnderFakeMode::EffectsUnderFakeMode(Borrowed<> fake_mode) : fake_mode_(Ref<>::share(fake_mode)) {
-    Ref<> observer = Ref<>::share(effects_mode());
+    Ref<> observer = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(observer_class())));
+    effects_of(observer.get()) = &effects_;
     enter(fake_mode);
     try {
         enter(observer.get());
@@ -124,12 +127,11 @@ EffectsUnderFakeMode::EffectsUnderFakeMode(Borrowed<> fake_mode) : fake_mode_(Re
         throw;
     }
     observer_ = std::move(observer);
-    collecting_into = &effects_;
 }
 
 EffectsUnderFakeMode::~EffectsUnderFakeMode() {
     ErrorAside aside;
-    collecting_into = nullptr;
+    effects_of(observer_.get()) = nullptr;
     exit(observer_.get());
     exit(fake_mode_.get());
 }

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -96,11 +97,8 @@ Role role_of_function(PyObject* function) {
 /// `torch.ops.aten.add`, with or without the name of an overload.
 bool is_operator(PyObject* callable) {
     static const auto* const classes = [] {
-        Ref<> module = checked(PyImport_ImportModule("torch._ops"));
-        auto* made = new std::unordered_set<PyObject*>();
-        for (const char* name : {"OpOverload", "OpOverloadPacket"})
-            made->insert(checked(PyObject_GetAttrString(module.get(), name)).release());
-        return made;
+        return new std::unordered_set<PyObject*>{imported("torch._ops", "OpOverload"),
+                                                 imported("torch._ops", "OpOverloadPacket")};
     }();
     return classes->contains(reinterpret_cast<PyObject*>(Py_TYPE(callable)));
 }

@@ -1,8 +1,10 @@
 #include "value/value.h"
 
 #include <array>
+#include <span>
 #include <string>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -198,17 +200,9 @@ constexpr SimpleNames kUnary[] = {{"__neg__", "neg", "-"}, {"__pos__", "pos", "+
 constexpr SimpleNames kComparison[] = {{"__lt__", "lt", "<"},  {"__le__", "le", "<="}, {"__eq__", "eq", "=="},
                                        {"__ne__", "ne", "!="}, {"__gt__", "gt", ">"},  {"__ge__", "ge", ">="}};
 
-PyObject* operator_module_function(const char* name) {
-    static PyObject* module = PyImport_ImportModule("_operator");
-    PyObject* function = PyObject_GetAttrString(module, name);
-    STATOR_CHECK(function != nullptr, "module operator lacks a function");
-    return function;
-}
-
 /// One cached function for each enumerator.
-template <std::size_t kCount>
-PyObject* cached(std::array<PyObject*, kCount>& cache, std::size_t index, const char* name) {
-    if (cache[index] == nullptr) cache[index] = operator_module_function(name);
+PyObject* cached(std::span<PyObject*> cache, std::size_t index, const char* name) {
+    if (cache[index] == nullptr) cache[index] = imported("_operator", name);
     return cache[index];
 }
 

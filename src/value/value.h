@@ -88,6 +88,11 @@ struct Arguments {
         (arguments.positional.push_back(values), ...);
         return arguments;
     }
+    static Arguments of(std::vector<Value*> values) {
+        Arguments arguments;
+        arguments.positional = std::move(values);
+        return arguments;
+    }
 
     std::size_t count() const { return positional.size() + keywords.size(); }
     Value* keyword(const char* name) const;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 
@@ -20,11 +21,7 @@ PyObject* find_object(std::string_view place, const std::string& name) {
     };
     for (auto [prefix, module] : modules) {
         if (prefix != place) continue;
-        Ref<> found = checked(PyImport_ImportModule(module));
-        if (place == "Tensor") found = checked(PyObject_GetAttrString(found.get(), "Tensor"));
-        PyObject* object = PyObject_GetAttrString(found.get(), name.c_str());
-        if (object == nullptr) PyErr_Clear();
-        return object;
+        return find_imported(module, place == "Tensor" ? "Tensor." + name : name).release();
     }
     return nullptr;
 }

@@ -60,13 +60,19 @@ std::optional<Image> as_image(const TensorMeta& input, std::size_t spatial) {
     return image;
 }
 
+/// Whether input, weight and bias are tensors that can be convolved with each other.
+bool takes_tensors(const Call& call, std::size_t spatial) {
+    const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor();
+    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
+    if (!call[2].is_absent() && !plain(call[2].tensor(), *input)) return false;
+    return weight->dimensions() == spatial + 2;
+}
+
 /// `conv1d`, `conv2d` and `conv3d`: input, weight, bias, stride, padding, dilation, groups.
 bool convolution(Call& call) {
     auto spatial = static_cast<std::size_t>(call.variant());
+    if (!takes_tensors(call, spatial)) return false;
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
-    if (!call[2].is_absent() && !plain(bias, *input)) return false;
-    if (weight->dimensions() != spatial + 2) return false;
     auto image = as_image(*input, spatial);
     auto stride = for_each_dimension(call[3], spatial, 1), dilation = for_each_dimension(call[5], spatial, 1);
     auto groups = call[6].integer_or(1);
@@ -102,10 +108,8 @@ bool convolution(Call& call) {
 /// input, weight, bias, stride, padding, output_padding, groups, dilation.
 bool transposed_convolution(Call& call) {
     auto spatial = static_cast<std::size_t>(call.variant());
+    if (!takes_tensors(call, spatial)) return false;
     const TensorMeta *input = call[0].tensor(), *weight = call[1].tensor(), *bias = call[2].tensor();
-    if (input == nullptr || !is_convolvable(input->dtype) || !plain(weight, *input)) return false;
-    if (!call[2].is_absent() && !plain(bias, *input)) return false;
-    if (weight->dimensions() != spatial + 2) return false;
     auto image = as_image(*input, spatial);
     auto stride = for_each_dimension(call[3], spatial, 1), padding = for_each_dimension(call[4], spatial, 0);
     auto extra = for_each_dimension(call[5], spatial, 0), dilation = for_each_dimension(call[7], spatial, 1);

@@ -97,16 +97,7 @@ bool argument_of_extreme(Call& call) {
     return sizes && give(call, std::move(*sizes), kLong, false);
 }
 
-PyTypeObject* max_type() {
-    static PyTypeObject* type = return_type("max");
-    return type;
-}
-PyTypeObject* min_type() {
-    static PyTypeObject* type = return_type("min");
-    return type;
-}
-
-/// `max` and `min` are three operations: over all elements, along a dimension with indices, and of two tensors.
+/// `max` and `min` are three operations: of all elements, along a dimension with indices, and of two tensors.
 bool extreme_in_any_form(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || is_complex(self->dtype)) return false;
@@ -122,9 +113,10 @@ bool extreme_in_any_form(Call& call) {
     if (!call[1].integer() || has_empty_dimension(*self, call[1])) return false;
     auto sizes = reduced_sizes(*self, call[1], call[2]);
     if (!sizes) return false;
+    static PyTypeObject* const types[] = {return_type("max"), return_type("min")};
     return call.returns_several(
         {call.fresh(*sizes, self->dtype, self->device), call.fresh(*sizes, kLong, self->device)},
-        {call.records({self}), false}, call.variant() == 0 ? max_type() : min_type());
+        {call.records({self}), false}, types[call.variant() == 0 ? 0 : 1]);
 }
 
 /// `var` and `std`: over all dimensions, or `dim, unbiased, keepdim`, or with `correction`.
@@ -156,11 +148,6 @@ bool variance_and_mean(Call& call) {
     return call.returns_several({std::move(first), std::move(second)}, {recorded, recorded});
 }
 
-PyTypeObject* aminmax_type() {
-    static PyTypeObject* type = return_type("aminmax");
-    return type;
-}
-
 bool both_extremes(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || is_complex(self->dtype) || has_empty_dimension(*self, call[1])) return false;
@@ -169,7 +156,8 @@ bool both_extremes(Call& call) {
     if (!sizes) return false;
     TensorMeta result = call.fresh(std::move(*sizes), self->dtype, self->device);
     bool recorded = call.records({self});
-    return call.returns_several({result, result}, {recorded, recorded}, aminmax_type());
+    static PyTypeObject* const type = return_type("aminmax");
+    return call.returns_several({result, result}, {recorded, recorded}, type);
 }
 
 bool count_nonzero(Call& call) {

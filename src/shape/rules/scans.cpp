@@ -47,15 +47,6 @@ bool cumulative(Call& call) {
     return call.returns(call.fresh(self->sizes, type, self->device), call.records({self}));
 }
 
-PyTypeObject* sort_type() {
-    static PyTypeObject* type = return_type("sort");
-    return type;
-}
-PyTypeObject* topk_type() {
-    static PyTypeObject* type = return_type("topk");
-    return type;
-}
-
 bool sort(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto where = call[1].integer_or(-1);
@@ -68,7 +59,8 @@ bool sort(Call& call) {
     TensorMeta values = call.fresh(self->sizes, strides, self->dtype, self->device);
     TensorMeta indices = call.fresh(self->sizes, std::move(strides), kLong, self->device);
     if (call.variant() != 0) return call.returns(std::move(indices));
-    return call.returns_several({std::move(values), std::move(indices)}, {call.records({self}), false}, sort_type());
+    static PyTypeObject* const type = return_type("sort");
+    return call.returns_several({std::move(values), std::move(indices)}, {call.records({self}), false}, type);
 }
 
 /// `cummax` and `cummin`: values and their indices.
@@ -107,8 +99,9 @@ bool topk(Call& call) {
         if (*count < 0 || *count > sizes[*dimension]) return false;
         sizes[*dimension] = *count;
     }
+    static PyTypeObject* const type = return_type("topk");
     return call.returns_several({call.fresh(sizes, self->dtype, self->device), call.fresh(sizes, kLong, self->device)},
-                                {call.records({self}), false}, topk_type());
+                                {call.records({self}), false}, type);
 }
 
 }  // namespace

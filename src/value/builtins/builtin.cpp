@@ -14,6 +14,7 @@
 #include "value/kinds/sequence.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/keys.h"
+#include "value/protocol/raising.h"
 #include "value/recorder.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
@@ -41,19 +42,8 @@ void Handlers::add(Borrowed<> callable, Handler handler) {
     handlers_[callable.get()] = handler;
 }
 
-namespace {
-
-Ref<> find_in_module(const char* module, const char* name) {
-    Ref<> found = Ref<>::steal(PyImport_ImportModule(module));
-    if (found) found = Ref<>::steal(PyObject_GetAttrString(found.get(), name));
-    if (!found) PyErr_Clear();
-    return found;
-}
-
-}  // namespace
-
 void Handlers::add(const char* module, const char* name, Handler handler) {
-    if (Ref<> found = find_in_module(module, name); found) add(found.get(), handler);
+    if (Ref<> found = find_imported(module, name); found) add(found.get(), handler);
 }
 
 void Handlers::add_method(PyTypeObject* type, const char* name, Handler handler) {
@@ -68,7 +58,7 @@ void Handlers::add_pure(Borrowed<> callable) {
 }
 
 void Handlers::add_pure(const char* module, const char* name) {
-    if (Ref<> found = find_in_module(module, name); found) add_pure(found.get());
+    if (Ref<> found = find_imported(module, name); found) add_pure(found.get());
 }
 
 void Handlers::add_pure_class(PyTypeObject* type) {
@@ -141,10 +131,11 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only) {
     auto refuse = [&] {
-        PyObject* found = PyDict_GetItemString(PyEval_GetBuiltins(), function);
+        PyObject* found = builtin_function(function);
         bool is_own =
             found != nullptr && (PyCFunction_Check(found) || found == reinterpret_cast<PyObject*>(&PyEnum_Type));
-        refuse_arguments(tracer, is_own ? found : nullptr, function, arguments);
+        Ref<> empty = checked(PyTuple_New(0));
+        refuse_arguments(tracer, is_own ? found : nullptr, function, arguments, empty.get());
     };
     std::vector<Value*> bound(names.size(), nullptr);
     if (arguments.positional.size() > names.size()) refuse();
@@ -161,20 +152,6 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
     for (std::size_t place = 0; place < required; ++place)
         if (bound[place] == nullptr) refuse();
     return bound;
-}
-
-void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name, const Arguments& arguments) {
-    if (function != nullptr) {
-        Ref<> empty = checked(PyTuple_New(0));
-        Ref<> names = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
-        for (std::size_t i = 0; i < arguments.keywords.size(); ++i)
-            PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
-        std::vector<PyObject*> given(arguments.count(), empty.get());
-        if (!Ref<>::steal(PyObject_Vectorcall(function, given.data(), arguments.positional.size(), names.get())))
-            tracer.raise_from_python();
-    }
-    tracer.break_graph(BreakKind::UnknownFunction,
-                       name + "() is called with arguments that Stator's model of it does not accept");
 }
 
 // --- the value

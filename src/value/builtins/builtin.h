@@ -82,9 +82,4 @@ std::vector<Value*> bind_builtin(Tracer& tracer, const char* function, const Arg
                                  std::initializer_list<const char*> names, std::size_t required,
                                  std::size_t positional_only = 0);
 
-/// Raises the TypeError of a call with wrong arguments. Its message differs between Python versions, so the function is
-/// called with empty tuples as arguments. Breaks the graph if the function is null, or accepts them after all.
-[[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> function, const std::string& name,
-                                   const Arguments& arguments);
-
 }  // namespace stator

@@ -1,5 +1,6 @@
-/// Functions with `functools.lru_cache`. The result depends on earlier calls by any code: a guard checks that a cached
-/// result is still in the cache.
+/// Functions with `functools.lru_cache`. What one answers depends on what it was asked before, by anybody: an answer
+/// that it has by now is guarded to be still the one it has.
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "value/builtins/registry.h"
@@ -177,9 +178,7 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
 }  // namespace
 
 void register_caches(Handlers& handlers) {
-    Ref<> module = checked(PyImport_ImportModule("functools"));
-    Ref<> cached = checked(PyObject_GetAttrString(module.get(), "_lru_cache_wrapper"));
-    handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__call__", call_cached);
+    handlers.add_method(imported_class("functools", "_lru_cache_wrapper"), "__call__", call_cached);
 }
 
 }  // namespace stator

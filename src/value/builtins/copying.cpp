@@ -12,7 +12,7 @@
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 #include "value/protocol/attributes.h"
-#include "value/protocol/calling.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
@@ -190,12 +190,12 @@ Outcome copy_copy(Tracer& tracer, const Arguments& arguments) {
     if (is_immutable(value) || value->type() == torch_size_class()) return value;
     if (Value* copy = copy_container(tracer, value)) return copy;
     if (operations::user_method(tracer, value, "__copy__") != nullptr)
-        return call_method_with(tracer, value, "__copy__");
+        return operations::call_method(tracer, value, "__copy__", Arguments::of());
     bool has_own_copy =
         value->type() == &PyODict_Type || value->type() == default_dict_class() || value->kind == Kind::Deque;
     // `copy.copy` also copies attributes of the instance, which the method `copy` does not.
     if (has_own_copy && value->source == nullptr && static_cast<ObjectValue*>(value)->attributes.empty())
-        return call_method_with(tracer, value, "copy");
+        return operations::call_method(tracer, value, "copy", Arguments::of());
     if (value->kind == Kind::Object) return tracer.start(shallow_copy(tracer, value));
     tracer.break_graph(BreakKind::UnknownObject,
                        std::string("copy.copy of an object of class ") + value->type()->tp_name);

@@ -6,8 +6,8 @@
 #include "value/kinds/class.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
@@ -94,7 +94,7 @@ Outcome dict_update(Tracer& tracer, const Arguments& arguments) {
 }
 
 Task fill_with_keys(Tracer& tracer, Value* type, Value* keys, Value* value) {
-    Value* made = co_await call_with(tracer, type);
+    Value* made = co_await operations::call(tracer, type, Arguments::of());
     Value* iterator = co_await operations::iterate(tracer, keys);
     while (true) {
         Value* key = co_await operations::next(tracer, iterator);
@@ -204,9 +204,9 @@ Task copy_by_class(Tracer& tracer, DictValue* self) {
     Value* copy = nullptr;
     if (PyType_IsSubtype(self->class_, default_dict_class())) {
         Value* factory = co_await operations::get_attribute(tracer, self, interned("default_factory"));
-        co_return co_await call_with(tracer, type, factory, static_cast<Value*>(self));
+        co_return co_await operations::call(tracer, type, Arguments::of(factory, static_cast<Value*>(self)));
     }
-    copy = co_await call_with(tracer, type);
+    copy = co_await operations::call(tracer, type, Arguments::of());
     co_await update_dict(tracer, static_cast<DictValue*>(copy), self);
     co_return copy;
 }
@@ -291,7 +291,8 @@ Task count_elements(Tracer& tracer, Value* mapping, Value* iterable) {
         if (dict != nullptr && operations::user_method(tracer, dict, "get") == nullptr)
             before = dict->find(tracer, element);
         else
-            before = co_await call_method_with(tracer, mapping, "get", element, tracer.integer(0));
+            before =
+                co_await operations::call_method(tracer, mapping, "get", Arguments::of(element, tracer.integer(0)));
         if (before == nullptr) before = tracer.integer(0);
         Value* after = co_await operations::binary(tracer, BinaryOperator::Add, before, tracer.integer(1));
         co_await operations::set_item(tracer, mapping, element, after);

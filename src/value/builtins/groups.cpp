@@ -11,9 +11,9 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
@@ -21,13 +21,6 @@ namespace stator {
 namespace {
 
 constexpr std::size_t kMostResults = 100000;
-
-PyTypeObject* itertools_class(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("itertools"));
-    PyObject* found = PyObject_GetAttrString(module.get(), name);
-    if (found == nullptr) PyErr_Clear();
-    return reinterpret_cast<PyTypeObject*>(found);
-}
 
 void check_count(Tracer& tracer, std::size_t count) {
     if (count > kMostResults)
@@ -39,7 +32,7 @@ void check_count(Tracer& tracer, std::size_t count) {
 // -----------------------------------------------------------------------------------------------------------
 
 Task start_product(Tracer& tracer, std::vector<Value*> iterables, Py_ssize_t repeat) {
-    static PyTypeObject* const type = itertools_class("product");
+    static PyTypeObject* const type = find_imported_class("itertools", "product");
     std::vector<std::vector<Value*>> pools;
     for (std::size_t i = 0; i < iterables.size(); ++i) {
         Value* collected = co_await operations::collect(tracer, iterables[i]);
@@ -101,8 +94,9 @@ void choose(Tracer& tracer, Choice choice, std::size_t size, std::size_t length,
 }
 
 Task start_choice(Tracer& tracer, Choice choice, Value* iterable, Py_ssize_t length) {
-    static PyTypeObject* const types[] = {itertools_class("permutations"), itertools_class("combinations"),
-                                          itertools_class("combinations_with_replacement")};
+    static PyTypeObject* const types[] = {find_imported_class("itertools", "permutations"),
+                                          find_imported_class("itertools", "combinations"),
+                                          find_imported_class("itertools", "combinations_with_replacement")};
     Value* collected = co_await operations::collect(tracer, iterable);
     const std::vector<Value*>& pool = as_sequence(collected)->items;
     auto wanted = length < 0 ? pool.size() : static_cast<std::size_t>(length);
@@ -193,7 +187,7 @@ struct TeeIterator final : IteratorValue {
 };
 
 Task start_tee(Tracer& tracer, Value* iterable, Py_ssize_t count) {
-    static PyTypeObject* const type = itertools_class("_tee");
+    static PyTypeObject* const type = find_imported_class("itertools", "_tee");
     Value* iterator = co_await operations::iterate(tracer, iterable);
     auto* shared = tracer.make<TeeItems>(iterator);
     std::vector<Value*> iterators;
@@ -257,14 +251,14 @@ Task GroupByIterator::advance(Tracer& tracer, GroupByIterator* self) {
     Value* item = co_await operations::next(tracer, self->iterator);
     if (item == tracer.exhausted()) co_return item;
     Value* key = item;
-    if (self->key_function != nullptr) key = co_await call_with(tracer, self->key_function, item);
+    if (self->key_function != nullptr) key = co_await operations::call(tracer, self->key_function, Arguments::of(item));
     set_undoably(tracer, self->item, item);
     set_undoably(tracer, self->key, key);
     co_return item;
 }
 
 Task GroupByIterator::step(Tracer& tracer, GroupByIterator* self) {
-    static PyTypeObject* const group_type = itertools_class("_grouper");
+    static PyTypeObject* const group_type = find_imported_class("itertools", "_grouper");
     set_undoably(tracer, self->group, nullptr);
     while (true) {
         if (self->key != nullptr) {
@@ -315,7 +309,7 @@ int GroupIterator::rebuild(PlanBuilder& plan) {
 }
 
 Task start_groupby(Tracer& tracer, Value* iterable, Value* key_function) {
-    static PyTypeObject* const type = itertools_class("groupby");
+    static PyTypeObject* const type = find_imported_class("itertools", "groupby");
     Value* iterator = co_await operations::iterate(tracer, iterable);
     co_return tracer.make<GroupByIterator>(type, iterator, key_function);
 }
@@ -366,7 +360,7 @@ struct BatchedIterator final : IteratorValue {
 };
 
 Task start_batched(Tracer& tracer, Value* iterable, Py_ssize_t size, Value* strict) {
-    static PyTypeObject* const type = itertools_class("batched");
+    static PyTypeObject* const type = find_imported_class("itertools", "batched");
     Value* truth = co_await operations::truth(tracer, strict);
     Value* iterator = co_await operations::iterate(tracer, iterable);
     co_return tracer.make<BatchedIterator>(type, iterator, size, is_true(truth));
@@ -411,7 +405,7 @@ void register_groups(Handlers& handlers) {
                              "groupby",
                              "_grouper",
                              "batched"})
-        if (PyTypeObject* type = itertools_class(name)) {
+        if (PyTypeObject* type = find_imported_class("itertools", name)) {
             handlers.add_method(type, "__next__", iterator_next);
             handlers.add_method(type, "__iter__", iterator_iter);
         }

@@ -8,12 +8,13 @@
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
 #include "value/kinds/lazy_iterators.h"
+#include "value/kinds/rebuilding.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/attributes.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
@@ -34,7 +35,7 @@ Task range_of_indices(Tracer& tracer, Arguments arguments) {
             continue;
         }
         if (!has_index_method(part)) raise_type_error(tracer, "", part, " object cannot be interpreted as an integer");
-        arguments.positional[i] = co_await call_method_with(tracer, part, "__index__");
+        arguments.positional[i] = co_await operations::call_method(tracer, part, "__index__", Arguments::of());
     }
     Value* folded = fold(tracer, reinterpret_cast<PyObject*>(&PyRange_Type), arguments);
     if (folded == nullptr) tracer.break_graph(BreakKind::DataDependent, "a bound of range() is not a constant");
@@ -60,7 +61,7 @@ Outcome builtin_iter(Tracer& tracer, const Arguments& arguments) {
     if (!may_be_callable(tracer, arguments.positional[0])) {
         // The message depends on the Python version.
         static PyObject* const iter = imported("builtins", "iter");
-        raise_misuse(tracer, iter, arguments);
+        refuse_arguments(tracer, iter, "iter", arguments);
     }
     return tracer.make<CallIterator>(arguments.positional[0], arguments.positional[1]);
 }
@@ -83,8 +84,9 @@ Outcome builtin_next(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(iterator);
     if (!has_special_method(tracer, iterator->type(), "__next__"))
         raise_type_error(tracer, "", iterator, " object is not an iterator");
-    // The StopIteration of a generator carries its return value, so `__next__` has to raise it.
-    if (otherwise == nullptr && iterator->kind != Kind::Iterator) return call_method_with(tracer, iterator, "__next__");
+    // A generator's StopIteration carries what it returned, and only raising it for real tells.
+    if (otherwise == nullptr && iterator->kind != Kind::Iterator)
+        return operations::call_method(tracer, iterator, "__next__", Arguments::of());
     return tracer.start(next_or(tracer, iterator, otherwise));
 }
 
@@ -120,7 +122,7 @@ Outcome make_zip(Tracer& tracer, const Arguments& arguments) {
     Value* strict = tracer.boolean(false);
     for (const Keyword& keyword : arguments.keywords) {
         if (PyUnicode_CompareWithASCIIString(keyword.name, "strict") != 0)
-            raise_misuse(tracer, reinterpret_cast<PyObject*>(&PyZip_Type), arguments);
+            refuse_arguments(tracer, reinterpret_cast<PyObject*>(&PyZip_Type), "zip", arguments);
         strict = keyword.value;
     }
     return tracer.start(start_zip(tracer, arguments.positional, strict));
@@ -179,7 +181,8 @@ Outcome builtin_reversed(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "reversed", arguments, 1, 1);
     Value* value = arguments.positional[0];
     tracer.realize(value);
-    if (Value* method = operations::user_method(tracer, value, "__reversed__")) return call_with(tracer, method, value);
+    if (Value* method = operations::user_method(tracer, value, "__reversed__"))
+        return operations::call(tracer, method, Arguments::of(value));
     bool plain = operations::user_method(tracer, value, "__getitem__") == nullptr &&
                  operations::user_method(tracer, value, "__len__") == nullptr;
     if (as_sequence(value) != nullptr && (plain || value->kind == Kind::List))
@@ -201,11 +204,11 @@ Outcome builtin_reversed(Tracer& tracer, const Arguments& arguments) {
         iterator->is_reversed = true;
         return iterator;
     }
-    if (value->kind == Kind::Deque) return call_method_with(tracer, value, "__reversed__");
+    if (value->kind == Kind::Deque) return operations::call_method(tracer, value, "__reversed__", Arguments::of());
     if (value->kind == Kind::Object && has_special_method(tracer, value->type(), "__getitem__") &&
         has_special_method(tracer, value->type(), "__len__"))
         return tracer.start(reverse_by_protocol(tracer, value));
-    if (value->kind == Kind::Tensor) return call_method_with(tracer, value, "__reversed__");
+    if (value->kind == Kind::Tensor) return operations::call_method(tracer, value, "__reversed__", Arguments::of());
     raise_type_error(tracer, "", value, " object is not reversible");
 }
 
@@ -252,7 +255,7 @@ Value* sum_of_constants(Tracer& tracer, Value* iterable, Value* start) {
     if (start->kind != Kind::Constant) return nullptr;
     Arguments known;
     known.positional = {iterable, start};
-    return fold(tracer, PyDict_GetItemString(PyEval_GetBuiltins(), "sum"), known);
+    return fold(tracer, builtin_function("sum"), known);
 }
 
 Outcome builtin_sum(Tracer& tracer, const Arguments& arguments) {

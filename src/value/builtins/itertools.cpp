@@ -10,24 +10,16 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
 
 namespace {
 
-/// A class of module itertools; null if this Python does not have it. Never freed.
-PyTypeObject* itertools_class(const char* name) {
-    Ref<> module = checked(PyImport_ImportModule("itertools"));
-    PyObject* found = PyObject_GetAttrString(module.get(), name);
-    if (found == nullptr) PyErr_Clear();
-    return reinterpret_cast<PyTypeObject*>(found);
-}
-
-/// An iterator whose `next` is a task.
+/// An iterator whose next item is found by a task.
 template <class Self>
 struct TaskIterator : IteratorValue {
     explicit TaskIterator(PyTypeObject* type) : IteratorValue(type) {}
@@ -69,7 +61,7 @@ int rebuild_over(PlanBuilder& plan, IteratorValue* iterator, std::vector<std::in
 struct ChainIterator final : TaskIterator<ChainIterator> {
     explicit ChainIterator(Value* iterables) : TaskIterator(kClass()), iterables(iterables) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("chain");
+        static PyTypeObject* const type = find_imported_class("itertools", "chain");
         return type;
     }
     Value* iterables;  // an iterator over iterables; null at the end
@@ -127,7 +119,7 @@ struct IsliceIterator final : TaskIterator<IsliceIterator> {
     IsliceIterator(Value* iterator, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step)
         : TaskIterator(kClass()), iterator(iterator), wanted(start), stop(stop), stride(step) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("islice");
+        static PyTypeObject* const type = find_imported_class("itertools", "islice");
         return type;
     }
     Value* iterator;  // null at the end
@@ -200,7 +192,7 @@ Outcome make_islice(Tracer& tracer, const Arguments& arguments) {
 struct CountIterator final : TaskIterator<CountIterator> {
     CountIterator(Value* number, Value* stride) : TaskIterator(kClass()), number(number), stride(stride) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("count");
+        static PyTypeObject* const type = find_imported_class("itertools", "count");
         return type;
     }
     Value* number;
@@ -230,7 +222,7 @@ Outcome make_count(Tracer& tracer, const Arguments& arguments) {
 struct RepeatIterator final : IteratorValue {
     RepeatIterator(Value* item, Py_ssize_t times) : IteratorValue(kClass()), item(item), times(times) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("repeat");
+        static PyTypeObject* const type = find_imported_class("itertools", "repeat");
         return type;
     }
     Value* item;
@@ -260,7 +252,7 @@ Outcome make_repeat(Tracer& tracer, const Arguments& arguments) {
 struct CycleIterator final : TaskIterator<CycleIterator> {
     explicit CycleIterator(Value* iterator) : TaskIterator(kClass()), iterator(iterator) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("cycle");
+        static PyTypeObject* const type = find_imported_class("itertools", "cycle");
         return type;
     }
     Value* iterator;  // null once it is exhausted
@@ -309,7 +301,7 @@ struct WhileIterator final : TaskIterator<WhileIterator> {
             if (self->takes && self->predicate == nullptr) co_return tracer.exhausted();
             Value* item = co_await operations::next(tracer, self->iterator);
             if (item == tracer.exhausted() || self->predicate == nullptr) co_return item;
-            Value* answer = co_await call_with(tracer, self->predicate, item);
+            Value* answer = co_await operations::call(tracer, self->predicate, Arguments::of(item));
             answer = co_await operations::truth(tracer, answer);
             if (self->takes && is_true(answer)) co_return item;
             if (!is_true(answer)) set_undoably(tracer, self->predicate, nullptr);
@@ -346,7 +338,7 @@ struct StarmapIterator final : TaskIterator<StarmapIterator> {
         Value* item = co_await operations::next(tracer, self->iterator);
         if (item == tracer.exhausted()) co_return item;
         Value* collected = co_await operations::collect(tracer, item);
-        co_return co_await call_with_all(tracer, self->function, as_sequence(collected)->items);
+        co_return co_await operations::call(tracer, self->function, Arguments::of(as_sequence(collected)->items));
     }
     int rebuild(PlanBuilder& plan) override {
         if (int known = plan.known(this); known >= 0) return known;
@@ -358,7 +350,7 @@ struct AccumulateIterator final : TaskIterator<AccumulateIterator> {
     AccumulateIterator(Value* iterator, Value* function, Value* initial)
         : TaskIterator(kClass()), iterator(iterator), function(function), initial(initial) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("accumulate");
+        static PyTypeObject* const type = find_imported_class("itertools", "accumulate");
         return type;
     }
     Value* iterator;
@@ -378,7 +370,7 @@ struct AccumulateIterator final : TaskIterator<AccumulateIterator> {
         if (self->total != nullptr && self->function == nullptr)
             total = co_await operations::binary(tracer, BinaryOperator::Add, self->total, item);
         else if (self->total != nullptr)
-            total = co_await call_with(tracer, self->function, self->total, item);
+            total = co_await operations::call(tracer, self->function, Arguments::of(self->total, item));
         set_undoably(tracer, self->total, total);
         co_return total;
     }
@@ -430,10 +422,10 @@ struct PairwiseIterator final : TaskIterator<PairwiseIterator> {
 
 /// Creates an iterator that wraps one iterable, after `iter` of it.
 Task wrap_iterable(Tracer& tracer, Wrapper wrapper, Value* iterable, Value* function, Value* initial) {
-    static PyTypeObject* const takewhile = itertools_class("takewhile");
-    static PyTypeObject* const dropwhile = itertools_class("dropwhile");
-    static PyTypeObject* const starmap = itertools_class("starmap");
-    static PyTypeObject* const pairwise = itertools_class("pairwise");
+    static PyTypeObject* const takewhile = find_imported_class("itertools", "takewhile");
+    static PyTypeObject* const dropwhile = find_imported_class("itertools", "dropwhile");
+    static PyTypeObject* const starmap = find_imported_class("itertools", "starmap");
+    static PyTypeObject* const pairwise = find_imported_class("itertools", "pairwise");
     Value* iterator = co_await operations::iterate(tracer, iterable);
     switch (wrapper) {
         case Wrapper::Cycle:
@@ -492,7 +484,7 @@ Outcome make_accumulate(Tracer& tracer, const Arguments& arguments) {
 struct CompressIterator final : TaskIterator<CompressIterator> {
     CompressIterator(Value* data, Value* selectors) : TaskIterator(kClass()), data(data), selectors(selectors) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("compress");
+        static PyTypeObject* const type = find_imported_class("itertools", "compress");
         return type;
     }
     Value* data;
@@ -529,7 +521,7 @@ struct ZipLongestIterator final : TaskIterator<ZipLongestIterator> {
     ZipLongestIterator(std::vector<Value*> iterators, Value* fill)
         : TaskIterator(kClass()), iterators(std::move(iterators)), fill(fill) {}
     static PyTypeObject* kClass() {
-        static PyTypeObject* const type = itertools_class("zip_longest");
+        static PyTypeObject* const type = find_imported_class("itertools", "zip_longest");
         return type;
     }
     std::vector<Value*> iterators;  // null for an exhausted one

@@ -6,10 +6,11 @@
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
+#include "value/kinds/rebuilding.h"
 #include "value/protocol/attributes.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
 #include "value/tracer.h"
@@ -18,11 +19,7 @@ namespace stator {
 
 namespace {
 
-PyObject* builtin(const char* name) {
-    return PyDict_GetItemString(PyEval_GetBuiltins(), name);
-}
-
-/// Folds constants; otherwise calls the special method that the function stands for.
+/// Folds, or, where an operand is not constant, asks it for the special method that the function stands for.
 Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, const Arguments& arguments) {
     if (Value* folded = fold(tracer, function, arguments)) return folded;
     Value* operand = arguments.positional[0];
@@ -48,7 +45,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
         static PyObject* function = imported("_operator", "abs");
         return tracer.recorder().emit_function(function, arguments);
     }
-    return fold_or_ask(tracer, builtin("abs"), "__abs__", arguments);
+    return fold_or_ask(tracer, builtin_function("abs"), "__abs__", arguments);
 }
 
 Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
@@ -60,7 +57,7 @@ Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
     Arguments positional;
     for (Value* part : bound)
         if (part != nullptr) positional.positional.push_back(part);
-    return fold_or_ask(tracer, builtin("round"), "__round__", positional);
+    return fold_or_ask(tracer, builtin_function("round"), "__round__", positional);
 }
 
 Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {
@@ -68,11 +65,11 @@ Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {
     tracer.realize(right);
     Value* answer = nullptr;
     if (operations::user_method(tracer, left, "__divmod__") != nullptr || left->kind == Kind::Tensor) {
-        answer = co_await call_method_with(tracer, left, "__divmod__", right);
+        answer = co_await operations::call_method(tracer, left, "__divmod__", Arguments::of(right));
         if (answer->object() != Py_NotImplemented) co_return answer;
     }
     if (operations::user_method(tracer, right, "__rdivmod__") != nullptr || right->kind == Kind::Tensor) {
-        answer = co_await call_method_with(tracer, right, "__rdivmod__", left);
+        answer = co_await operations::call_method(tracer, right, "__rdivmod__", Arguments::of(left));
         if (answer->object() != Py_NotImplemented) co_return answer;
     }
     for (Value* side : {left, right})
@@ -85,7 +82,7 @@ Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {
 
 Outcome builtin_divmod(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "divmod", arguments, 2, 2);
-    if (Value* folded = fold(tracer, builtin("divmod"), arguments)) return folded;
+    if (Value* folded = fold(tracer, builtin_function("divmod"), arguments)) return folded;
     return tracer.start(divmod_by_protocol(tracer, arguments.positional[0], arguments.positional[1]));
 }
 
@@ -97,10 +94,10 @@ Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
         by_modulus = bound[2]->object() != Py_None;
     }
     if (!by_modulus) return operations::binary(tracer, BinaryOperator::Power, bound[0], bound[1]);
-    if (Value* folded = fold(tracer, builtin("pow"), arguments)) return folded;
+    if (Value* folded = fold(tracer, builtin_function("pow"), arguments)) return folded;
     tracer.realize(bound[0]);
     if (Value* method = operations::user_method(tracer, bound[0], "__pow__"))
-        return call_with(tracer, method, bound[0], bound[1], bound[2]);
+        return operations::call(tracer, method, Arguments::of(bound[0], bound[1], bound[2]));
     tracer.break_graph(BreakKind::UnknownObject, "three-argument pow() of values that are not constants");
 }
 
@@ -120,7 +117,7 @@ void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* n
 }
 
 Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char* method) {
-    Value* number = co_await call_method_with(tracer, value, method);
+    Value* number = co_await operations::call_method(tracer, value, method, Arguments::of());
     expect_kind(tracer, value, method, number);
     Arguments arguments;
     arguments.positional.push_back(number);
@@ -182,7 +179,7 @@ Outcome make_bool(Tracer& tracer, const Arguments& arguments) {
 }
 
 Task hash_by_method(Tracer& tracer, Value* method, Value* value) {
-    Value* answer = co_await call_with(tracer, method, value);
+    Value* answer = co_await operations::call(tracer, method, Arguments::of(value));
     tracer.realize(answer);
     if (answer->object() == nullptr || !PyLong_Check(answer->object()))
         tracer.raise(PyExc_TypeError, "__hash__ method should return an integer");
@@ -245,8 +242,7 @@ Outcome math_prod(Tracer& tracer, const Arguments& arguments) {
 
 Outcome math_sumprod(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "math", "sumprod", arguments, 2, 2);
-    Ref<> module = checked(PyImport_ImportModule("math"));
-    Ref<> function = checked(PyObject_GetAttrString(module.get(), "sumprod"));
+    static PyObject* const function = imported("math", "sumprod");
     if (Value* folded = fold(tracer, function, arguments)) return folded;
     return tracer.start(sum_of_products(tracer, arguments.positional[0], arguments.positional[1]));
 }

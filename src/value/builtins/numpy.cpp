@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -27,11 +28,10 @@ bool is_ufunc(Borrowed<> object) {
 class RaisingErrors {
   public:
     RaisingErrors() {
-        Ref<> numpy = checked(PyImport_ImportModule("numpy"));
-        Ref<> make = checked(PyObject_GetAttrString(numpy.get(), "errstate"));
+        static PyObject* const make = imported("numpy", "errstate");
         Ref<> named = checked(Py_BuildValue("{s:s}", "all", "raise"));
         Ref<> none = checked(PyTuple_New(0));
-        state_ = checked(PyObject_Call(make.get(), none.get(), named.get()));
+        state_ = checked(PyObject_Call(make, none.get(), named.get()));
         checked(PyObject_CallMethod(state_.get(), "__enter__", nullptr));
     }
     RaisingErrors(const RaisingErrors&) = delete;
@@ -163,8 +163,7 @@ void register_numpy(Handlers& handlers) {
     for (const char* name : {"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",
                              "uint16", "uint8", "bool_"})
         handlers.add_pure("numpy", name);
-    Ref<> numpy = Ref<>::steal(PyImport_ImportModule("numpy"));
-    Ref<> generic = numpy ? Ref<>::steal(PyObject_GetAttrString(numpy.get(), "generic")) : Ref<>();
+    Ref<> generic = find_imported("numpy", "generic");
     for (const char* name : {"item", "tolist", "conjugate", "__int__", "__float__", "__index__", "__bool__"}) {
         if (!generic) break;
         Ref<> method = Ref<>::steal(PyObject_GetAttrString(generic.get(), name));

@@ -502,8 +502,7 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "globals", builtin_globals);
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
-    if (Ref<> logger = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("logging"), "Logger")); logger)
-        handlers.add_method(reinterpret_cast<PyTypeObject*>(logger.get()), "_log", logs);
+    handlers.add_method(imported_class("logging", "Logger"), "_log", logs);
     handlers.add("warnings", "warn", warns);
     handlers.add("warnings", "warn_explicit", warns);
 
@@ -524,13 +523,10 @@ void register_objects(Handlers& handlers) {
         handlers.add_method(type, "__new__", scalar_new);
 
     handlers.add("functools", "partial", partial_class_call);
-    if (Ref<> partial = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "partial")); partial) {
-        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__call__", partial_call);
-        handlers.add_method(reinterpret_cast<PyTypeObject*>(partial.get()), "__new__", partial_new);
-    }
-    if (Ref<> cached = Ref<>::steal(PyObject_GetAttrString(PyImport_ImportModule("functools"), "cached_property"));
-        cached)
-        handlers.add_method(reinterpret_cast<PyTypeObject*>(cached.get()), "__get__", cached_property_get);
+    PyTypeObject* partial = imported_class("functools", "partial");
+    handlers.add_method(partial, "__call__", partial_call);
+    handlers.add_method(partial, "__new__", partial_new);
+    handlers.add_method(imported_class("functools", "cached_property"), "__get__", cached_property_get);
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
     handlers.add("types", "MethodType", make_method);
 

@@ -5,9 +5,9 @@
 #include "value/kinds/iterator.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
@@ -17,7 +17,7 @@ namespace {
 template <BinaryOperator op, bool in_place>
 Outcome apply_binary(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
-        raise_misuse(tracer, operator_function(op, in_place), arguments);
+        refuse_arguments(tracer, operator_function(op, in_place), method_name(op, false), arguments);
     if (in_place) return operations::in_place(tracer, op, arguments.positional[0], arguments.positional[1]);
     return operations::binary(tracer, op, arguments.positional[0], arguments.positional[1]);
 }
@@ -25,14 +25,14 @@ Outcome apply_binary(Tracer& tracer, const Arguments& arguments) {
 template <UnaryOperator op>
 Outcome apply_unary(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 1 || !arguments.keywords.empty())
-        raise_misuse(tracer, operator_function(op), arguments);
+        refuse_arguments(tracer, operator_function(op), method_name(op), arguments);
     return operations::unary(tracer, op, arguments.positional[0]);
 }
 
 template <Comparison op>
 Outcome apply_comparison(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
-        raise_misuse(tracer, operator_function(op), arguments);
+        refuse_arguments(tracer, operator_function(op), method_name(op), arguments);
     return operations::compare(tracer, op, arguments.positional[0], arguments.positional[1]);
 }
 
@@ -88,7 +88,7 @@ Outcome operator_contains(Tracer& tracer, const Arguments& arguments) {
 }
 
 Task index_of(Tracer& tracer, Value* value) {
-    Value* number = co_await call_method_with(tracer, value, "__index__");
+    Value* number = co_await operations::call_method(tracer, value, "__index__", Arguments::of());
     tracer.realize(number);
     if (number->type() == &PyLong_Type) co_return number;
     if (PyType_IsSubtype(number->type(), &PyLong_Type))
@@ -172,7 +172,7 @@ Task reduce_items(Tracer& tracer, Value* function, Value* iterable, Value* total
         if (total == nullptr)
             total = item;
         else
-            total = co_await call_with(tracer, function, total, item);
+            total = co_await operations::call(tracer, function, Arguments::of(total, item));
     }
     if (total == nullptr) tracer.raise(PyExc_TypeError, "reduce() of empty iterable with no initial value");
     co_return total;

@@ -5,9 +5,10 @@
 #include "cpython/sorting.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/constant.h"
+#include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 
 namespace stator {
@@ -84,7 +85,7 @@ KeyClasses classes_of(Tracer& tracer, const std::vector<Keyed>& keyed) {
 /// `left < right` for objects of one class: if `__lt__` returns NotImplemented, Python starts over and calls it again.
 Task is_less_in_class(Tracer& tracer, Value* left, Value* right) {
     if (Value* method = operations::user_method(tracer, left, "__lt__")) {
-        Value* answer = co_await call_with(tracer, method, left, right);
+        Value* answer = co_await operations::call(tracer, method, Arguments::of(left, right));
         if (answer->object() != Py_NotImplemented) co_return co_await operations::truth(tracer, answer);
     }
     Value* answer = co_await operations::compare(tracer, Comparison::Less, left, right);
@@ -155,7 +156,7 @@ Task sort_list(Tracer& tracer, ListValue* list, Value* key_function, Value* reve
     for (Value* item : list->begin_sort(tracer)) keyed.push_back(Keyed{item, item});
     try {
         for (std::size_t i = 0; key_function != nullptr && i < keyed.size(); ++i)
-            keyed[i].key = co_await call_with(tracer, key_function, keyed[i].item);
+            keyed[i].key = co_await operations::call(tracer, key_function, Arguments::of(keyed[i].item));
         co_await tracer.start(sort_keyed(tracer, keyed, descending));
     } catch (const Raised&) {
         list->end_sort(tracer, items_of(keyed));
@@ -238,7 +239,7 @@ Task find_extreme(Tracer& tracer, bool greatest, Value* iterable, Value* key_fun
         Value* item = co_await operations::next(tracer, iterator);
         if (item == tracer.exhausted()) break;
         Value* key = item;
-        if (key_function != nullptr) key = co_await call_with(tracer, key_function, item);
+        if (key_function != nullptr) key = co_await operations::call(tracer, key_function, Arguments::of(item));
         bool better = best == nullptr;
         if (!better) {
             Comparison op = greatest ? Comparison::Greater : Comparison::Less;
@@ -255,8 +256,7 @@ Task find_extreme(Tracer& tracer, bool greatest, Value* iterable, Value* key_fun
     if (otherwise != nullptr) co_return otherwise;
     // The message depends on the Python version, so the real function raises it.
     Ref<> empty = Ref<>::steal(PyTuple_New(0));
-    Ref<> failed = Ref<>::steal(
-        PyObject_CallOneArg(PyDict_GetItemString(PyEval_GetBuiltins(), greatest ? "max" : "min"), empty.get()));
+    Ref<> failed = Ref<>::steal(PyObject_CallOneArg(builtin_function(greatest ? "max" : "min"), empty.get()));
     tracer.raise_from_python();
 }
 
@@ -270,7 +270,7 @@ Outcome builtin_extreme(Tracer& tracer, const Arguments& arguments) {
         else if (PyUnicode_CompareWithASCIIString(keyword.name, "default") == 0)
             otherwise = keyword.value;
         else
-            raise_misuse(tracer, PyDict_GetItemString(PyEval_GetBuiltins(), kName), arguments);
+            refuse_arguments(tracer, builtin_function(kName), kName, arguments);
     }
     if (arguments.positional.empty())
         tracer.raise(PyExc_TypeError, std::string(kName) + " expected at least 1 argument, got 0");

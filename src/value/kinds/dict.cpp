@@ -17,7 +17,6 @@
 #include "value/kinds/undoable.h"
 #include "value/nesting.h"
 #include "value/protocol/attributes.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
@@ -108,7 +107,7 @@ PyObject* item_by_identity(PyObject* dict, PyObject* wanted) {
 }
 
 Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
-    Value* made = co_await call_with(tracer, factory);
+    Value* made = co_await operations::call(tracer, factory, Arguments::of());
     co_await operations::set_item(tracer, dict, key, made);
     co_return made;
 }
@@ -494,16 +493,14 @@ int DictValue::rebuild(PlanBuilder& plan) {
 std::string DictValue::print() const {
     std::string name = class_ == &PyDict_Type ? "" : type_name(class_);
     if (!complete) return source != nullptr ? stator::print(*source) : name + "{...}";
-    static thread_local int depth = 0;
-    if (depth > 3) return name + "{...}";
-    ++depth;
+    if (Nesting::depth() > 3) return name + "{...}";
+    Nesting nesting(this);
     std::string text;
     for (const Table::Entry& entry : table.all()) {
         if (!entry.live) continue;
         if (!text.empty()) text += ", ";
         text += entry.key->print() + ": " + (entry.value == nullptr ? "?" : entry.value->print());
     }
-    --depth;
     return name + "{" + text + "}";
 }
 

@@ -2,7 +2,6 @@
 #include "base/names.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
@@ -12,8 +11,8 @@ namespace stator {
 namespace {
 
 Task update_from_mapping(Tracer& tracer, DictValue* target, Value* other) {
-    Value* keys = co_await call_method_with(tracer, other, "keys");
-    // Reads all keys first, then the values. An OrderedDict reads them in turn.
+    Value* keys = co_await operations::call_method(tracer, other, "keys", Arguments::of());
+    // All keys first, then the values, but for an OrderedDict.
     bool is_ordered = PyType_IsSubtype(target->class_, &PyODict_Type) != 0;
     if (!is_ordered) keys = co_await operations::collect_as_sequence(tracer, keys);
     Value* iterator = co_await operations::iterate(tracer, keys);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -287,10 +288,8 @@ bool is_repr_guard(PyCodeObject* code) {
         };
         for (auto [module, name] :
              {std::pair{"dataclasses", "_recursive_repr"}, std::pair{"reprlib", "recursive_repr"}}) {
-            Ref<> owner = Ref<>::steal(PyImport_ImportModule(module));
-            Ref<> function = owner ? Ref<>::steal(PyObject_GetAttrString(owner.get(), name)) : Ref<>();
+            Ref<> function = find_imported(module, name);
             if (function && PyFunction_Check(function.get())) collect(collect, PyFunction_GET_CODE(function.get()));
-            PyErr_Clear();
         }
         return found;
     }();

@@ -11,7 +11,6 @@
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 #include "value/kinds/undoable.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/operations.h"
 
@@ -21,7 +20,7 @@ namespace {
 
 Task next_of_call(Tracer& tracer, CallIterator* iterator) {
     if (iterator->callable == nullptr) co_return tracer.exhausted();
-    Value* item = co_await call_with(tracer, iterator->callable);
+    Value* item = co_await operations::call(tracer, iterator->callable, Arguments::of());
     Value* found = co_await same_or_equal(tracer, iterator->sentinel, item);
     if (!is_true(found)) co_return item;
     tracer.on_undo([iterator, before = iterator->callable] { iterator->callable = before; });

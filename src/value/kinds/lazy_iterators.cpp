@@ -5,8 +5,8 @@
 #include "effect/plan.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
+#include "value/protocol/operations.h"
 
 namespace stator {
 
@@ -77,7 +77,8 @@ Task next_mapped(Tracer& tracer, MapIterator* self) {
         if (item == tracer.exhausted()) co_return item;
         items.push_back(item);
     }
-    co_return co_await Continued{call_with_all(tracer, self->function, items), {Continuation::Kind::Next}};
+    co_return co_await Continued{operations::call(tracer, self->function, Arguments::of(items)),
+                                 {Continuation::Kind::Next}};
 }
 
 Task next_filtered(Tracer& tracer, FilterIterator* self) {
@@ -85,7 +86,8 @@ Task next_filtered(Tracer& tracer, FilterIterator* self) {
         Value* item = co_await operations::next(tracer, self->iterator);
         if (item == tracer.exhausted()) co_return item;
         Value* answer = item;
-        if (self->function->object() != Py_None) answer = co_await call_with(tracer, self->function, item);
+        if (self->function->object() != Py_None)
+            answer = co_await operations::call(tracer, self->function, Arguments::of(item));
         answer = co_await operations::truth(tracer, answer);
         if (is_true(answer) == self->wanted) co_return item;
     }

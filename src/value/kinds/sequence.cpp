@@ -18,7 +18,6 @@
 #include "value/kinds/slice.h"
 #include "value/nesting.h"
 #include "value/protocol/attributes.h"
-#include "value/protocol/calling.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
 #include "value/protocol/operations.h"
@@ -61,7 +60,7 @@ Py_ssize_t field_position(PyTypeObject* type, PyObject* raw, Borrowed<> name) {
 }
 
 Task index_then_get(Tracer& tracer, SequenceValue* sequence, Value* key) {
-    Value* index = co_await call_method_with(tracer, key, "__index__");
+    Value* index = co_await operations::call_method(tracer, key, "__index__", Arguments::of());
     co_return co_await sequence->get_item(tracer, index);
 }
 
@@ -426,6 +425,24 @@ Py_hash_t ListValue::hash(Tracer& tracer) {
     raise_type_error(tracer, "unhashable type: ", this, "");
 }
 
+namespace {
+
+/// Where an assignment to `list[key]`, or its deletion, takes place.
+std::size_t assigned_index(Tracer& tracer, std::size_t size, Value* key) {
+    auto index = as_index(tracer, key);
+    if (!index) {
+        if (has_index_method(key)) expect_index(tracer, key);
+        tracer.raise(PyExc_TypeError,
+                     std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
+    }
+    if (*index < 0) *index += static_cast<Py_ssize_t>(size);
+    if (*index < 0 || static_cast<std::size_t>(*index) >= size)
+        tracer.raise(PyExc_IndexError, "list assignment index out of range");
+    return static_cast<std::size_t>(*index);
+}
+
+}  // namespace
+
 void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     tracer.realize(this);
     tracer.realize(key);
@@ -436,17 +453,10 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
         put_slice(tracer, this, key, *values);
         return;
     }
-    auto index = as_index(tracer, key);
-    if (!index) {
-        if (has_index_method(key)) expect_index(tracer, key);
-        tracer.raise(PyExc_TypeError,
-                     std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
-    }
-    if (*index < 0) *index += static_cast<Py_ssize_t>(items.size());
-    if (*index < 0 || static_cast<std::size_t>(*index) >= items.size())
-        tracer.raise(PyExc_IndexError, "list assignment index out of range");
-    if (source != nullptr) tracer.effects().log({PlanOp::SetItem, {this, tracer.integer(*index), value}});
-    replace(tracer, static_cast<std::size_t>(*index), value);
+    std::size_t index = assigned_index(tracer, items.size(), key);
+    if (source != nullptr)
+        tracer.record({PlanOp::SetItem, {this, tracer.integer(static_cast<std::int64_t>(index)), value}});
+    replace(tracer, index, value);
 }
 
 Outcome ListValue::assign_item(Tracer& tracer, Value* key, Value* value) {
@@ -482,16 +492,7 @@ void ListValue::delete_item(Tracer& tracer, Value* key) {
         assign(tracer, std::move(contents), {PlanOp::SetItem, {this, key, nullptr}});
         return;
     }
-    auto index = as_index(tracer, key);
-    if (!index) {
-        if (has_index_method(key)) expect_index(tracer, key);
-        tracer.raise(PyExc_TypeError,
-                     std::string("list indices must be integers or slices, not ") + key->type()->tp_name);
-    }
-    if (*index < 0) *index += static_cast<Py_ssize_t>(items.size());
-    if (*index < 0 || static_cast<std::size_t>(*index) >= items.size())
-        tracer.raise(PyExc_IndexError, "list assignment index out of range");
-    remove(tracer, static_cast<std::size_t>(*index));
+    remove(tracer, assigned_index(tracer, items.size(), key));
 }
 
 Value* ListValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {

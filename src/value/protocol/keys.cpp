@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "value/kinds/dict.h"
+#include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 #include "value/protocol/identity.h"
@@ -155,7 +156,7 @@ bool is_table(const Value* value) {
 bool takes_only_numbers(PyObject* callable) {
     if (callable == reinterpret_cast<PyObject*>(&PyRange_Type)) return true;
     for (const char* name : {"bin", "hex", "oct", "chr"})
-        if (callable == PyDict_GetItemString(PyEval_GetBuiltins(), name)) return true;
+        if (callable == builtin_function(name)) return true;
     return false;
 }
 

@@ -1,29 +1,25 @@
 #include "value/protocol/raising.h"
 
+#include "base/imported.h"
+#include "base/python_error.h"
 #include "value/kinds/exception.h"
 #include "value/protocol/refusal.h"
 
 namespace stator {
 
-namespace {
-
-/// Calls `callable` with as many `None`s as the program passed arguments, to raise its TypeError.
-[[noreturn]] void raise_by_calling(Tracer& tracer, Borrowed<> callable, const Arguments& arguments,
-                                   std::size_t skipped) {
-    if (callable == nullptr) tracer.raise_from_python();
-    std::size_t count = arguments.positional.size() - std::min(skipped, arguments.positional.size());
-    std::vector<PyObject*> nones(count + arguments.keywords.size(), Py_None);
-    Ref<> names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
-    if (!names) tracer.raise_from_python();
-    for (std::size_t i = 0; i < arguments.keywords.size(); ++i)
-        PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
-    Ref<> result = Ref<>::steal(PyObject_Vectorcall(callable, nones.data(), count, names.get()));
-    if (!result) tracer.raise_from_python();
+void refuse_arguments(Tracer& tracer, Borrowed<> callable, const std::string& name, const Arguments& arguments,
+                      Borrowed<> filler) {
+    if (callable != nullptr) {
+        Ref<> names = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.keywords.size())));
+        for (std::size_t i = 0; i < arguments.keywords.size(); ++i)
+            PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.keywords[i].name));
+        std::vector<PyObject*> given(arguments.count(), filler.get());
+        if (!Ref<>::steal(PyObject_Vectorcall(callable, given.data(), arguments.positional.size(), names.get())))
+            tracer.raise_from_python();
+    }
     tracer.break_graph(BreakKind::UnknownFunction,
-                       "a builtin function is called with arguments that Stator has no model of");
+                       name + "() is called with arguments that Stator's model of it does not accept");
 }
-
-}  // namespace
 
 void raise_key_error(Tracer& tracer, Value* key) {
     throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_KeyError), {key})};
@@ -44,20 +40,15 @@ void expect_arguments(Tracer& tracer, PyTypeObject* type, const char* method, co
     Ref<> instance = stand_in(tracer, arguments.positional[0]);
     if (!instance) instance = Ref<>::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
     if (!instance) tracer.raise_from_python();
-    raise_by_calling(tracer, Ref<>::steal(PyObject_GetAttrString(instance.get(), method)), arguments, 1);
+    Arguments behind_self{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+    refuse_arguments(tracer, checked(PyObject_GetAttrString(instance.get(), method)), method, behind_self);
 }
 
 void expect_arguments(Tracer& tracer, const char* module, const char* function, const Arguments& arguments,
                       std::size_t least, std::size_t most) {
     std::size_t count = arguments.positional.size();
     if (count >= least && count <= most && arguments.keywords.empty()) return;
-    Ref<> owner = Ref<>::steal(PyImport_ImportModule(module));
-    if (!owner) tracer.raise_from_python();
-    raise_by_calling(tracer, Ref<>::steal(PyObject_GetAttrString(owner.get(), function)), arguments, 0);
-}
-
-void raise_misuse(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
-    raise_by_calling(tracer, callable, arguments, 0);
+    refuse_arguments(tracer, Ref<>::steal(imported(module, function)), function, arguments);
 }
 
 void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method, const Arguments& arguments) {

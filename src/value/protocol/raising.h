@@ -21,8 +21,10 @@ void expect_arguments(Tracer& tracer, PyTypeObject* type, const char* method, co
 /// The same for a function of a module.
 void expect_arguments(Tracer& tracer, const char* module, const char* function, const Arguments& arguments,
                       std::size_t least, std::size_t most);
-/// Raises the exception of a call with wrong arguments: calls the C function with as many Nones.
-[[noreturn]] void raise_misuse(Tracer& tracer, Borrowed<> callable, const Arguments& arguments);
+/// The exception of a call with arguments that a C function does not take. Its words differ between versions of Python,
+/// so the function is called with `filler` for each argument; one that is null, or that takes them, breaks the graph.
+[[noreturn]] void refuse_arguments(Tracer& tracer, Borrowed<> callable, const std::string& name,
+                                   const Arguments& arguments, Borrowed<> filler = Py_None);
 /// `descriptor 'append' for 'list' objects doesn't apply to a 'int' object`.
 [[noreturn]] void raise_wrong_receiver(Tracer& tracer, PyTypeObject* type, const char* method,
                                        const Arguments& arguments);

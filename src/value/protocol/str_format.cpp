@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/protocol/operations.h"
@@ -28,17 +29,12 @@ struct Step {
     Ref<> key;
 };
 
-PyObject* parser(const char* name) {
-    static PyObject* const module = PyImport_ImportModule("_string");
-    return PyObject_GetAttrString(module, name);
-}
-
 Ref<> part(const Ref<>& tuple, Py_ssize_t index) {
     return Ref<>::share(PyTuple_GET_ITEM(tuple.get(), index));
 }
 
 std::vector<Field> parse(Tracer& tracer, PyObject* format) {
-    static PyObject* const parse_format = parser("formatter_parser");
+    static PyObject* const parse_format = imported("_string", "formatter_parser");
     Ref<> iterator = Ref<>::steal(PyObject_CallOneArg(parse_format, format));
     if (!iterator) tracer.raise_from_python();
     std::vector<Field> fields;
@@ -50,7 +46,7 @@ std::vector<Field> parse(Tracer& tracer, PyObject* format) {
 
 /// The first part of a field's name, and the attributes and items after it.
 Ref<> split(Tracer& tracer, PyObject* name, std::vector<Step>& steps) {
-    static PyObject* const split_name = parser("formatter_field_name_split");
+    static PyObject* const split_name = imported("_string", "formatter_field_name_split");
     Ref<> parts = Ref<>::steal(PyObject_CallOneArg(split_name, name));
     if (!parts) tracer.raise_from_python();
     Ref<> rest = part(parts, 1);

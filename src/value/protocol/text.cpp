@@ -9,7 +9,7 @@
 #include "value/kinds/dict.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
-#include "value/protocol/calling.h"
+#include "value/protocol/operations.h"
 
 namespace stator {
 
@@ -26,7 +26,7 @@ Value* text_from(Tracer& tracer, PyObject* new_reference) {
 }
 
 Task text_by_method(Tracer& tracer, Value* method, Value* value, const char* name) {
-    Value* text = co_await call_with(tracer, method, value);
+    Value* text = co_await operations::call(tracer, method, Arguments::of(value));
     tracer.realize(text);
     if (text->object() == nullptr || !PyUnicode_Check(text->object()))
         tracer.raise(PyExc_TypeError, std::string(name) + " returned non-string (type " + text->type()->tp_name + ")");
@@ -98,7 +98,7 @@ Outcome repr_of(Tracer& tracer, Value* value) {
     if (Ref<> text = text_of_scalar(tracer, value, "__repr__", PyObject_Repr)) return tracer.fresh(std::move(text));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Repr(known.get()));
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
-    if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__repr__");
+    if (value->kind == Kind::Exception) return operations::call_method(tracer, value, "__repr__", Arguments::of());
     if (is_plain_container(value)) return tracer.start(text_of_items(tracer, value));
     break_on(tracer, "repr()", value);
 }
@@ -111,7 +111,7 @@ Outcome str_of(Tracer& tracer, Value* value) {
         return tracer.start(text_by_method(tracer, method, value, "__str__"));
     if (Ref<> text = text_of_scalar(tracer, value, "__str__", PyObject_Str)) return tracer.fresh(std::move(text));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Str(known.get()));
-    if (value->kind == Kind::Exception) return call_method_with(tracer, value, "__str__");
+    if (value->kind == Kind::Exception) return operations::call_method(tracer, value, "__str__", Arguments::of());
     PyTypeObject* owner = nullptr;
     cpython::lookup_in_mro(value->type(), interned("__str__"), &owner);
     if (owner == &PyBaseObject_Type) return repr_of(tracer, value);
@@ -121,7 +121,7 @@ Outcome str_of(Tracer& tracer, Value* value) {
 namespace {
 
 Task format_by_method(Tracer& tracer, Value* method, Value* value, Value* specification) {
-    Value* text = co_await call_with(tracer, method, value, specification);
+    Value* text = co_await operations::call(tracer, method, Arguments::of(value, specification));
     tracer.realize(text);
     if (!PyType_IsSubtype(text->type(), &PyUnicode_Type))
         tracer.raise(PyExc_TypeError, std::string("__format__ must return a str, not ") + text->type()->tp_name);

@@ -20,12 +20,7 @@
 namespace stator {
 
 PyObject* data_function() {
-    static PyObject* function = [] {
-        Ref<> module = Ref<>::steal(PyImport_ImportModule("torch._C._autograd"));
-        PyObject* found = module ? PyObject_GetAttrString(module.get(), "_get_data_attr") : nullptr;
-        PyErr_Clear();
-        return found;
-    }();
+    static PyObject* function = find_imported("torch._C._autograd", "_get_data_attr").release();
     return function;
 }
 

@@ -2,6 +2,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -29,13 +30,6 @@
 namespace stator {
 
 namespace {
-
-Ref<> find(const char* module, const char* name) {
-    Ref<> found = Ref<>::steal(PyImport_ImportModule(module));
-    if (found) found = Ref<>::steal(PyObject_GetAttrString(found.get(), name));
-    if (!found) PyErr_Clear();
-    return found;
-}
 
 Ref<> constant_argument(Tracer& tracer, Value* value, const char* what) {
     Ref<> object = value == nullptr ? Ref<>() : value->as_constant(tracer);
@@ -83,7 +77,7 @@ struct InferenceModeValue final : Value {
     Value* mode_argument;
 
     PyTypeObject* type() const override {
-        static auto* held = reinterpret_cast<PyTypeObject*>(find("torch._C", "_InferenceMode").release());
+        static auto* held = reinterpret_cast<PyTypeObject*>(find_imported("torch._C", "_InferenceMode").release());
         return held;
     }
     int rebuild(PlanBuilder& plan) override {
@@ -100,8 +94,8 @@ Outcome make_inference_mode(Tracer& tracer, const Arguments& arguments) {
 
 Outcome enter_inference_mode(Tracer& tracer, const Arguments& arguments) {
     auto* context = static_cast<InferenceModeValue*>(arguments.positional.at(0));
-    static PyObject* function = find("torch.autograd.grad_mode", "_enter_inference_mode").release();
-    static PyObject* leave = find("torch.autograd.grad_mode", "_exit_inference_mode").release();
+    static PyObject* function = find_imported("torch.autograd.grad_mode", "_enter_inference_mode").release();
+    static PyObject* leave = find_imported("torch.autograd.grad_mode", "_exit_inference_mode").release();
     static PyObject* enter = PyObject_GetAttrString(reinterpret_cast<PyObject*>(context->type()), "__enter__");
     // Tensors that are made in this mode are inference tensors. A compiler makes all results of a graph in one mode.
     if (tracer.run_by() == Tracer::RunBy::Compiler && context->mode != tracer.modes().current().inference) {
@@ -192,8 +186,8 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     autocast->enabled = PyObject_IsTrue(is_enabled.get()) == 1;
     autocast->dtype = *as_dtype;
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
-    static PyObject* function = find("torch.amp.autocast_mode", "_enter_autocast").release();
-    graph::Node* node = tracer.recorder().emit_effect(function, Arguments::of(device, dtype, enabled, cache));
+    static PyObject* function = find_imported("torch.amp.autocast_mode", "_enter_autocast").release();
+    graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
     if (self->source == nullptr) {
         // If the object is still used after the captured region while it is entered, its `__exit__` needs these
         // attributes.
@@ -203,10 +197,11 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
         self->set_own_attribute(tracer, interned("prev_fastdtype"),
                                 tracer.constant(torch_room::dtype_object(outer->dtype)));
     }
-    tracer.modes().set(modes);
-    static PyObject* leave = find("torch.amp.autocast_mode", "_exit_autocast").release();
-    static PyObject* enter = PyObject_GetAttrString(find("torch.amp.autocast_mode", "autocast").get(), "__enter__");
-    tracer.modes().push_context({self, enter, leave, node, before, TorchModes::Restores::Autocast});
+    tracer.set_modes(modes);
+    static PyObject* leave = find_imported("torch.amp.autocast_mode", "_exit_autocast").release();
+    static PyObject* enter =
+        PyObject_GetAttrString(find_imported("torch.amp.autocast_mode", "autocast").get(), "__enter__");
+    tracer.push_context({self, enter, leave, node, before, Tracer::Restores::Autocast});
     return self;
 }
 
@@ -328,7 +323,7 @@ Outcome changes_random_state(Tracer& tracer, const Arguments&) {
 
 /// aot_autograd drops assertions without a message, so the usual message is added.
 Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const function = find("torch", "_assert_async").release();
+    static PyObject* const function = find_imported("torch", "_assert_async").release();
     Arguments given = arguments;
     if (given.positional.size() == 1 && given.keywords.empty())
         given.positional.push_back(tracer.string("the assertion failed"));
@@ -339,7 +334,7 @@ Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
 
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
-    if (Ref<> scripted = find("torch._C", "ScriptFunction"); scripted) {
+    if (Ref<> scripted = find_imported("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
         if (call)
             handlers.add(PyInstanceMethod_Check(call.get()) ? PyInstanceMethod_GET_FUNCTION(call.get()) : call.get(),
@@ -351,7 +346,7 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch._C", "_set_grad_enabled", set_grad_enabled);
     handlers.add("torch", "is_inference_mode_enabled", is_inference_mode_enabled);
     handlers.add("torch._C", "_InferenceMode", make_inference_mode);
-    if (Ref<> inference = find("torch._C", "_InferenceMode"); inference) {
+    if (Ref<> inference = find_imported("torch._C", "_InferenceMode"); inference) {
         auto* type = reinterpret_cast<PyTypeObject*>(inference.get());
         handlers.add_method(type, "__enter__", enter_inference_mode);
         handlers.add_method(type, "__exit__", exit_inference_mode);
@@ -363,7 +358,7 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch", "is_autocast_cache_enabled", is_autocast_cache_enabled);
     for (const char* module :
          {"torch.amp.autocast_mode", "torch.cpu.amp.autocast_mode", "torch.cuda.amp.autocast_mode"}) {
-        Ref<> autocast = find(module, "autocast");
+        Ref<> autocast = find_imported(module, "autocast");
         if (!autocast) continue;
         auto* type = reinterpret_cast<PyTypeObject*>(autocast.get());
         handlers.add_method(type, "__enter__", enter_autocast);
@@ -405,7 +400,7 @@ void register_torch(Handlers& handlers) {
     handlers.add_pure("torch.distributed", "is_available");
     handlers.add_pure("torch.amp.autocast_mode", "is_autocast_available");
     for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})
-        if (Ref<> type = find("torch", name); type && PyType_Check(type.get()))
+        if (Ref<> type = find_imported("torch", name); type && PyType_Check(type.get()))
             handlers.add_pure_class(reinterpret_cast<PyTypeObject*>(type.release()));
 }
 

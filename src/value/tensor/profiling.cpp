@@ -12,13 +12,6 @@ namespace stator {
 
 namespace {
 
-PyObject* operation(const char* name, const char* overload) {
-    Ref<> found = checked(PyImport_ImportModule("torch"));
-    for (const char* part : {"ops", "profiler", name, overload})
-        if (part != nullptr) found = checked(PyObject_GetAttrString(found.get(), part));
-    return found.release();
-}
-
 PyTypeObject* record_function_class() {
     static auto* const held = imported_class("torch.autograd.profiler", "record_function");
     return held;
@@ -52,8 +45,8 @@ Value* text_of(Tracer& tracer, Value* record, const char* name) {
 }
 
 Outcome enter_recording(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const begin = operation("_record_function_enter_new", nullptr);
-    static PyObject* const end = operation("_record_function_exit", "_RecordFunction");
+    static PyObject* const begin = imported("torch", "ops.profiler._record_function_enter_new");
+    static PyObject* const end = imported("torch", "ops.profiler._record_function_exit._RecordFunction");
     static PyObject* const enter =
         checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(record_function_class()), "__enter__")).release();
     Value* self = arguments.positional.at(0);

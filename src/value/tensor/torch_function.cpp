@@ -424,13 +424,8 @@ Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
     if (tensor == nullptr || type == nullptr || arguments.count() != 2)
         tracer.break_graph(BreakKind::UnsupportedTensor, "as_subclass is called with an object that is not a class");
     if (type->held != torch_room::known().tensor_class) return as_object_of(tracer, tensor, type);
-    static PyObject* const alias = [] {
-        Ref<> part = checked(PyImport_ImportModule("torch"));
-        for (const char* name : {"ops", "aten", "alias", "default"})
-            part = checked(PyObject_GetAttrString(part.get(), name));
-        return part.release();
-    }();
-    return tracer.recorder().emit_function(alias, Arguments::of(self));
+    static PyObject* const alias = imported("torch", "ops.aten.alias.default");
+    return tracer.emit_function(alias, Arguments::of(self));
 }
 
 /// `torch.Tensor._make_subclass(cls, data, require_grad=False)`: detached.
