@@ -40,7 +40,7 @@ struct SuperValue final : Value {
     static constexpr Kind kKind = Kind::Super;
     SuperValue(PyTypeObject* start, Value* self) : Value(kKind), start(start), self(self) {}
 
-    PyTypeObject* start;  // the look-up begins behind it in the MRO of `self`'s class
+    PyTypeObject* start;  // the lookup begins after it in the MRO of `self`'s class
     Value* self;
 
     PyTypeObject* type() const override { return &PySuper_Type; }

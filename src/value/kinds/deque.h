@@ -15,13 +15,13 @@ struct DequeValue final : ObjectValue {
 
     std::vector<Value*> items;
     Py_ssize_t longest = -1;  // maxlen; -1: none
-    std::size_t changes = 0;  // how often it grew or shrank, for iterators over it
+    std::size_t changes = 0;  // of its length so far: iterators raise after one
 
-    /// Replaces the contents, undoably. An outside deque is told `method(*arguments)` instead.
-    /// `popleft` and `pop`; needs an item.
+    /// `popleft` or `pop` of a deque that is not empty.
     Value* take_end(Tracer& tracer, bool left);
+    /// Replaces the contents, undoably. `deque.method(*arguments)` makes the same change on an outside deque.
     void assign(Tracer& tracer, std::vector<Value*> contents, const char* method, std::vector<Value*> arguments = {});
-    /// What goes beyond `maxlen` falls off at the other end.
+    /// Items beyond `maxlen` are dropped at the other end.
     void append(Tracer& tracer, Value* value);
     void append_left(Tracer& tracer, Value* value);
     /// A position within the items; raises IndexError.
@@ -45,7 +45,7 @@ struct DequeValue final : ObjectValue {
     std::string print() const override;
 };
 
-/// Over a deque, from either end, while it does not change.
+/// Over a deque, from either end. Raises if the deque was mutated since.
 struct DequeIterator final : IteratorValue {
     DequeIterator(PyTypeObject* type, DequeValue* deque, bool reversed)
         : IteratorValue(type), deque(deque), reversed(reversed), changes_(deque->changes) {}
@@ -61,7 +61,7 @@ struct DequeIterator final : IteratorValue {
 
 using cpython::deque_class;
 DequeValue* make_deque(Tracer& tracer, std::vector<Value*> items, Py_ssize_t longest);
-/// `deque.extend`; pending where the iterable runs the program's code. Gives `result`.
+/// `deque.extend`; pending if the iterable runs code of the program. Returns `result`.
 Outcome extend_deque(Tracer& tracer, DequeValue* deque, Value* iterable, bool left, Value* result);
 
 }  // namespace stator

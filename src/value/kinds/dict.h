@@ -1,5 +1,5 @@
 /// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. A dict from
-/// outside is read key by key, guarding just what was asked; only iterating it or its length needs all keys.
+/// outside is read and guarded key by key; only its length and iterating over it need all keys.
 #pragma once
 
 #include <optional>
@@ -14,38 +14,38 @@ struct DictValue final : ObjectValue {
     static constexpr Kind kKind = Kind::Dict;
     explicit DictValue(PyTypeObject* type = &PyDict_Type) : ObjectValue(kKind, type) {}
 
-    /// What it holds. Of an outside dict that is not complete: only what the trace has put there.
+    /// Its entries. Of an outside dict that is not complete: only those that the trace has set.
     Table table;
-    /// False for an outside dict whose keys were not all taken over into `table` yet.
+    /// False for an outside dict until all its keys are in `table`.
     bool complete = true;
-    /// Keys that the trace took out of an outside dict before it was complete.
+    /// Keys that the trace has removed from an outside dict before it was complete.
     Table removed;
-    /// An outside dict that the trace has changed.
+    /// Whether it is an outside dict that the trace has mutated.
     bool changed = false;
     /// `default_factory` of a defaultdict made in the trace.
     Value* default_factory = nullptr;
     /// The object made in the trace whose `__dict__` this is.
     ObjectValue* owner = nullptr;
 
-    /// Takes over all keys, guarded in order.
+    /// Copies all keys to `table`, and guards them and their order.
     void complete_now(Tracer& tracer);
-    /// Null if absent; guards either answer.
+    /// Null if absent. Guards either result.
     Value* find(Tracer& tracer, Value* key);
     Value* find(Tracer& tracer, Borrowed<> constant_key);
     void insert(Tracer& tracer, Value* key, Value* value);
-    /// What it held; null if absent.
+    /// Returns the removed value; null if absent.
     Value* remove(Tracer& tracer, Value* key);
     void clear(Tracer& tracer);
-    /// The same without an effect: for whoever records a better one.
+    /// `insert` and `remove` without logging an effect: the caller logs one for the whole operation.
     void put(Tracer& tracer, Value* key, Value* value);
     Value* take(Tracer& tracer, Value* key);
-    /// To the end of an OrderedDict, or to its front.
+    /// Moves a key to the end of an OrderedDict, or to its front.
     void move(Tracer& tracer, Value* key, bool to_end);
-    /// What the trace has made of a key, null if it removed it; nothing where it left the key as it was.
+    /// The value that the trace has set for a key, null if it has removed the key; nullopt if it has done neither.
     std::optional<Value*> overlaid(Tracer& tracer, Value* key);
-    /// The value of an entry of `table`, wrapped if it was not looked at yet.
+    /// The value of an entry of `table`; makes it if it was not read yet.
     Value* value_of(Tracer& tracer, Table::Entry* entry);
-    /// Live entries in order, values wrapped.
+    /// Live entries in order, with their values.
     std::vector<Table::Entry*> entries(Tracer& tracer);
 
     void realize(Tracer& tracer) override;
@@ -95,7 +95,7 @@ struct DictViewValue final : Value {
     std::string print() const override;
 };
 
-/// Over a dict while its size stays what it is.
+/// Over a dict. Raises if the size of the dict has changed since.
 struct DictIterator final : IteratorValue {
     using What = DictViewValue::What;
     DictIterator(Tracer& tracer, DictValue* dict, What what, bool reversed);
@@ -103,8 +103,8 @@ struct DictIterator final : IteratorValue {
     DictValue* dict;  // null at the end
     What what;
     bool reversed;
-    std::size_t position = 0;  // how many places of the table were passed
-    std::size_t taken = 0;     // how many items were given
+    std::size_t position = 0;  // in `Table::all`
+    std::size_t taken = 0;     // number of items so far
     bool immediate() const override { return true; }
     Outcome next(Tracer& tracer) override;
     int rebuild(PlanBuilder& plan) override;
@@ -113,19 +113,19 @@ struct DictIterator final : IteratorValue {
     std::size_t size_, places_;
 };
 
-/// The value of a real dict that the trace has changed; null if it is as it was.
+/// The value of a real dict that the trace has mutated; else null.
 DictValue* changed_dict(Tracer& tracer, Borrowed<> real);
 
 /// A new dict with the same entries.
 DictValue* copy_dict(Tracer& tracer, DictValue* dict, PyTypeObject* type = &PyDict_Type);
 /// `dict.update(other)` for another dict.
 void merge_dict(Tracer& tracer, DictValue* target, DictValue* other);
-/// `dict.update(other)` for a mapping (something with `keys`) or an iterable of pairs; pending where that runs the
-/// program's code. Gives None.
-/// Whether `update` and its like call the program's own `__setitem__`: only an ordered dict's do.
+/// Whether `update` calls a `__setitem__` of the program, as only that of an OrderedDict does.
 bool sets_by_method(Tracer& tracer, DictValue* dict);
-/// One item of an update.
+/// Sets one item of an update.
 Outcome put_into_dict(Tracer& tracer, DictValue* target, Value* key, Value* value);
+/// `dict.update(other)` for a mapping (an object with `keys`) or an iterable of pairs; pending if that runs code of the
+/// program. Returns None.
 Outcome update_dict(Tracer& tracer, DictValue* target, Value* other);
 
 /// `collections.OrderedDict`, `collections.defaultdict`; borrowed, never freed.

@@ -1,4 +1,4 @@
-/// Python functions, what is bound to them, and cells.
+/// Python functions, bound methods and cells.
 #pragma once
 
 #include <vector>
@@ -16,12 +16,12 @@ struct CellValue final : Value {
     PyObject* outside = nullptr;          // the real cell, if it came from outside
     bool read = true;                     // false for an outside cell that was not read yet
     PyObject* name = nullptr;             // of the variable, for messages; may be null
-    PyCodeObject* variable_of = nullptr;  // the function that it is a variable of, if the trace has called it
+    PyCodeObject* variable_of = nullptr;  // the function that has the variable, if the trace has called it
     bool is_parameter = false;            // of that function
 
-    /// Whether no code assigns to the variable again: it stays what it is for whoever reads it later.
+    /// Whether no code assigns to the variable again, so that deferred graphs may read it.
     bool is_settled() const;
-    /// What it holds; null if it is empty. Guards either answer.
+    /// Its contents; null if it is empty. Guards either result.
     Value* get(Tracer& tracer);
     void set(Tracer& tracer, Value* value);
 
@@ -40,7 +40,7 @@ struct FunctionValue final : ObjectValue {
     PyCodeObject* code;
     PyObject* globals = nullptr;
     PyObject* builtins = nullptr;
-    // Of a function made in the trace; an outside function's are read when a call needs them.
+    // Of a function made in the trace; those of an outside function are read when a call needs them.
     std::vector<Value*> defaults;
     std::vector<Keyword> keyword_defaults;
     Value* annotations = nullptr;
@@ -50,7 +50,7 @@ struct FunctionValue final : ObjectValue {
     Value* set_qualname = nullptr;
     Value* set_doc = nullptr;
     Value* set_module = nullptr;
-    /// While it is being rebuilt: cells to be filled once the function is there.
+    /// While it is being rebuilt: cells to be filled after the function is made.
     std::vector<CellValue*> pending_cells;
 
     std::size_t default_count() const;

@@ -8,7 +8,7 @@ namespace stator {
 bool is_partial_class(PyTypeObject* type);
 /// `partial.__new__(type, *arguments)`.
 ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& arguments);
-/// Calls what a partial stands for.
+/// Calls `partial.func` with the arguments of the partial and of the call.
 Outcome call_partial(Tracer& tracer, Value* partial, const Arguments& arguments);
 int rebuild_partial(PlanBuilder& plan, ObjectValue* partial);
 
