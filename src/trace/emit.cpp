@@ -104,13 +104,11 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
         added.roll_back();
         return emit_with_known_integers(operation);
     }
-    check_writes(operation);
-    check_metadata_changes(operation);
+    if (operation.answer->mutates()) check_mutations(operation);
     if (!operation.answer->is_view() && makes_leaf(operation.answer->result))
         tracer_.break_graph(BreakKind::UnsupportedTensor, "an operation creates a leaf tensor with requires_grad=True");
     added.keep();
     describe_node(operation);
-    change_metadata(operation);
     return result_of(operation);
 }
 
@@ -162,7 +160,7 @@ Value* GraphRecorder::emit_with_known_integers(const Operation& operation) {
                         operation.answer->reason);
 }
 
-void GraphRecorder::check_writes(const Operation& operation) {
+void GraphRecorder::check_mutations(const Operation& operation) {
     // (An assignment to items writes to a part of the tensor, mostly the one that the value was computed from.)
     if (operation.target.get() != setitem_function())
         for (int written : operation.answer->written)
@@ -176,9 +174,6 @@ void GraphRecorder::check_writes(const Operation& operation) {
         deferred_graphs_.expect_not_recomputed(tensor);
         expect_writable(tracer_, tensor, operation.is_recorded);
     }
-}
-
-void GraphRecorder::check_metadata_changes(const Operation& operation) {
     for (const shape::MetadataChange& change : operation.answer->changed_metadata) {
         const TensorValue* tensor = operation.tensor(change.argument);
         deferred_graphs_.expect_own(tensor);
@@ -189,7 +184,7 @@ void GraphRecorder::check_metadata_changes(const Operation& operation) {
     }
 }
 
-/// Sets the result, the flags and the location of the node.
+/// Sets the result, the flags and the location of the node, and the metadata that its arguments have after it.
 void GraphRecorder::describe_node(const Operation& operation) {
     const shape::Answer& answer = *operation.answer;
     graph::Node* node = operation.node;
@@ -205,10 +200,7 @@ void GraphRecorder::describe_node(const Operation& operation) {
     note_lasting(node, is_lasting);
     locations_.locate(node);
     if (answer.is_view() || answer.result.same_as_argument >= 0) numbers_.note_view(node, tensor_arguments_);
-}
-
-void GraphRecorder::change_metadata(const Operation& operation) {
-    for (const shape::MetadataChange& change : operation.answer->changed_metadata) {
+    for (const shape::MetadataChange& change : answer.changed_metadata) {
         TensorValue* changed = operation.tensor(change.argument);
         tracer_.on_undo([changed, before = changed->meta] { changed->meta = before; });
         changed->meta = change.meta;

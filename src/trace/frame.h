@@ -58,7 +58,7 @@ struct BytecodeFrame final : Activation, SuspendedFrame {
         return value;
     }
     void push(Value* value) { stack.push_back(value); }
-    void drop(std::size_t count) { stack.resize(stack.size() - count); }
+    void drop(std::size_t count) { stack.erase(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end()); }
     int line() const { return (*code)[at].line; }
 
     const std::vector<Value*>& held_slots() const override { return slots; }

@@ -68,10 +68,8 @@ class GraphRecorder final : public Recorder {
     std::vector<graph::Argument> take_arguments(Operation& operation, std::vector<graph::KeywordArgument>* keywords);
     const shape::Answer& infer(const Operation& operation);
     Value* emit_with_known_integers(const Operation& operation);
-    void check_writes(const Operation& operation);
-    void check_metadata_changes(const Operation& operation);
+    void check_mutations(const Operation& operation);
     void describe_node(const Operation& operation);
-    void change_metadata(const Operation& operation);
     Value* result_of(const Operation& operation);
     Value* returned_argument(const Operation& operation, TensorValue* tensor);
 

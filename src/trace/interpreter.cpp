@@ -304,7 +304,7 @@ void Interpreter::finish(BytecodeFrame& frame, Outcome outcome, int pops, Comple
 void Interpreter::complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result) {
     std::size_t rest = frame.stack.size() - static_cast<std::size_t>(pops);
     if (complete == push_result || complete == drop_result) {
-        frame.stack.resize(rest);
+        frame.drop(static_cast<std::size_t>(pops));
         return complete(*this, frame, (*frame.code)[frame.at], result);
     }
     // The completion may fail too. Then the program executes the instruction, which needs its operands.

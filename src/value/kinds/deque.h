@@ -19,6 +19,7 @@ struct DequeValue final : ObjectValue {
 
     /// `popleft` and `pop`; needs an item.
     Value* take_end(Tracer& tracer, bool left);
+    /// Replaces the contents, undoably. `deque.method(*arguments)` makes the same change on an outside deque.
     void assign(Tracer& tracer, std::vector<Value*> contents, const char* method, std::vector<Value*> arguments = {});
     /// Drops the item at the other end if that exceeds `maxlen`.
     void append(Tracer& tracer, Value* value);

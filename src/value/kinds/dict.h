@@ -45,7 +45,7 @@ struct DictValue final : ObjectValue {
     std::optional<Value*> overlaid(Tracer& tracer, Value* key);
     /// The value of an entry of `table`, wrapped on first use.
     Value* value_of(Tracer& tracer, Table::Entry* entry);
-    /// Live entries in order, values wrapped.
+    /// Live entries in order, with their values.
     std::vector<Table::Entry*> entries(Tracer& tracer);
 
     void realize(Tracer& tracer) override;

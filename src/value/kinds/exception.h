@@ -50,7 +50,7 @@ struct ExceptionValue final : ObjectValue {
     std::string print() const override;
 };
 
-/// The value of an exception to raise: an instance, or a class that is called without arguments.
+/// A new exception with these `args`, made without calling code of the program.
 ExceptionValue* make_exception(Tracer& tracer, PyTypeObject* type, std::vector<Value*> arguments);
 /// `type(*arguments)` for an exception class. Classes whose C code stores more than `args` (OSError, ImportError, ...)
 /// are instantiated while tracing, with constant arguments. A user-defined `__init__` is called by the caller.

@@ -455,7 +455,7 @@ void ListValue::set_item(Tracer& tracer, Value* key, Value* value) {
     }
     std::size_t index = assigned_index(tracer, items.size(), key);
     if (source != nullptr)
-        tracer.record({PlanOp::SetItem, {this, tracer.integer(static_cast<std::int64_t>(index)), value}});
+        tracer.effects().log({PlanOp::SetItem, {this, tracer.integer(static_cast<std::int64_t>(index)), value}});
     replace(tracer, index, value);
 }
 

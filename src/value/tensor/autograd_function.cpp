@@ -327,13 +327,13 @@ Task differentiate(Tracer& tracer, Application call) {
         refuse(tracer, "has side effects in backward");
     std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
     tracer.modes().set_runs_in_any_grad_mode(false);
-    DeferredGraph later = tracer.deferred_graphs().end(stand_ins, wanted);
-    if (!later.rereads.empty())
+    DeferredGraph deferred = tracer.deferred_graphs().end(stand_ins, wanted);
+    if (!deferred.rereads.empty())
         tracer.break_graph(BreakKind::ReadInBackward,
-                           "a torch.autograd.Function reads " + later.rereads +
+                           "a torch.autograd.Function reads " + deferred.rereads +
                                " in backward, which may change before the backward pass runs");
     switch_gradients(tracer, true);
-    attach(tracer, call, later, once);
+    attach(tracer, call, deferred, once);
     co_return call.result;
 }
 

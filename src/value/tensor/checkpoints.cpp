@@ -139,23 +139,23 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     std::vector<TensorValue*> results = results_of(tracer, given);
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
-    DeferredGraph part = tracer.deferred_graphs().end({}, outputs);
-    if (!part.rereads.empty())
-        tracer.break_graph(BreakKind::ReadInBackward, "a checkpointed function reads " + part.rereads +
+    DeferredGraph recomputed = tracer.deferred_graphs().end({}, outputs);
+    if (!recomputed.rereads.empty())
+        tracer.break_graph(BreakKind::ReadInBackward, "a checkpointed function reads " + recomputed.rereads +
                                                           ", which may change before it is recomputed");
-    if (results.empty() && !part.has_effect && !part.is_visible_to_program) co_return given;
+    if (results.empty() && !recomputed.has_effect && !recomputed.is_visible_to_program) co_return given;
     // PyTorch holds the function's own arguments against what they were, and reads all else anew.
     Ref<> given_to_it = checked(PyList_New(0));
-    for (std::size_t i = 0; i < part.reads.size(); ++i)
-        if (std::ranges::find(call.arguments.positional, part.reads[i]) != call.arguments.positional.end())
+    for (std::size_t i = 0; i < recomputed.reads.size(); ++i)
+        if (std::ranges::find(call.arguments.positional, recomputed.reads[i]) != call.arguments.positional.end())
             checked(PyList_Append(given_to_it.get(), checked(PyLong_FromSize_t(i)).get()));
     PyObject* target = tracer.keep(checked(PyObject_CallFunction(
-        maker, "OOOOsO", part.runner, given_to_it.get(), part.is_visible_to_program ? Py_True : Py_False,
+        maker, "OOOOsO", recomputed.runner, given_to_it.get(), recomputed.is_visible_to_program ? Py_True : Py_False,
         call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
         call.stops_early ? Py_True : Py_False)));
     Arguments arguments;
-    arguments.positional.assign(part.reads.begin(), part.reads.end());
-    tracer.deferred_graphs().emit_recomputed(target, arguments, results, part);
+    arguments.positional.assign(recomputed.reads.begin(), recomputed.reads.end());
+    tracer.deferred_graphs().emit_recomputed(target, arguments, results, recomputed);
     co_return given;
 }
 

@@ -187,7 +187,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     autocast->dtype = *as_dtype;
     modes.autocast_cache = PyObject_IsTrue(uses_cache.get()) == 1;
     static PyObject* function = find_imported("torch.amp.autocast_mode", "_enter_autocast").release();
-    graph::Node* node = tracer.emit_effect(function, Arguments::of(device, dtype, enabled, cache));
+    graph::Node* node = tracer.recorder().emit_effect(function, Arguments::of(device, dtype, enabled, cache));
     if (self->source == nullptr) {
         // If the object is still used after the captured region while it is entered, its `__exit__` needs these
         // attributes.

@@ -214,17 +214,17 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
         refuse(tracer, "a hook on an intermediate tensor returns a " + result->print());
     TensorValue* const inputs[] = {gradient};
     Value* const outputs[] = {result};
-    DeferredGraph later = tracer.deferred_graphs().end(inputs, outputs);
+    DeferredGraph deferred = tracer.deferred_graphs().end(inputs, outputs);
     // The hook itself reads what is there when the backward pass comes, if Stator runs the graph and the hook reads no
     // tensors, which a backend that traces it would not know.
-    Ref<> real = later.reads.empty() ? real_hook(tracer, hook) : Ref<>();
-    if (!later.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
-        tracer.break_graph(BreakKind::ReadInBackward, "a hook on an intermediate tensor reads " + later.rereads +
+    Ref<> real = deferred.reads.empty() ? real_hook(tracer, hook) : Ref<>();
+    if (!deferred.rereads.empty() && (!real || tracer.run_by() == Tracer::RunBy::Compiler))
+        tracer.break_graph(BreakKind::ReadInBackward, "a hook on an intermediate tensor reads " + deferred.rereads +
                                                           ", which may change before the backward pass");
     PyObject* maker = real ? registration : traced_registration;
-    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : later.runner)));
+    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(maker, real ? real.get() : deferred.runner)));
     Arguments arguments = Arguments::of(tensor);
-    arguments.positional.insert(arguments.positional.end(), later.reads.begin(), later.reads.end());
+    arguments.positional.insert(arguments.positional.end(), deferred.reads.begin(), deferred.reads.end());
     tracer.recorder().emit_effect(registers, arguments);
     co_return tracer.make<HandleValue>(tensor, hook, nullptr);
 }

@@ -425,7 +425,7 @@ Outcome as_subclass(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::UnsupportedTensor, "as_subclass is called with an object that is not a class");
     if (type->held != torch_room::known().tensor_class) return as_object_of(tracer, tensor, type);
     static PyObject* const alias = imported("torch", "ops.aten.alias.default");
-    return tracer.emit_function(alias, Arguments::of(self));
+    return tracer.recorder().emit_function(alias, Arguments::of(self));
 }
 
 /// `torch.Tensor._make_subclass(cls, data, require_grad=False)`: detached.
