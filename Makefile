@@ -126,7 +126,7 @@ sanitize: sanitize-build
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(call pytest-with,$(SANITIZED)) -o timeout=600 $(TESTS)
 
-# The rooms that handle memory themselves (frames, guards, plans, graphs, the tracker) and the programs that end lifetimes.
+# The rooms that handle memory themselves: frames, decoded code, plans, guards, the tracker.
 SANITIZE_FAST_TESTS ?= tests/project/test_sanitizer.py tests/cpython tests/bytecode tests/effect tests/guard tests/track
 sanitize-fast:
 	$(MAKE) --no-print-directory sanitize TESTS="$(SANITIZE_FAST_TESTS)"
