@@ -197,11 +197,11 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
         self->set_own_attribute(tracer, interned("prev_fastdtype"),
                                 tracer.constant(torch_room::dtype_object(outer->dtype)));
     }
-    tracer.set_modes(modes);
+    tracer.modes().set(modes);
     static PyObject* leave = find_imported("torch.amp.autocast_mode", "_exit_autocast").release();
     static PyObject* enter =
         PyObject_GetAttrString(find_imported("torch.amp.autocast_mode", "autocast").get(), "__enter__");
-    tracer.push_context({self, enter, leave, node, before, Tracer::Restores::Autocast});
+    tracer.modes().push_context({self, enter, leave, node, before, TorchModes::Restores::Autocast});
     return self;
 }
 
