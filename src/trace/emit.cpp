@@ -254,10 +254,14 @@ void Interpreter::note_view(Value* view, TensorValue* base) {
         tensor->view_of = base;
         tensor->node->memory = memory_of(base->node);
         if (!modes_.grad) tensor->refuses_writes = true;
+        note_autograd_view(tensor, base);
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
             note_view(item, base);
-            if (auto* tensor = cast<TensorValue>(item)) tensor->refuses_writes = true;
+            if (auto* tensor = cast<TensorValue>(item)) {
+                tensor->refuses_writes = true;
+                note_autograd_view(tensor, base);
+            }
         }
     }
 }
@@ -295,6 +299,16 @@ bool looks_at_classes(graph::NodeKind kind, Borrowed<> target) {
     return std::ranges::any_of(*takers, [&](const Ref<>& taker) { return taker.get() == target.get(); });
 }
 
+/// `detach_`, which PyTorch refuses for views.
+bool is_detach_in_place(graph::NodeKind kind, Borrowed<> target) {
+    static PyObject* function = [] {
+        Ref<> torch = checked(PyImport_ImportModule("torch"));
+        return checked(PyObject_GetAttrString(torch.get(), "detach_")).release();
+    }();
+    if (kind != graph::NodeKind::Method) return target.get() == function;
+    return PyUnicode_Check(target.get()) && PyUnicode_CompareWithASCIIString(target.get(), "detach_") == 0;
+}
+
 }  // namespace
 
 Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
@@ -318,6 +332,11 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     std::size_t mark = graph_->size();
     STATOR_CHECK(mark != failing_node, "an error that was asked for");
     if (is_to_stop(target)) break_graph(BreakKind::OperationFails, "an operation fails for the values that it gets");
+    if (is_detach_in_place(kind, target) && !tensors.empty() && tensors[0]->view_of != nullptr) {
+        if (run_by_ == RunBy::Compiler) keep_as_captured();
+        break_graph(BreakKind::OperationFails, "a view is detached in place");
+    }
+    keep_refused_views(tensors);
     graph::Node* node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     const shape::Answer* answer = nullptr;
     try {
@@ -357,6 +376,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
         }
         if (is_protected(tensor, is_recorded)) {
             graph_->truncate(mark);
+            keep_view_for_write(tensor);
             break_graph(
                 BreakKind::OperationFails,
                 "an operation writes to a leaf that requires a gradient, or to a view that autograd can't follow");
@@ -396,6 +416,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
     node->is_seen = answer->random || is_lasting || std::ranges::any_of(answer->written, is_outside);
     for (int argument : answer->written) {
         note_write(tensors.at(static_cast<std::size_t>(argument)), is_recorded);
+        note_write_to_views(tensors.at(static_cast<std::size_t>(argument)));
         if (is_recorded) note_recorded_write(tensors.at(static_cast<std::size_t>(argument)));
     }
     note_lasting(node, is_lasting);
@@ -417,6 +438,7 @@ Value* Interpreter::emit(graph::NodeKind kind, Borrowed<> target, const Argument
             tensor->meta = meta;
         });
         node->memory = memory_of(tensor->node);
+        note_same_view(tensor->node, node);
         tensor->node = node;
         tensor->meta = answer->result.tensor;
         return tensor;

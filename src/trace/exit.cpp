@@ -143,6 +143,7 @@ void Interpreter::finish_plan(PlanBuilder plan, bool is_return) {
     for (const void* node : plan.outputs())
         outputs->values.push_back(
             graph::Argument::of(as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
+    keep_views_among_outputs(*outputs);
     // Backends drop what nobody uses. With it an exception is gone that the program is to get, or the random numbers
     // that come next are other ones: so the graph gives it back.
     for (graph::Node* node : needed_by_nobody(*graph_, *outputs))

@@ -158,6 +158,16 @@ class Interpreter final : public Tracer {
     /// What a node gives to the world outside the graph.
     graph::Node* as_output(graph::Node* node, bool is_return);
     void note_view(Value* view, TensorValue* base);
+    // Views that autograd treats apart, in a graph for a compiler: autograd_views.cpp.
+    void note_autograd_view(const TensorValue* view, const TensorValue* base);
+    void note_same_view(const graph::Node* before, const graph::Node* after);
+    void note_write_to_views(const TensorValue* written);
+    /// Whether memory was written to since a view of it was made: autograd then refuses the view.
+    bool is_refused_view(const graph::Node* node) const;
+    void keep_refused_views(std::span<TensorValue* const> arguments);
+    void keep_views_among_outputs(const graph::Argument::Items& outputs);
+    /// Before a break at a write that autograd refuses: the view has to be what it is without a compiler.
+    void keep_view_for_write(const TensorValue* written);
     /// `tensors` are the arguments of the node, numbered as in its answer.
     Value* value_of(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors);
     std::vector<graph::Argument> arguments_of(const Arguments& arguments,
@@ -306,6 +316,14 @@ class Interpreter final : public Tracer {
     bool reads_autocast_ = false;
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Source*> told_apart_;
+    /// A view to which autograd lets nothing be written while it records.
+    struct AutogradView {
+        std::size_t made;     // the size of the graph then
+        bool without_grad;    // made while nothing was recorded
+        bool needs_gradient;  // of what it is a view of
+    };
+    std::unordered_map<const graph::Node*, AutogradView> autograd_views_;
+    std::unordered_map<const graph::Node*, std::size_t> last_writes_;  // by the node that made the memory
     std::vector<const TensorValue*> written_;
     std::size_t bytes_written_ = 0;  // of inputs
     /// Something was captured that can't be undone if the graph fails behind it.
