@@ -35,7 +35,8 @@ def tell(
     if listener is not None:
         note = {"topic": topic, "text": text, "file": file, "line": line}
         listener({"code": code, "entries": [], "breaks": [], "notes": [note]})
-    key = (topic, file, line) if at_each_place else (topic,)
+    # Two models may share one `forward`: `code` names the model.
+    key = (topic, file, line, code) if at_each_place else (topic,)
     if key in _told:
         return
     _told.add(key)

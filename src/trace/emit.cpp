@@ -97,6 +97,8 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     std::vector<graph::Argument> positional = take_arguments(operation, &keywords);
     STATOR_CHECK(graph_->size() != failing_node, "an injected error");
     expect_no_stop(target, "an operation that failed in an earlier run of the captured graph");
+    views_.expect_no_detached_view(kind, target, operation.tensors);
+    views_.check_arguments(operation.tensors);
     NodeRollback added(*graph_);
     operation.node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     operation.answer = &infer(operation);
@@ -172,7 +174,7 @@ void GraphRecorder::check_mutations(const Operation& operation) {
         deferred_graphs_.expect_own(tensor);
         expect_no_subclass(tracer_, tensor);
         deferred_graphs_.expect_not_recomputed(tensor);
-        expect_writable(tracer_, tensor, operation.is_recorded);
+        expect_writable(tracer_, views_, tensor, operation.is_recorded);
     }
     for (const shape::MetadataChange& change : operation.answer->changed_metadata) {
         const TensorValue* tensor = operation.tensor(change.argument);
@@ -196,7 +198,10 @@ void GraphRecorder::describe_node(const Operation& operation) {
     bool is_lasting = answer.side_effect ||
                       std::ranges::any_of(answer.changed_metadata, is_outside, &shape::MetadataChange::argument);
     node->is_visible_to_program = answer.random || is_lasting || std::ranges::any_of(answer.written, is_outside);
-    for (int argument : answer.written) writes_.note(operation.tensor(argument), operation.is_recorded);
+    for (int argument : answer.written) {
+        writes_.note(operation.tensor(argument), operation.is_recorded);
+        views_.note_write(operation.tensor(argument));
+    }
     note_lasting(node, is_lasting);
     locations_.locate(node);
     if (answer.is_view() || answer.result.same_as_argument >= 0) numbers_.note_view(node, tensor_arguments_);
@@ -229,6 +234,7 @@ Value* GraphRecorder::returned_argument(const Operation& operation, TensorValue*
         tensor->meta = meta;
     });
     operation.node->memory = memory_of(tensor->node);
+    views_.note_same_view(tensor->node, operation.node);
     tensor->node = operation.node;
     tensor->meta = operation.answer->result.tensor;
     return tensor;

@@ -119,6 +119,7 @@ Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     for (const void* node : plan.outputs())
         outputs->values.push_back(graph::Argument::of(
             recorder_.rows().as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
+    recorder_.views().check_outputs(*outputs);
     // Backends remove unused operations. Then an exception that the program would get is lost, or the following random
     // numbers are different. So the graph returns them.
     for (graph::Node* node : unused_operations(graph, *outputs))

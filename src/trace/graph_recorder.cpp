@@ -24,6 +24,7 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       locations_(tracer, stack, *graph_),
       rows_(tracer, *graph_),
       writes_(tracer),
+      views_(tracer, *this),
       numbers_(tracer, *this),
       deferred_graphs_(tracer, *this, stack, lifetimes) {}
 
@@ -174,10 +175,14 @@ void GraphRecorder::note_view(Value* view, TensorValue* base) {
         tensor->view_of = base;
         tensor->node->memory = memory_of(base->node);
         if (!tracer_.modes().current().grad) tensor->refuses_writes = true;
+        views_.note_view(tensor, base);
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
             note_view(item, base);
-            if (auto* tensor = cast<TensorValue>(item)) tensor->refuses_writes = true;
+            auto* tensor = cast<TensorValue>(item);
+            if (tensor == nullptr) continue;
+            tensor->refuses_writes = true;
+            views_.note_view(tensor, base);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 #include "graph/node.h"
 #include "shape/infer.h"
+#include "trace/autograd_views.h"
 #include "trace/call_stack.h"
 #include "trace/deferred_graphs.h"
 #include "trace/input_writes.h"
@@ -41,6 +42,7 @@ class GraphRecorder final : public Recorder {
     graph::Graph& graph() { return *graph_; }
     NodeLocations& locations() { return locations_; }
     Rows& rows() { return rows_; }
+    AutogradViews& views() { return views_; }
     const InputWrites& writes() const { return writes_; }
     DeferredGraphCapture& deferred_graphs() { return deferred_graphs_; }
 
@@ -94,6 +96,7 @@ class GraphRecorder final : public Recorder {
     NodeLocations locations_;
     Rows rows_;
     InputWrites writes_;
+    AutogradViews views_;
     NumberNodes numbers_;
     DeferredGraphCapture deferred_graphs_;
     std::vector<Source*> inputs_;

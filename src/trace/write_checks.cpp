@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "torch/tensor.h"
+#include "trace/autograd_views.h"
 #include "trace/input_writes.h"
 #include "value/torch_modes.h"
 
@@ -73,15 +74,15 @@ bool refuses_recorded_write(Tracer& tracer, TensorValue* tensor) {
 
 }  // namespace
 
-void expect_writable(Tracer& tracer, TensorValue* tensor, bool is_recorded) {
+void expect_writable(Tracer& tracer, AutogradViews& views, TensorValue* tensor, bool is_recorded) {
     if (has_shared_elements(*tensor->meta))
         tracer.break_graph(
             BreakKind::OperationFails,
             "an in-place operation on a tensor whose elements alias each other (e.g. from expand); clone it first");
-    if (is_protected_outside(tracer, tensor) || (is_recorded && refuses_recorded_write(tracer, tensor)))
-        tracer.break_graph(
-            BreakKind::OperationFails,
-            "an in-place operation on a leaf that requires grad, or on a view that autograd can't track");
+    if (!is_protected_outside(tracer, tensor) && !(is_recorded && refuses_recorded_write(tracer, tensor))) return;
+    views.check_refused_write(tensor);
+    tracer.break_graph(BreakKind::OperationFails,
+                       "an in-place operation on a leaf that requires grad, or on a view that autograd can't track");
 }
 
 void expect_no_row(const TensorValue* tensor) {

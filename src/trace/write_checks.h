@@ -6,8 +6,10 @@
 
 namespace stator {
 
+class AutogradViews;
+
 /// Breaks the graph if an operation may not write to a tensor. `is_recorded` says that autograd records the operation.
-void expect_writable(Tracer& tracer, TensorValue* tensor, bool is_recorded);
+void expect_writable(Tracer& tracer, AutogradViews& views, TensorValue* tensor, bool is_recorded);
 /// Breaks the graph and discards the capture if a tensor is a row that iterating over a tensor gave, or a view of one:
 /// the program has views of one `unbind` there.
 void expect_no_row(const TensorValue* tensor);

@@ -73,6 +73,21 @@ def test_the_warning_of_the_bound_names_the_model(cls):
     assert warning.filename == __file__
 
 
+def test_the_bound_is_told_of_each_model_that_shares_a_forward():
+    class Derived(Plain):
+        pass
+
+    stator.reset()
+    with warnings.catch_warnings(record=True) as caught, stator.config.patch(recompile_limit=2):
+        warnings.simplefilter("always")
+        for cls in (Plain, Plain, Derived):
+            compiled = stator.compile(cls())
+            for length in range(1, 5):
+                compiled(torch.ones(length))
+    told = [str(one.message).split()[3] for one in caught if "recompile limit" in str(one.message)]
+    assert [name.split(".")[-1] for name in told] == ["Plain", "Derived"]
+
+
 @each_model
 def test_reports_name_the_model(cls):
     compiled = stator.compile(cls())
