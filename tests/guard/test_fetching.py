@@ -213,7 +213,7 @@ def test_reading_from_what_is_absent_is_refused() -> None:
     node = tree.slot(0, "x", {"a": {}}).key("a")
     node.guard("Absent")
     node.key("b").guard("Absent")
-    with pytest.raises(RuntimeError, match="read from what is absent"):
+    with pytest.raises(RuntimeError, match="an absent source has children"):
         tree.program()
 
 
