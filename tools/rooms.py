@@ -13,6 +13,7 @@ from pathlib import Path
 ROOMS = (
     "base",
     "cpython",
+    "number",
     "torch",
     "track",
     "bytecode",

@@ -149,6 +149,9 @@ class Capture:
         times: seconds for each step of the capture.
         knowledge: what earlier attempts and calls showed: numbers that change, numbers that the backend specializes on,
             functions that are called uncompiled instead of inlined.
+        symbols: the numbers and sizes that change between calls, each with its source and its range, or with the value
+            that it was specialized to.
+        relations: the conditions on them that later calls have to satisfy, each with the line that needs it.
     """
 
     code: str
@@ -157,6 +160,8 @@ class Capture:
     guards: list[str]
     times: dict[str, float]
     knowledge: list[str] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
+    relations: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         parts = [
@@ -167,6 +172,10 @@ class Capture:
             parts.append("  guards\n" + _indented("\n".join(self.guards), 4))
         if self.knowledge:
             parts.append("  known from before\n" + _indented("\n".join(self.knowledge), 4))
+        if self.symbols:
+            parts.append("  symbols\n" + _indented("\n".join(self.symbols), 4))
+        if self.relations:
+            parts.append("  relations\n" + _indented("\n".join(self.relations), 4))
         return "\n".join(parts)
 
 
@@ -206,6 +215,8 @@ class Report:
                     list(entry["guards"]),
                     dict(entry["times"]),
                     list(entry.get("knowledge", ())),
+                    list(entry.get("symbols", ())),
+                    [_relation(**relation) for relation in entry.get("relations", ())],
                 )
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
@@ -342,6 +353,10 @@ def _shortened(stack: list[str], first: int = 12, last: int = 4) -> list[str]:
     if len(stack) <= first + last + 1:
         return stack
     return [*stack[:first], f"... {len(stack) - first - last} more callers ...", *stack[-last:]]
+
+
+def _relation(text: str, where: str | None = None) -> str:
+    return text if where is None else f"{text}, needed by {where}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -65,9 +65,9 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
             const Callee callee = callee_of(frame, {0});
             tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
                  callee.print() + " is called with " + path(*source) +
-                     ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator specializes on "
-                     "sizes: each new size is a recompile, up to stator.config.recompile_limit. This warning is given "
-                     "once.");
+                     ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator does not read "
+                     "this mark: a size is dynamic once it has changed, or with dynamic=True, for the backend 'eager'; "
+                     "with other backends each new size is a recompile. This warning is given once.");
             return;
         }
     }
@@ -164,6 +164,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
         report.graph_text = graph::print(*trace.graph);
         report.plan_text = print(trace.plan);
         report.guards = guards->print();
+        report.describe_numbers(trace);
         clock.skip();
     }
 
@@ -209,7 +210,10 @@ TraceRequest CaptureRequest::for_trace() const {
     TraceRequest request = TraceRequest::of(frame, at);
     request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
     request.wants_one_graph = options.fullgraph;
-    if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
+    if (traits_of(options.backend.get()).runs_as_captured)
+        request.dynamic_shapes = options.dynamic_shapes;
+    else
+        request.run_by = Tracer::RunBy::Compiler;
     return request;
 }
 

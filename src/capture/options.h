@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/ref.h"
+#include "value/tracer.h"
 
 namespace stator {
 
@@ -9,6 +10,7 @@ struct CompileOptions {
     Ref<> backend;  // backend(graph_module, example_inputs) -> callable
     bool fullgraph = false;
     bool registers_attributes = false;  // parameters and buffers become attributes of the graph module
+    Tracer::DynamicShapes dynamic_shapes = Tracer::DynamicShapes::Automatic;
 };
 
 }  // namespace stator

@@ -75,6 +75,13 @@ Ref<> as_dict(const CaptureReport& report) {
         for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
         set(entry.get(), "times", times);
         set(entry.get(), "knowledge", list_of(report.knowledge, [](const std::string& line) { return text(line); }));
+        set(entry.get(), "symbols", list_of(report.symbols, [](const std::string& line) { return text(line); }));
+        set(entry.get(), "relations", list_of(report.relations, [](const CaptureReport::RelationLine& relation) {
+                Ref<> described = checked(PyDict_New());
+                set(described.get(), "text", text(relation.text));
+                if (relation.where.code) set(described.get(), "where", describe(relation.where));
+                return described;
+            }));
         checked(PyList_Append(entries.get(), entry.get()));
     }
     set(dict.get(), "entries", entries);
@@ -104,6 +111,35 @@ Ref<> as_dict(const CaptureReport& report) {
 }
 
 }  // namespace
+
+namespace {
+
+std::string print_range(Range range) {
+    std::string text;
+    if (range.least != Range::kNoLeast) text += ", at least " + std::to_string(range.least);
+    if (range.most != Range::kNoMost) text += ", at most " + std::to_string(range.most);
+    return text;
+}
+
+}  // namespace
+
+void CaptureReport::describe_numbers(const Trace& trace) {
+    symbols.clear();
+    relations.clear();
+    for (const Symbol& symbol : trace.symbols) {
+        std::string line = "s" + std::to_string(symbol.variable->symbol) + " is " + print(*symbol.variable) + ": ";
+        if (symbol.resolved->op == Expression::Op::Constant)
+            line += "specialized to " + print(symbol.resolved->constant);
+        else if (symbol.resolved != symbol.variable)
+            line += "equal to " + print_by_symbols(*symbol.resolved);
+        else
+            line += print(symbol.variable->hint) + " in this call" + print_range(symbol.range);
+        symbols.push_back(std::move(line));
+    }
+    for (const Relation& relation : trace.relations)
+        relations.push_back(
+            {print(*relation.condition), {Ref<PyCodeObject>::share(relation.where.code.get()), relation.where.line}});
+}
 
 void CaptureReport::add_time(const char* stage, double seconds) {
     auto found = std::ranges::find(times, std::string_view(stage), &std::pair<const char*, double>::first);

@@ -25,6 +25,12 @@ struct CaptureReport {
     std::vector<std::string> recompiled;                // why each existing entry did not match
     std::vector<MismatchedCall> mismatched_calls;
     std::vector<std::string> knowledge;  // facts from earlier attempts and calls
+    std::vector<std::string> symbols;    // the numbers and sizes that change between calls
+    struct RelationLine {
+        std::string text;
+        UserLine where;
+    };
+    std::vector<RelationLine> relations;  // between those
     bool is_captured = false;
     std::optional<BreakReport> broken;
 
@@ -33,6 +39,8 @@ struct CaptureReport {
         mismatched_calls.clear();
         broken.reset();
     }
+    /// Describes the symbols and relations of a trace.
+    void describe_numbers(const Trace& trace);
     /// Adds to the time of earlier attempts.
     void add_time(const char* stage, double seconds);
 };

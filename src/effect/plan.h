@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/ref.h"
-#include "source/expression.h"
+#include "number/expression.h"
 #include "source/source.h"
 
 namespace stator {

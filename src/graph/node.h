@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/ref.h"
 #include "graph/names.h"
+#include "number/expression.h"
 #include "source/source.h"
 #include "torch/meta.h"
 
@@ -56,8 +57,11 @@ struct Result {
     Kind kind = Kind::None;
     const torch_room::TensorMeta* tensor = nullptr;  // Tensor
     PyObject* constant = nullptr;                    // Constant: a number, a torch.Size, ...
-    std::vector<Result> items;                       // Tuple, List
-    PyTypeObject* type = nullptr;                    // Tuple: a named tuple or structseq class, else null
+    /// Constant: what computes the number in every call, of one that changes between calls. `constant` is what it is in
+    /// this one.
+    const Expression* expression = nullptr;
+    std::vector<Result> items;     // Tuple, List
+    PyTypeObject* type = nullptr;  // Tuple: a named tuple or structseq class, else null
     /// Index of the tensor argument (in order of appearance, containers flattened) that this result is, or -1. In-place
     /// operations return their first argument itself.
     int same_as_argument = -1;

@@ -89,7 +89,10 @@ std::int32_t GuardBuilder::used(Source* source) {
 }
 
 void GuardBuilder::add(const Guard& guard) {
-    Fact fact{.kind = guard.kind, .place = draft_of(guard.source), .number = guard.number, .expected = guard.expected};
+    // A relation between sizes reads them from their tensors.
+    Source* about = guard.kind == GuardKind::Expression && guard.source->access == Access::Size ? guard.source->parent
+                                                                                                : guard.source;
+    Fact fact{.kind = guard.kind, .place = draft_of(about), .number = guard.number, .expected = guard.expected};
     if (guard.other != nullptr) {
         fact.other = used(guard.other);
         drafts_[fact.place].used = true;
@@ -104,7 +107,7 @@ void GuardBuilder::add(const Guard& guard) {
         case GuardKind::Tensor:
             // Only the metadata is kept: an entry must not keep its inputs alive.
             fact.tensor = static_cast<std::int32_t>(state_.tensors.size());
-            state_.tensors.push_back(torch_room::make_check(guard.expected));
+            state_.tensors.push_back(torch_room::make_check(guard.expected, guard.dynamic));
             keep(reinterpret_cast<PyObject*>(state_.tensors.back().type));
             fact.expected = nullptr;
             break;
@@ -136,8 +139,14 @@ void GuardBuilder::add(const Guard& guard) {
 
 std::int64_t GuardBuilder::add_expression(const Expression& expression) {
     std::vector<Term> terms = terms_of(expression);
-    for (Term& term : terms)
-        if (term.op == Expression::Op::Source) term.place = used(std::exchange(term.source, nullptr));
+    for (Term& term : terms) {
+        if (term.op != Expression::Op::Source) continue;
+        Source* source = std::exchange(term.source, nullptr);
+        const bool is_size = source->access == Access::Size;
+        if (is_size) term.dimension = source->number;
+        term.place = used(is_size ? source->parent : source);
+        term.symbol = 0;
+    }
     auto& known = state_.expressions;
     std::size_t first = known.size() > kComparedExpressions ? known.size() - kComparedExpressions : 0;
     for (std::size_t i = first; i < known.size(); ++i)

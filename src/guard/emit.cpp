@@ -129,6 +129,12 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             step.number = static_cast<std::int32_t>(state_.computed.size());
             state_.computed.emplace_back();
             break;
+        case Access::Size:
+            step.op = StepOp::Size;
+            step.version = static_cast<std::uint64_t>(source.number);
+            step.number = static_cast<std::int32_t>(state_.computed.size());
+            state_.computed.emplace_back();
+            break;
     }
     emit(step);
 }

@@ -122,7 +122,8 @@ std::vector<GuardProgram::Expected> GuardProgram::expected() const {
         if (!state_->is_readable(fact.place)) continue;
         std::optional<std::uint64_t> key;
         if (fact.kind == GuardKind::Tensor)
-            key = torch_room::may_run_python(state_->tensors[fact.tensor])
+            key = torch_room::may_run_python(state_->tensors[fact.tensor]) ||
+                          state_->tensors[fact.tensor].dynamic.sizes != 0
                       ? std::nullopt
                       : std::optional(torch_room::sizes_key(state_->tensors[fact.tensor]));
         else if (fact.kind == GuardKind::Constant)

@@ -66,8 +66,10 @@ std::string GuardProgram::State::print_place(std::int32_t place) const {
 }
 
 std::string GuardProgram::State::print_expression(std::int64_t index) const {
-    return stator::print(expressions[static_cast<std::size_t>(index)],
-                         [this](const Term& term) { return print_place(term.place); });
+    return stator::print(expressions[static_cast<std::size_t>(index)], [this](const Term& term) {
+        std::string place = print_place(term.place);
+        return term.dimension < 0 ? place : place + ".size()[" + std::to_string(term.dimension) + "]";
+    });
 }
 
 std::string GuardProgram::State::print_fact(const Fact& fact) const {

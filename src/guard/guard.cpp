@@ -74,7 +74,7 @@ std::string print_autograd_state(std::int64_t packed) {
 std::string print(const Guard& guard) {
     if (guard.kind == GuardKind::Expression) return print(*guard.expression);
     torch_room::TensorCheck tensor;
-    if (guard.kind == GuardKind::Tensor) tensor = torch_room::make_check(guard.expected);
+    if (guard.kind == GuardKind::Tensor) tensor = torch_room::make_check(guard.expected, guard.dynamic);
     return guard_text(guard.kind, print(*guard.source), guard.expected, guard.number,
                       guard.other == nullptr ? "" : print(*guard.other), &tensor);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "source/expression.h"
+#include "number/expression.h"
 #include "source/source.h"
 #include "torch/tensor.h"
 
@@ -27,6 +27,8 @@ struct Guard {
     std::int64_t number = 0;
     Source* other = nullptr;
     const Expression* expression = nullptr;
+    /// Of a tensor: the sizes that change between calls. Null if none do.
+    const torch_room::DynamicSizes* dynamic = nullptr;
 };
 
 /// As a guard keeps it in `number`, and how that reads.

@@ -151,7 +151,13 @@ void GuardProgram::State::enter_changed(Step* first, Step* enter) {
 }
 
 bool GuardProgram::State::holds(std::span<const Term> expression) const {
-    return evaluate(expression, [this](const Term& term) { return registers[term.place]; }) == Number::of_int(1);
+    auto read = [this](const Term& term) -> std::optional<Number> {
+        PyObject* object = registers[term.place];
+        if (term.dimension >= 0)
+            return Number::of_int(torch_room::size_of(object, static_cast<std::size_t>(term.dimension)));
+        return object == nullptr ? std::nullopt : Number::of(object);
+    };
+    return evaluate(expression, read) == Number::of_int(1);
 }
 
 template <bool kCounting>
@@ -252,6 +258,12 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = computed[step->number].get();
                 break;
             }
+            case StepOp::Size:
+                computed[step->number] = Ref<>::steal(
+                    PyLong_FromLongLong(torch_room::size_of(from, static_cast<std::size_t>(step->version))));
+                found = computed[step->number].get();
+                if (found == nullptr) PyErr_Clear();
+                break;
             case StepOp::MethodSelf:
                 if (PyMethod_Check(from))
                     found = PyMethod_GET_SELF(from);
@@ -477,12 +489,22 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     drop_computed();
     // Changed numbers are accepted during this run, to find other changed ones.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
+    std::vector<std::pair<std::int32_t, torch_room::TensorCheck>> other_sizes;
     std::vector<Ref<>> held;
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
         has_run_code = false;
         if (failed == kInterrupted) break;
         Step& step = steps[failed];
         PyObject* object = step.from < 0 ? nullptr : registers[step.from];
+        if (step.op == StepOp::Tensor) {
+            torch_room::TensorCheck& check = tensors[step.number];
+            std::vector<std::size_t> dimensions = torch_room::changed_sizes(object, check);
+            if (dimensions.empty()) break;
+            for (std::size_t dimension : dimensions)
+                places.push_back(print_place(step.from) + ".size()[" + std::to_string(dimension) + "]");
+            other_sizes.emplace_back(step.number, std::exchange(check, torch_room::make_check(object)));
+            continue;
+        }
         if (step.op != StepOp::Constant || !Py_IS_TYPE(object, Py_TYPE(step.object))) break;
         if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object)) break;
         places.push_back(print_place(step.from));
@@ -491,7 +513,8 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
         step.object = object;
     }
     for (auto [index, expected] : put_up_with) steps[index].object = expected;
-    // Blocks succeeded that would have failed: their recorded states are invalid.
+    for (auto& [index, check] : other_sizes) tensors[index] = std::move(check);
+    // Blocks have succeeded that would not have: nothing that they remember holds.
     quick.forget();
     for (Step& step : steps)
         if (step.op >= StepOp::EnterDict && step.op <= StepOp::EnterClass && step.op != StepOp::LeaveDict)

@@ -40,8 +40,8 @@ class GuardProgram {
     /// The failing guard in words, with what was expected and what was found; empty if none fails.
     std::string explain(PyObject* const* slots, PyObject* function);
 
-    /// The sources (by `path`) of numbers that are guarded on their value and have changed. Ignores those guards, and
-    /// stops at the first other guard that fails.
+    /// The sources (by `path`) of numbers and of sizes of tensors that are guarded on their value and have changed.
+    /// Ignores those guards, and stops at the first other guard that fails.
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
 
     /// A guard that compares the object of one source with one value.

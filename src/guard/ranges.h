@@ -1,17 +1,12 @@
 /// The range of an int that follows from its guards.
 #pragma once
 
-#include <limits>
 #include <span>
 
 #include "guard/guard.h"
+#include "number/range.h"
 
 namespace stator {
-
-struct Range {
-    std::int64_t least = std::numeric_limits<std::int64_t>::min();
-    std::int64_t most = std::numeric_limits<std::int64_t>::max();
-};
 
 /// For an int that is guarded to fit into 64 bits. Uses only comparisons with constants, of the int itself or
 /// of it plus a constant: the range is never too narrow.

@@ -97,7 +97,13 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
         PyObject* option = PyDict_GetItemString(options, name);
         return option != nullptr && PyObject_IsTrue(option) == 1;
     };
-    compiled->cache = new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes")});
+    auto dynamic_shapes = [options] {
+        PyObject* option = PyDict_GetItemString(options, "dynamic");
+        if (option == nullptr || option == Py_None) return Tracer::DynamicShapes::Automatic;
+        return PyObject_IsTrue(option) == 1 ? Tracer::DynamicShapes::Always : Tracer::DynamicShapes::Never;
+    };
+    compiled->cache =
+        new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes"), dynamic_shapes()});
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));

@@ -47,7 +47,8 @@ SharedKnowledge& EntryCache::knowledge_of(PyCodeObject* code) {
 
 bool EntryCache::compiles_like(const EntryCache& other) const {
     if (options_.fullgraph != other.options_.fullgraph ||
-        options_.registers_attributes != other.options_.registers_attributes)
+        options_.registers_attributes != other.options_.registers_attributes ||
+        options_.dynamic_shapes != other.options_.dynamic_shapes)
         return false;
     // Comparing backends may run code that frees the other cache.
     Ref<> own = options_.backend, others = other.options_.backend;

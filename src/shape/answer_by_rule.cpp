@@ -15,8 +15,8 @@ namespace {
 /// Many operations reject tensors with more than 64 dimensions.
 constexpr std::size_t kMostDimensions = 32;
 
-/// Rules apply to ordinary tensors only: strided, of ordinary dtypes, with known sizes, without conjugate or negative
-/// bits, not of a subclass. An inference tensor is ordinary in inference mode.
+/// Rules speak of ordinary tensors: strided, of ordinary dtypes, without conjugate or negative bits,
+/// of no subclass. An inference tensor is ordinary in inference mode.
 bool is_ordinary(const TensorMeta& meta, const torch_room::ResultState& state) {
     if (meta.layout != torch_room::Layout{} || !torch_room::is_ordinary(meta.dtype) || meta.is_wrapped_number)
         return false;
@@ -24,10 +24,7 @@ bool is_ordinary(const TensorMeta& meta, const torch_room::ResultState& state) {
         return false;
     if (meta.python_class != torch_room::tensor_class() && meta.python_class != torch_room::parameter_class())
         return false;
-    if (meta.dimensions() > kMostDimensions) return false;
-    for (std::size_t i = 0; i < meta.sizes.size(); ++i)
-        if (!meta.sizes[i].is_known() || !meta.strides[i].is_known()) return false;
-    return meta.storage_offset.is_known();
+    return meta.dimensions() <= kMostDimensions;
 }
 
 bool are_ordinary(std::span<const graph::Argument> arguments, const torch_room::ResultState& state);
@@ -123,9 +120,14 @@ bool answer_without_out(Store& store, const Question& question, const torch_room
 bool answer_by_rule(Store& store, const Question& question, const torch_room::ResultState& state, Answer& answer,
                     std::vector<Ref<>>& kept) {
     OutForm out(question);
-    bool answered = out.is_given() ? out.is_known() && answer_without_out(store, out.without(), state, answer, kept) &&
-                                         is_ordinary(out.argument(), state) && out.turn(store, state, answer)
-                                   : answer_without_out(store, question, state, answer, kept);
+    bool answered = false;
+    try {
+        answered = out.is_given() ? out.is_known() && answer_without_out(store, out.without(), state, answer, kept) &&
+                                        is_ordinary(out.argument(), state) && out.turn(store, state, answer)
+                                  : answer_without_out(store, question, state, answer, kept);
+    } catch (const SizeOverflow&) {
+        // PyTorch has its own words for a tensor that is too large.
+    }
     if (answered) return true;
     answer = Answer();
     kept.clear();

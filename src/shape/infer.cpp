@@ -4,6 +4,7 @@
 #include "shape/fallback.h"
 #include "shape/key.h"
 #include "shape/may_fail.h"
+#include "shape/number_arguments.h"
 #include "shape/store.h"
 #include "torch/global_state.h"
 
@@ -26,14 +27,53 @@ const Answer& for_arena_alone(Arena& arena, Answer answer, std::vector<Ref<>> ke
     return *arena.make<Answer>(std::move(answer));
 }
 
+/// Calls `visit(dim, is_number)` for each size, stride and offset of tensors among the arguments, and for each int that
+/// changes.
+template <class Visit>
+void for_each_dim(const graph::Argument& argument, const Visit& visit) {
+    graph::for_each_node(argument, [&](const graph::Node* node) {
+        const graph::Result& result = node->result;
+        if (result.kind == graph::Result::Kind::Constant && result.expression != nullptr &&
+            !result.expression->is_float)
+            visit(Dim::of(result.expression), true);
+        if (result.kind != graph::Result::Kind::Tensor) return;
+        for (Dim size : result.tensor->sizes) visit(size, false);
+        for (Dim stride : result.tensor->strides) visit(stride, false);
+        visit(result.tensor->storage_offset, false);
+    });
+}
+
+template <class Visit>
+void for_each_dim(const Question& question, const Visit& visit) {
+    for (const graph::Argument& argument : question.arguments) for_each_dim(argument, visit);
+    for (const graph::KeywordArgument& keyword : question.keywords) for_each_dim(keyword.value, visit);
+}
+
+/// Whether the question is about sizes that change between calls.
+bool is_dynamic(const Question& question) {
+    if (question.dynamic_answers == nullptr) return false;
+    bool is = false;
+    for_each_dim(question, [&](Dim dim, bool) { is = is || !dim.is_constant(); });
+    return is;
+}
+
+/// FakeTensor gets the sizes of this call: its answer holds for those alone.
+void specialize(const Question& question) {
+    auto take_any = takes_any_number(question.kind, question.target);
+    for_each_dim(question, [&](Dim dim, bool is_number) {
+        if (!is_number || take_any != AnyNumber::IntOrFloat) dim.value();
+    });
+}
+
 }  // namespace
 
 const Answer& infer(Arena& arena, const Question& question) {
     torch_room::ResultState state = torch_room::read_result_state();
     if (state.unknown) return for_arena_alone(arena, unknown_state(), {});
     if (current_store()->is_full()) forget_answers();
+    const bool has_dynamic_sizes = is_dynamic(question);
     // An owning reference: PyTorch may run Python code that clears the cache.
-    std::shared_ptr<Store> store = current_store();
+    std::shared_ptr<Store> store = has_dynamic_sizes ? *question.dynamic_answers : current_store();
     Store::pin(store, arena);
     Key key(*store, question, state);
     if (key.is_cacheable()) {
@@ -48,6 +88,7 @@ const Answer& infer(Arena& arena, const Question& question) {
         ++counters.rules;
     } else {
         ++counters.fallbacks;
+        if (has_dynamic_sizes) specialize(question);
         answer = ask_fake_tensors(*store, question, kept);
     }
     answer.may_fail = may_fail(question);
@@ -62,7 +103,7 @@ const Answer& infer(Arena& arena, const Question& question) {
 const Answer* infer_by(Arena& arena, const Question& question, Way way) {
     if (way == Way::Any) return &infer(arena, question);
     torch_room::ResultState state = torch_room::read_result_state();
-    std::shared_ptr<Store> store = current_store();
+    std::shared_ptr<Store> store = is_dynamic(question) ? *question.dynamic_answers : current_store();
     Store::pin(store, arena);
     Answer answer;
     std::vector<Ref<>> kept;

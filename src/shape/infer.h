@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,12 +15,17 @@
 
 namespace stator::shape {
 
+class Store;
+
 /// An operation as the program called it. Arguments that are nodes carry their `result`.
 struct Question {
     graph::NodeKind kind = graph::NodeKind::Function;  // Function or Method
     Borrowed<> target;                                 // the callable, or the method's name
     std::span<const graph::Argument> arguments;
     std::span<const graph::KeywordArgument> keywords;
+    /// Where answers are kept that are about sizes which change between calls: such sizes are those of one trace. Null
+    /// in a trace without any.
+    const std::shared_ptr<Store>* dynamic_answers = nullptr;
 };
 
 enum class Status : std::uint8_t {

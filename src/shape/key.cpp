@@ -174,6 +174,9 @@ void Key::add_result(const graph::Result& result) {
             add(address(store_.intern(*result.tensor)));
             return;
         case Kind::Constant:
+            // An expression lives as long as the store of its trace. No operation depends on the value of a float.
+            if (result.expression != nullptr && !result.expression->is_float)
+                return add(reinterpret_cast<std::uintptr_t>(result.expression));
             add_constant(result.constant);
             return;
         case Kind::Tuple:

@@ -7,8 +7,15 @@
 
 namespace stator::shape {
 
-/// The classes of number arguments whose value does not matter.
-enum class AnyNumber : std::uint8_t { None, Float, IntOrFloat };
+/// The numbers among its arguments that an operation takes whatever they are.
+enum class AnyNumber : std::uint8_t { None = 0, Float = 1, Int = 2, IntOrFloat = 3 };
+
+inline bool takes(AnyNumber taken, AnyNumber kind) {
+    return (static_cast<int>(taken) & static_cast<int>(kind)) != 0;
+}
+inline AnyNumber operator|(AnyNumber one, AnyNumber other) {
+    return static_cast<AnyNumber>(static_cast<int>(one) | static_cast<int>(other));
+}
 
 /// For which numbers the metadata of the result is the same for any other number of the class: arithmetic and
 /// comparisons of a tensor with a number.

@@ -122,6 +122,9 @@ void append(std::string& text, const Source& source) {
         case Access::Upcoming:
             text += ".__next__(" + std::to_string(source.number) + ")";
             return;
+        case Access::Size:
+            text += ".size()";
+            return subscript(std::to_string(source.number));
     }
 }
 
@@ -178,6 +181,10 @@ std::string print(const Source& source) {
 
 std::string path(const Source& source) {
     return text_of(source, Labels::Ignored);
+}
+
+std::string print(const Expression& expression) {
+    return print(terms_of(expression), [](const Term& term) { return print(*term.source); });
 }
 
 const PathText* path_text(Source& source, Arena& arena) {

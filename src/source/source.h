@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/ref.h"
+#include "number/expression.h"
 
 namespace stator {
 
@@ -90,6 +91,8 @@ std::string print(const Source& source);
 
 /// The same without labels: equal in all traces.
 std::string path(const Source& source);
+/// `(L['i'] + 1) % 4 == 0`.
+std::string print(const Expression& expression);
 
 /// The text of `print`, in pieces allocated in `arena`, the same one for all sources of a trace. Reuses existing
 /// pieces.

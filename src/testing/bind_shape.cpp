@@ -8,8 +8,12 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "graph/node.h"
+#include "number/expressions.h"
 #include "shape/answer_by_rule.h"
+#include "shape/derived_strides.h"
 #include "shape/infer.h"
+#include "shape/store.h"
+#include "source/source.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
@@ -24,7 +28,10 @@ using torch_room::TensorMeta;
 /// A call with real tensors as a question: each tensor becomes a node that carries its metadata.
 class CallAsQuestion {
   public:
-    CallAsQuestion(PyObject* target, PyObject* args, PyObject* kwargs) {
+    /// With `numbers`, each size of at least 2 is a symbol of its own.
+    CallAsQuestion(PyObject* target, PyObject* args, PyObject* kwargs, Expressions* numbers = nullptr)
+        : numbers_(numbers) {
+        if (numbers != nullptr) question_.dynamic_answers = &dynamic_answers_;
         question_.kind = PyUnicode_Check(target) ? graph::NodeKind::Method : graph::NodeKind::Function;
         question_.target = target;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
@@ -37,6 +44,12 @@ class CallAsQuestion {
     }
 
     const shape::Question& question() const { return question_; }
+    /// The metadata of the tensors, in order of appearance.
+    std::vector<const TensorMeta*> metas() const {
+        std::vector<const TensorMeta*> all;
+        for (const auto& [tensor, node] : nodes_) all.push_back(node->result.tensor);
+        return all;
+    }
     Arena& arena() { return arena_; }
 
   private:
@@ -93,11 +106,29 @@ class CallAsQuestion {
             if (object == tensor) return node;
         auto* node = arena_.make<graph::Node>();
         node->result.kind = graph::Result::Kind::Tensor;
-        node->result.tensor = arena_.make<TensorMeta>(torch_room::read_meta(tensor));
+        auto* meta = arena_.make<TensorMeta>(torch_room::read_meta(tensor));
+        if (numbers_ != nullptr) make_dynamic(*meta);
+        node->result.tensor = meta;
         nodes_.push_back({tensor, node});
         return node;
     }
 
+    void make_dynamic(TensorMeta& meta) {
+        if (meta.layout != torch_room::Layout{} || meta.dispatch_keys != 0) return;
+        torch_room::DynamicSizes dynamic;
+        for (std::size_t i = 0; i < meta.dimensions(); ++i) {
+            if (meta.sizes[i] < 2) continue;
+            auto* source = arena_.make<Source>();
+            source->access = Access::Size;
+            source->number = static_cast<std::int32_t>(i);
+            const Number size = Number::of_int(meta.sizes[i].value());
+            meta.sizes[i] = Dim::of(numbers_->variable(source, size, Range{2, Range::kNoMost}));
+        }
+        shape::derive_strides(dynamic, meta);
+    }
+
+    Expressions* numbers_;
+    std::shared_ptr<shape::Store> dynamic_answers_ = std::make_shared<shape::Store>();
     Arena arena_;
     shape::Question question_;
     std::vector<graph::Argument> arguments_;
@@ -109,24 +140,28 @@ Ref<> text(const std::string& string) {
     return checked(PyUnicode_FromStringAndSize(string.data(), static_cast<Py_ssize_t>(string.size())));
 }
 
+/// An int, or the text of an expression.
+Ref<> described(Dim dim) {
+    return dim.is_constant() ? checked(PyLong_FromLongLong(dim.value())) : text(print(dim));
+}
+
 Ref<> dims_tuple(const torch_room::Dims& dims) {
     Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
     for (std::size_t i = 0; i < dims.size(); ++i)
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
-                         checked(PyLong_FromLongLong(dims[i].value())).release());
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), described(dims[i]).release());
     return tuple;
 }
 
 Ref<> describe(const TensorMeta& meta) {
     Ref<> sizes = dims_tuple(meta.sizes), strides = dims_tuple(meta.strides);
-    Ref<> device = torch_room::device_object(meta.device);
+    Ref<> device = torch_room::device_object(meta.device), offset = described(meta.storage_offset);
     return checked(Py_BuildValue(
-        "{s:O,s:O,s:L,s:O,s:O,s:O,s:O,s:O,s:K,s:O,s:O}", "size", sizes.get(), "stride", strides.get(), "storage_offset",
-        meta.storage_offset.value(), "dtype", torch_room::dtype_object(meta.dtype).get(), "device", device.get(),
-        "layout", torch_room::layout_object(meta.layout).get(), "requires_grad",
-        meta.requires_grad ? Py_True : Py_False, "is_leaf", meta.is_leaf ? Py_True : Py_False, "traits",
-        static_cast<unsigned long long>(meta.dispatch_keys), "wrapped_number",
-        meta.is_wrapped_number ? Py_True : Py_False, "class", reinterpret_cast<PyObject*>(meta.python_class)));
+        "{s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:K,s:O,s:O}", "size", sizes.get(), "stride", strides.get(), "storage_offset",
+        offset.get(), "dtype", torch_room::dtype_object(meta.dtype).get(), "device", device.get(), "layout",
+        torch_room::layout_object(meta.layout).get(), "requires_grad", meta.requires_grad ? Py_True : Py_False,
+        "is_leaf", meta.is_leaf ? Py_True : Py_False, "traits", static_cast<unsigned long long>(meta.dispatch_keys),
+        "wrapped_number", meta.is_wrapped_number ? Py_True : Py_False, "class",
+        reinterpret_cast<PyObject*>(meta.python_class)));
 }
 
 Ref<> describe(const graph::Result& result) {
@@ -189,6 +224,27 @@ PyObject* shape_infer(PyObject*, PyObject* arguments) {
         CallAsQuestion call(target, args, kwargs);
         const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), way_of(way));
         return answer == nullptr ? Ref<>::share(Py_None) : describe(*answer);
+    });
+}
+
+/// The answer of a rule where the sizes of all tensors are symbols: (answer, metadata of the tensors, hints of the
+/// symbols, relations as Python expressions), or None.
+PyObject* shape_infer_dynamic(PyObject*, PyObject* arguments) {
+    PyObject *target, *args, *kwargs = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OO!|O!", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
+    return at_boundary([&] {
+        Arena arena;
+        Expressions numbers(arena);
+        CallAsQuestion call(target, args, kwargs, &numbers);
+        const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), shape::Way::RuleOnly);
+        if (answer == nullptr) return Ref<>::share(Py_None);
+        Ref<> metas = checked(PyList_New(0)), hints = checked(PyList_New(0)), relations = checked(PyList_New(0));
+        for (const TensorMeta* meta : call.metas()) checked(PyList_Append(metas.get(), describe(*meta).get()));
+        for (const Expression* symbol : numbers.variables())
+            checked(PyList_Append(hints.get(), symbol->hint.object().get()));
+        for (const Expression* relation : numbers.relations())
+            checked(PyList_Append(relations.get(), text(print_by_symbols(*relation)).get()));
+        return checked(Py_BuildValue("(OOOO)", describe(*answer).get(), metas.get(), hints.get(), relations.get()));
     });
 }
 
@@ -345,6 +401,9 @@ PyObject* time_fake(PyObject*, PyObject* arguments) {
 PyMethodDef kMethods[] = {
     {"shape_infer", shape_infer, METH_VARARGS,
      "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
+    {"shape_infer_dynamic", shape_infer_dynamic, METH_VARARGS,
+     "shape_infer_dynamic(target, args, kwargs={}): (answer, tensors, hints, relations) with sizes as symbols, or "
+     "None."},
     {"shape_time", shape_time, METH_VARARGS,
      "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
     {"shape_has_rule", shape_has_rule, METH_O, "Whether a callable or a method, by its name, has a rule."},

@@ -63,12 +63,12 @@ Borrowed<> attribute_template(Borrowed<> fake_mode) {
 
 at::TensorBase empty_meta_like(const TensorMeta& meta) {
     c10::SmallVector<std::int64_t, 8> sizes, strides;
-    for (Dim size : meta.sizes) sizes.push_back(size.value());
-    for (Dim stride : meta.strides) strides.push_back(stride.value());
+    for (Dim size : meta.sizes) sizes.push_back(size.hint());
+    for (Dim stride : meta.strides) strides.push_back(stride.hint());
     auto dtype = static_cast<c10::ScalarType>(meta.dtype);
     auto tensor = at::detail::empty_strided_meta(sizes, strides, dtype);
-    if (std::int64_t offset = meta.storage_offset.value(); offset != 0) {
-        // The storage has to cover the view: as_strided, set_ and resize_ check that.
+    if (std::int64_t offset = meta.storage_offset.hint(); offset != 0) {
+        // The storage has to reach as far as the view does: PyTorch checks that in as_strided, set_ and resize_.
         tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
         auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
         storage->set_nbytes(storage->nbytes() + static_cast<std::size_t>(offset) * c10::elementSize(dtype));

@@ -1,5 +1,7 @@
 #include "torch/meta.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "torch/names.h"
 
@@ -16,26 +18,45 @@ struct Mixer {
 };
 
 std::string print_dims(const Dims& dims) {
-    return "[" + joined(dims, [](Dim dim) { return std::to_string(dim.value()); }) + "]";
+    return "[" + joined(dims, [](Dim dim) { return stator::print(dim); }) + "]";
 }
 
+/// In this call. (Printing assumes nothing.)
 bool is_contiguous(const TensorMeta& meta) {
-    Dim expected = 1;
+    std::int64_t expected = 1;
     for (std::size_t i = meta.sizes.size(); i-- > 0;) {
-        if (meta.sizes[i] == 1) continue;
-        if (meta.strides[i] != expected) return false;
-        expected *= meta.sizes[i];
+        if (meta.sizes[i].hint() == 1) continue;
+        if (meta.strides[i].hint() != expected) return false;
+        expected *= meta.sizes[i].hint();
     }
     return true;
 }
 
+bool are_identical(const Dims& left, const Dims& right) {
+    return std::ranges::equal(left, right, {}, &Dim::identity, &Dim::identity);
+}
+
 }  // namespace
+
+bool TensorMeta::is_dynamic() const {
+    auto is_constant = [](Dim dim) { return dim.is_constant(); };
+    return !std::ranges::all_of(sizes, is_constant) || !std::ranges::all_of(strides, is_constant) ||
+           !storage_offset.is_constant();
+}
+
+bool operator==(const TensorMeta& left, const TensorMeta& right) {
+    return are_identical(left.sizes, right.sizes) && are_identical(left.strides, right.strides) &&
+           left.storage_offset.identity() == right.storage_offset.identity() && left.dtype == right.dtype &&
+           left.device == right.device && left.layout == right.layout && left.requires_grad == right.requires_grad &&
+           left.is_leaf == right.is_leaf && left.dispatch_keys == right.dispatch_keys &&
+           left.is_wrapped_number == right.is_wrapped_number && left.python_class == right.python_class;
+}
 
 std::size_t hash(const TensorMeta& meta) {
     Mixer mixer;
-    for (Dim size : meta.sizes) mixer.add(static_cast<std::uint64_t>(size.value()));
-    for (Dim stride : meta.strides) mixer.add(static_cast<std::uint64_t>(stride.value()));
-    mixer.add(static_cast<std::uint64_t>(meta.storage_offset.value()));
+    for (Dim size : meta.sizes) mixer.add(size.identity());
+    for (Dim stride : meta.strides) mixer.add(stride.identity());
+    mixer.add(meta.storage_offset.identity());
     mixer.add(reinterpret_cast<std::uintptr_t>(meta.python_class));
     mixer.add(static_cast<std::uint64_t>(meta.dtype) | static_cast<std::uint64_t>(meta.layout) << 8 |
               static_cast<std::uint64_t>(meta.device.kind) << 16 |
@@ -49,7 +70,7 @@ std::string print(const TensorMeta& meta) {
     std::string text = short_dtype_name(meta.dtype) + print_dims(meta.sizes);
     if (meta.strides.size() == meta.sizes.size() && !is_contiguous(meta))
         text += " strides " + print_dims(meta.strides);
-    if (meta.storage_offset != 0) text += " offset " + std::to_string(meta.storage_offset.value());
+    if (meta.storage_offset.hint() != 0) text += " offset " + stator::print(meta.storage_offset);
     if (meta.device.kind != DeviceKind{}) text += " " + device_name(meta.device);
     if (meta.layout != Layout{}) text += " " + layout_name(meta.layout);
     if (meta.requires_grad) text += meta.is_leaf ? " requires_grad" : " grad_fn";

@@ -3,45 +3,17 @@
 
 #include <Python.h>
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "number/dim.h"
+
 namespace stator::torch_room {
 
-/// A size, a stride or an offset. An integer for now; later also an expression over symbols, which is why it must not
-/// be used as a plain integer without checking `is_known` first.
-class Dim {
-  public:
-    constexpr Dim(std::int64_t value = 0) : value_(value) {}
-    constexpr bool is_known() const { return true; }
-    /// The integer; only if `is_known`.
-    constexpr std::int64_t value() const { return value_; }
-
-    // Arithmetic and comparison go through these, so that code over sizes need not change when a size becomes an
-    // expression: a comparison then may need a guard.
-    friend constexpr bool operator==(Dim left, Dim right) { return left.value_ == right.value_; }
-    friend constexpr auto operator<=>(Dim left, Dim right) { return left.value_ <=> right.value_; }
-    friend constexpr Dim operator+(Dim left, Dim right) { return left.value_ + right.value_; }
-    friend constexpr Dim operator-(Dim left, Dim right) { return left.value_ - right.value_; }
-    friend constexpr Dim operator*(Dim left, Dim right) { return left.value_ * right.value_; }
-    /// Rounds down; the divisor is positive.
-    friend constexpr Dim operator/(Dim left, Dim right) {
-        std::int64_t quotient = left.value_ / right.value_;
-        return quotient - (left.value_ % right.value_ != 0 && left.value_ < 0);
-    }
-    friend constexpr Dim operator%(Dim left, Dim right) { return left - left / right * right; }
-    constexpr Dim& operator+=(Dim other) { return *this = *this + other; }
-    constexpr Dim& operator-=(Dim other) { return *this = *this - other; }
-    constexpr Dim& operator*=(Dim other) { return *this = *this * other; }
-
-  private:
-    std::int64_t value_;
-};
-
-using Dims = std::vector<Dim>;
+using stator::Dim;
+using stator::Dims;
 
 /// Numbers as in `c10::ScalarType`, `c10::DeviceType` and `c10::Layout`, so that no translation is needed.
 enum class Dtype : std::int8_t {};
@@ -83,9 +55,12 @@ struct TensorMeta {
     /// `torch.Tensor`, `torch.nn.Parameter` or another subclass. Borrowed: classes outlive traces.
     PyTypeObject* python_class = nullptr;
 
-    friend bool operator==(const TensorMeta&, const TensorMeta&) = default;
-
     std::size_t dimensions() const { return sizes.size(); }
+    /// Whether a size, a stride or the offset changes between calls.
+    bool is_dynamic() const;
+
+    /// The same in all calls: sizes are equal if they are the same constants or the same expressions.
+    friend bool operator==(const TensorMeta& left, const TensorMeta& right);
 };
 
 std::size_t hash(const TensorMeta& meta);

@@ -125,7 +125,7 @@ std::int64_t storage_offset(Borrowed<> object) {
     return has_plain_strides(impl) && impl.has_storage() ? impl.storage_offset() : -1;
 }
 
-TensorCheck make_check(Borrowed<> object) {
+TensorCheck make_check(Borrowed<> object, const DynamicSizes* dynamic) {
     return translating_errors([&] {
         const c10::TensorImpl& tensor = *implementation(object);
         TensorCheck check;
@@ -143,9 +143,18 @@ TensorCheck make_check(Borrowed<> object) {
             auto strides = tensor.strides();
             check.sizes_and_strides.insert(check.sizes_and_strides.end(), strides.begin(), strides.end());
         }
-        check.image = image_of(tensor);
+        if (dynamic != nullptr)
+            check.dynamic = *dynamic;
+        else
+            check.image = image_of(tensor);
         return check;
     });
+}
+
+std::int64_t size_of(Borrowed<> object, std::size_t dimension) {
+    if (!is_tensor(object)) return -1;
+    auto sizes = implementation(object)->sizes();
+    return dimension < sizes.size() ? sizes[dimension] : -1;
 }
 
 AutogradState read_autograd_state(Borrowed<> object) {
@@ -177,14 +186,35 @@ bool are_equal(const std::int64_t* left, const std::int64_t* right, std::size_t 
     return true;
 }
 
-/// All but the class and `requires_grad`. Throws if a subclass computes its sizes and raises.
-inline bool matches_or_throws(const c10::TensorImpl& tensor, const TensorCheck& check) {
-    // The key set is compared first: it tells whether this tensor stores sizes and strides itself.
-    if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
+/// Sizes and strides, where some sizes change between calls.
+bool matches_dynamic(const c10::TensorImpl& tensor, const TensorCheck& check) {
+    auto sizes = tensor.sizes(), strides = tensor.strides();
+    if (sizes.size() != check.dimensions) return false;
+    const std::int64_t* expected = check.sizes_and_strides.data();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (check.dynamic.is_dynamic(i) ? sizes[i] < 2 : sizes[i] != expected[i]) return false;
+        const int follows = check.dynamic.stride_follows[i];
+        std::int64_t stride = expected[sizes.size() + i];
+        if (follows >= 0 && __builtin_mul_overflow(sizes[static_cast<std::size_t>(follows)],
+                                                   strides[static_cast<std::size_t>(follows)], &stride))
+            return false;
+        if (strides[i] != stride) return false;
+    }
+    return true;
+}
+
+inline bool matches_fixed(const c10::TensorImpl& tensor, const TensorCheck& check) {
     auto sizes = tensor.sizes();
     const std::int64_t* expected = check.sizes_and_strides.data();
     if (sizes.size() != check.dimensions || !are_equal(sizes.data(), expected, sizes.size())) return false;
-    if (check.has_strides && !are_equal(tensor.strides().data(), expected + sizes.size(), sizes.size())) return false;
+    return !check.has_strides || are_equal(tensor.strides().data(), expected + sizes.size(), sizes.size());
+}
+
+/// All but the class and `requires_grad`. Throws where a subclass computes its sizes and can't.
+inline bool matches_or_throws(const c10::TensorImpl& tensor, const TensorCheck& check) {
+    // The key set is compared first: it tells whether this tensor stores sizes and strides itself.
+    if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
+    if (!(check.dynamic.sizes == 0 ? matches_fixed(tensor, check) : matches_dynamic(tensor, check))) return false;
     if (!tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype))) return false;
     c10::Device device = tensor.device();
     return device.index() == check.device.index && static_cast<DeviceKind>(device.type()) == check.device.kind;
@@ -208,6 +238,23 @@ bool matches(Borrowed<> object, const TensorCheck& check) {
         const c10::TensorImpl& tensor = *implementation(object);
         return matches_or_throws(tensor, check) && requires_grad(autograd_of(tensor)) == check.requires_grad;
     });
+}
+
+std::vector<std::size_t> changed_sizes(Borrowed<> object, const TensorCheck& check) {
+    std::vector<std::size_t> changed;
+    if (Py_TYPE(object.get()) != check.type || !check.has_strides || may_run_python(check) ||
+        check.dimensions > DynamicSizes::kMostDimensions)
+        return changed;
+    const c10::TensorImpl& tensor = *implementation(object);
+    c10::Device device = tensor.device();
+    if (tensor.key_set().raw_repr() != check.dispatch_keys || tensor.sizes().size() != check.dimensions ||
+        !tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype)) ||
+        device.index() != check.device.index || static_cast<DeviceKind>(device.type()) != check.device.kind ||
+        requires_grad(autograd_of(tensor)) != check.requires_grad)
+        return changed;
+    for (std::size_t i = 0; i < check.dimensions; ++i)
+        if (!check.dynamic.is_dynamic(i) && tensor.sizes()[i] != check.sizes_and_strides[i]) changed.push_back(i);
+    return changed;
 }
 
 bool may_run_python(const TensorCheck& check) {
@@ -238,6 +285,18 @@ std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
     for (std::size_t i = 0; i < now.sizes_and_strides.size() && i < check.sizes_and_strides.size(); ++i) {
         if (now.sizes_and_strides[i] == check.sizes_and_strides[i]) continue;
         bool is_size = i < now.dimensions;
+        if (is_size && check.dynamic.is_dynamic(i)) {
+            if (now.sizes_and_strides[i] >= 2) continue;
+            return "size of dimension " + std::to_string(i) + " is " + std::to_string(now.sizes_and_strides[i]) +
+                   ", was at least 2";
+        }
+        if (!is_size && check.dynamic.sizes != 0) {
+            const int follows = check.dynamic.stride_follows[i - now.dimensions];
+            if (follows >= 0 && now.sizes_and_strides[i] ==
+                                    now.sizes_and_strides[static_cast<std::size_t>(follows)] *
+                                        now.sizes_and_strides[now.dimensions + static_cast<std::size_t>(follows)])
+                continue;
+        }
         std::string what = (is_size ? "size of dimension " : "stride of dimension ") +
                            std::to_string(is_size ? i : i - now.dimensions);
         return differs(what, std::to_string(now.sizes_and_strides[i]), std::to_string(check.sizes_and_strides[i]));
@@ -248,14 +307,17 @@ std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
 
 std::string print(const TensorCheck& check) {
     std::string text = type_name(check.type) + " " + short_dtype_name(check.dtype);
-    auto list = [&](std::size_t start) {
-        std::vector<std::int64_t> part(
-            check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start),
-            check.sizes_and_strides.begin() + static_cast<std::ptrdiff_t>(start + check.dimensions));
-        return "[" + joined(part, [](std::int64_t value) { return std::to_string(value); }) + "]";
+    auto list = [&](std::size_t start, const auto& is_any) {
+        std::vector<std::string> part;
+        for (std::size_t i = 0; i < check.dimensions; ++i)
+            part.push_back(is_any(i) ? "?" : std::to_string(check.sizes_and_strides[start + i]));
+        return "[" + joined(part, [](const std::string& value) { return value; }) + "]";
     };
-    text += list(0);
-    if (check.has_strides) text += " strides " + list(check.dimensions);
+    const DynamicSizes& dynamic = check.dynamic;
+    text += list(0, [&](std::size_t i) { return dynamic.is_dynamic(i); });
+    if (check.has_strides)
+        text += " strides " + list(check.dimensions,
+                                   [&](std::size_t i) { return dynamic.sizes != 0 && dynamic.stride_follows[i] >= 0; });
     text += " " + device_name(check.device);
     if (check.requires_grad) text += " requires_grad";
     return text;

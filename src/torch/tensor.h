@@ -62,6 +62,18 @@ struct TensorImage {
     bool operator==(const TensorImage&) const = default;
 };
 
+/// Which sizes of a tensor change between calls, and the strides that follow from them.
+struct DynamicSizes {
+    static constexpr std::size_t kMostDimensions = 32;
+
+    std::uint32_t sizes = 0;  // bit i: dimension i has any size of at least 2
+    /// For each dimension i the dimension j whose `size * stride` is the stride of i; -1 where the stride is fixed.
+    std::vector<std::int8_t> stride_follows;
+
+    bool is_dynamic(std::size_t dimension) const { return (sizes >> dimension & 1) != 0; }
+    bool operator==(const DynamicSizes&) const = default;
+};
+
 /// The expected metadata of a graph input.
 struct TensorCheck {
     PyTypeObject* type = nullptr;     // borrowed: the guards of the entry keep the class alive
@@ -72,12 +84,19 @@ struct TensorCheck {
     bool has_strides = true;
     std::uint32_t dimensions = 0;
     std::vector<std::int64_t> sizes_and_strides;  // sizes, then strides
+    DynamicSizes dynamic;                         // those of them that are not compared
     TensorImage image;
 
     bool operator==(const TensorCheck&) const = default;
 };
 
-TensorCheck make_check(Borrowed<> tensor);
+TensorCheck make_check(Borrowed<> tensor, const DynamicSizes* dynamic = nullptr);
+
+/// The dimensions whose sizes differ, if nothing else does but strides; else none.
+std::vector<std::size_t> changed_sizes(Borrowed<> tensor, const TensorCheck& check);
+
+/// The size of a dimension of a tensor; -1 where there is none. Some 3 ns.
+std::int64_t size_of(Borrowed<> tensor, std::size_t dimension);
 
 /// Some 10 ns; allocates nothing, raises nothing. `object` may be anything.
 bool matches(Borrowed<> object, const TensorCheck& check);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "shape/infer.h"
 #include "shape/number_arguments.h"
+#include "shape/store.h"
 #include "trace/graph_recorder.h"
 #include "trace/injected_error.h"
 #include "trace/write_checks.h"
@@ -53,10 +54,8 @@ class NodeRollback {
     std::size_t size_;
 };
 
-std::int64_t count_of(const torch_room::TensorMeta& meta) {
-    std::int64_t count = 1;
-    for (torch_room::Dim size : meta.sizes) count *= size.value();
-    return count;
+bool is_empty(const torch_room::TensorMeta& meta) {
+    return std::ranges::any_of(meta.sizes, [](Dim size) { return size == 0; });
 }
 
 /// Whether an operation makes a new leaf of autograd's graph. The program may read its gradient, but backends would
@@ -139,7 +138,13 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
     try {
         TimedScope timed(shape_ticks_);
         torch_room::WithModes modes(tracer_.modes().current());
-        return shape::infer(graph_->arena(), *operation.node);
+        const graph::Node& node = *operation.node;
+        shape::Question question{node.kind, node.target, node.arguments, node.keywords};
+        if (!tracer_.numbers().variables().empty()) {
+            if (!dynamic_answers_) dynamic_answers_ = std::make_shared<shape::Store>();
+            question.dynamic_answers = &dynamic_answers_;
+        }
+        return shape::infer(graph_->arena(), question);
     } catch (const PythonError&) {
         TakenError error = TakenError::take();
         for (TensorValue* tensor : operation.tensors) expect_no_row(tensor);
@@ -181,7 +186,7 @@ void GraphRecorder::check_mutations(const Operation& operation) {
         deferred_graphs_.expect_own(tensor);
         expect_no_subclass(tracer_, tensor);
         bool has_out = operation.arguments.keyword("out") != nullptr;
-        if (has_out && tensor->meta->sizes != change.meta->sizes && count_of(*tensor->meta) != 0)
+        if (has_out && tensor->meta->sizes != change.meta->sizes && !is_empty(*tensor->meta))
             tracer_.break_graph(BreakKind::OperationFails, "an operation resizes its out= tensor");
     }
 }

@@ -1,4 +1,5 @@
 #include "trace/graph_recorder.h"
+#include "shape/answer_by_rule.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -83,9 +84,14 @@ void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments)
 }
 
 shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {
-    bool has_changing_numbers =
-        !deferred_graphs_.is_open() && (is_resumed_ || !tracer_.knowledge().changing_numbers.empty());
-    return has_changing_numbers ? shape::takes_any_number(kind, target) : shape::AnyNumber::None;
+    bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || tracer_.has_dynamic_sizes() ||
+                                                                !tracer_.knowledge().changing_numbers.empty());
+    if (!has_changing_numbers) return shape::AnyNumber::None;
+    shape::AnyNumber taken = shape::takes_any_number(kind, target);
+    // A rule adds the relations that it needs between ints.
+    if (tracer_.run_by() == Tracer::RunBy::Stator && shape::has_rule(kind, target))
+        taken = taken | shape::AnyNumber::Int;
+    return taken;
 }
 
 std::vector<graph::Argument> GraphRecorder::arguments_of(const Arguments& arguments,

@@ -104,6 +104,8 @@ class GraphRecorder final : public Recorder {
     graph::Names attribute_names_;
     std::vector<Attribute> attributes_;
     std::uint64_t shape_ticks_ = 0;
+    /// Of questions about sizes that change between calls; made when the first is asked.
+    std::shared_ptr<shape::Store> dynamic_answers_;
 };
 
 }  // namespace stator

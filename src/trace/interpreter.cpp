@@ -62,7 +62,7 @@ bool only_loads(bytecode::Op op) {
 }  // namespace
 
 Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge)
-    : Tracer(knowledge, request.run_by, request.wants_one_graph),
+    : Tracer(knowledge, request.run_by, request.wants_one_graph, request.dynamic_shapes),
       torch_modes_(*this),
       lifetimes_(*this, stack_),
       effect_writer_(*this, lifetimes_),
@@ -70,6 +70,7 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
       entered_generator_(request.is_generator),
       is_resumed_(request.at.value != 0) {
     Tracer::recorder_ = &recorder_;
+    recorder_.graph_arena().make<std::shared_ptr<Arena>>(number_arena_);
     Tracer::deferred_graphs_ = &recorder_.deferred_graphs();
     Tracer::effects_ = &effect_writer_;
     Tracer::modes_ = &torch_modes_;
@@ -654,6 +655,29 @@ void Interpreter::record_break(const Break& reason) {
     }
 }
 
+namespace {
+
+bool is_pytorchs(PyCodeObject* code) {
+    return utf8(code->co_filename).find("/torch/") != std::string_view::npos;
+}
+
+}  // namespace
+
+void Interpreter::guard_relation(const Expression& condition) {
+    Tracer::guard_relation(condition);
+    // The innermost line outside of PyTorch's own Python code, if there is one.
+    Relation relation{&condition, {}};
+    for (auto activation = stack_.frames.rbegin(); activation != stack_.frames.rend(); ++activation) {
+        if ((*activation)->is_task) continue;
+        auto* frame = static_cast<BytecodeFrame*>(*activation);
+        PyCodeObject* code = frame->function->code;
+        if (relation.where.code && is_pytorchs(code)) continue;
+        relation.where = {Ref<PyCodeObject>::share(code), frame->line()};
+        if (!is_pytorchs(code)) break;
+    }
+    relations_.push_back(std::move(relation));
+}
+
 // --- the finished trace ---------------------------------------------------------------------------------------------
 
 std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& inputs) const {
@@ -698,6 +722,11 @@ Trace Interpreter::take_trace() {
     trace.mismatched_calls = std::move(mismatched_calls_);
     trace.instructions = instructions_;
     trace.decoding_seconds = decoding_seconds_;
+    for (const Expression* variable : numbers_.variables())
+        trace.symbols.push_back(
+            {variable, numbers_.resolved(variable), variable->is_float ? Range() : numbers_.range_of(variable)});
+    trace.relations = std::move(relations_);
+    numbers_.close();
     trace.arena = std::move(owned_arena_);
     return trace;
 }

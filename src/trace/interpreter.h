@@ -41,6 +41,7 @@ class Interpreter final : public Tracer {
     Value* first_argument_of_caller() override;
     Value* exception_in_handling() override { return handled_exception(); }
     bool keeps_compiled_by_torch() override;
+    void guard_relation(const Expression& condition) override;
 
     // --- the interface for opcode handlers ---
 
@@ -143,6 +144,7 @@ class Interpreter final : public Tracer {
     TraceEnd end_ = TraceEnd::Failed;
     BreakReport report_;
     std::vector<MismatchedCall> mismatched_calls_;
+    std::vector<Relation> relations_;
     std::size_t instructions_ = 0;
     std::size_t backward_jumps_ = 0;
     double decoding_seconds_ = 0;

@@ -57,11 +57,6 @@ PyObject* function_of(Op op) {
 }
 
 /// The value of an expression in this trace.
-Ref<> value_in_trace(const Expression& expression) {
-    auto number = evaluate(terms_of(expression), [](const Term& term) { return term.source->object; });
-    STATOR_CHECK(number, "a number of the trace does not fit");
-    return number->object();
-}
 
 }  // namespace
 
@@ -100,7 +95,7 @@ graph::Node* NumberNodes::node_of(const Expression& expression) {
         for (const Expression* operand : {expression.left, expression.right}) {
             if (operand == nullptr) continue;
             if (operand->op == Op::Constant)
-                arguments.push_back(graph::Argument::of_constant(graph.arena().keep(value_in_trace(*operand))));
+                arguments.push_back(graph::Argument::of_constant(graph.arena().keep(operand->hint.object())));
             else
                 arguments.push_back(graph::Argument::of(node_of(*operand)));
         }
@@ -108,7 +103,8 @@ graph::Node* NumberNodes::node_of(const Expression& expression) {
         recorder_.locations().locate(node);
     }
     node->result.kind = graph::Result::Kind::Constant;
-    node->result.constant = graph.arena().keep(value_in_trace(expression));
+    node->result.expression = &expression;
+    node->result.constant = graph.arena().keep(expression.hint.object());
     nodes_.emplace(&expression, node);
     tracer_.on_undo([this, key = &expression] { nodes_.erase(key); });
     return node;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "number/expression.h"
 #include "shape/number_arguments.h"
-#include "source/expression.h"
 #include "value/kinds/constant.h"
 #include "value/tracer.h"
 

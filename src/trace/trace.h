@@ -44,6 +44,19 @@ struct BreakReport {
     bool is_exit = false;
 };
 
+/// A number or a size that changes between calls, and what is known of it at the end of the trace.
+struct Symbol {
+    const Expression* variable;
+    const Expression* resolved;  // another number that it equals, or itself
+    Range range;                 // of an int
+};
+
+/// A condition on such numbers that later calls have to satisfy, and the line of the program that needs it.
+struct Relation {
+    const Expression* condition;
+    UserLine where;
+};
+
 /// A tensor that the graph module holds as an attribute.
 struct Attribute {
     std::string name;
@@ -64,6 +77,7 @@ struct TraceRequest {
     /// No graph break is allowed. Functions that `torch.compile` made are inlined.
     bool wants_one_graph = false;
     Tracer::RunBy run_by = Tracer::RunBy::Stator;
+    Tracer::DynamicShapes dynamic_shapes = Tracer::DynamicShapes::Never;
 
     /// Breaks the graph before the operation that would become node `serial`.
     struct Stop {
@@ -104,6 +118,9 @@ struct Trace {
     bool inlined_torch_compile = false;  // a function that `torch.compile` made
     bool has_stopped = false;            // before the node of `stop_before`
     std::vector<MismatchedCall> mismatched_calls;
+    // Their expressions live as long as the graph, and print as long as the arena.
+    std::vector<Symbol> symbols;
+    std::vector<Relation> relations;
 
     std::size_t instructions = 0;
     double decoding_seconds = 0;

@@ -15,13 +15,13 @@ namespace {
 /// Whether elements of the tensor share memory, as those of an expanded tensor or of overlapping windows. May be true
 /// for unusual strides without shared memory.
 bool has_shared_elements(const torch_room::TensorMeta& meta) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride and size
+    std::vector<std::pair<Dim, Dim>> dimensions;  // stride and size
     for (std::size_t i = 0; i < meta.strides.size(); ++i) {
-        if (meta.sizes[i].value() == 0) return false;
-        if (meta.sizes[i].value() > 1) dimensions.emplace_back(meta.strides[i].value(), meta.sizes[i].value());
+        if (meta.sizes[i] == 0) return false;
+        if (meta.sizes[i] > 1) dimensions.emplace_back(meta.strides[i], meta.sizes[i]);
     }
-    std::ranges::sort(dimensions);
-    std::int64_t end = 0;  // the last offset that the dimensions so far reach
+    std::ranges::sort(dimensions, {}, [](const auto& one) { return std::pair(one.first.hint(), one.second.hint()); });
+    Dim end = 0;  // the last offset that the dimensions so far reach
     for (auto [stride, size] : dimensions) {
         if (stride <= end) return true;
         end += stride * (size - 1);
@@ -35,12 +35,11 @@ bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
     if (left.storage_offset == right.storage_offset && left.sizes == right.sizes && left.strides == right.strides)
         return false;
     auto end = [](const torch_room::TensorMeta& meta) {
-        std::int64_t last = meta.storage_offset.value();
-        for (std::size_t i = 0; i < meta.sizes.size(); ++i)
-            last += (meta.sizes[i].value() - 1) * meta.strides[i].value();
+        Dim last = meta.storage_offset;
+        for (std::size_t i = 0; i < meta.sizes.size(); ++i) last += (meta.sizes[i] - 1) * meta.strides[i];
         return last + 1;
     };
-    return left.storage_offset.value() < end(right) && right.storage_offset.value() < end(left);
+    return left.storage_offset < end(right) && right.storage_offset < end(left);
 }
 
 /// Whether a tensor from outside, or one that it is a view of, does not allow writes whether they are recorded or not.

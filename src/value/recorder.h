@@ -42,8 +42,8 @@ class Recorder {
     /// Registers a tensor that is an argument of the node. Called in the order of the arguments.
     void note_tensor_argument(TensorValue* tensor) { tensor_arguments_.push_back(tensor); }
     // Whether the metadata of the node's result are the same for any int, or float, among its arguments.
-    bool takes_any_int() const { return takes_any_ == shape::AnyNumber::IntOrFloat; }
-    bool takes_any_float() const { return takes_any_ != shape::AnyNumber::None; }
+    bool takes_any_int() const { return takes(takes_any_, shape::AnyNumber::Int); }
+    bool takes_any_float() const { return takes(takes_any_, shape::AnyNumber::Float); }
     /// A number that changes between calls (see kinds/changing_number.h) as an argument of such a node.
     virtual graph::Argument number_argument(ConstantValue* value) = 0;
 

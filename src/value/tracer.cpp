@@ -8,6 +8,26 @@
 
 namespace stator {
 
+namespace {
+
+/// A source in the expression. There is always one: an expression without sources is folded.
+Source* some_source(const Expression& expression) {
+    if (expression.op == Expression::Op::Source) return expression.source;
+    Source* found = expression.left == nullptr ? nullptr : some_source(*expression.left);
+    return found != nullptr || expression.right == nullptr ? found : some_source(*expression.right);
+}
+
+}  // namespace
+
+bool Tracer::is_dynamic(const Source& size) const {
+    if (dynamic_shapes_ == DynamicShapes::Always) return true;
+    return dynamic_shapes_ == DynamicShapes::Automatic && knowledge_->changing_numbers.contains(path(size));
+}
+
+void Tracer::guard_relation(const Expression& condition) {
+    guard({.kind = GuardKind::Expression, .source = some_source(condition), .expression = &condition});
+}
+
 void Tracer::realize_now(Value* value) {
     value->realized = true;
     on_undo([value] { value->realized = false; });

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "guard/guard.h"
+#include "number/expressions.h"
 #include "source/knowledge.h"
 #include "value/break.h"
 #include "value/task.h"
@@ -45,6 +46,8 @@ class Tracer {
 
     Arena& arena() { return arena_; }
     Provenance& provenance() { return provenance_; }
+    /// Numbers and sizes that change between calls, and the relations that the trace assumes between them.
+    Expressions& numbers() { return numbers_; }
 
     /// Makes a value in the arena of this trace.
     template <class T, class... Args>
@@ -130,6 +133,16 @@ class Tracer {
     /// The program was told that it is being compiled. If it raises later on, it may be because of that.
     void note_told_compiling() { told_compiling_ = true; }
 
+    /// Which sizes of tensors are symbols: none, those that have changed between calls, or all.
+    enum class DynamicShapes : std::uint8_t { Never, Automatic, Always };
+    /// Whether any size may be a symbol.
+    bool has_dynamic_sizes() const {
+        return dynamic_shapes_ == DynamicShapes::Always ||
+               (dynamic_shapes_ == DynamicShapes::Automatic && !knowledge_->changing_numbers.empty());
+    }
+    /// Whether the size at this source is one.
+    bool is_dynamic(const Source& size) const;
+
     // --- exceptions, breaks, rolling back ------------------------------------------------------------------------
 
     /// Raises in the traced program.
@@ -145,10 +158,12 @@ class Tracer {
     }
 
   protected:
-    Tracer(const Knowledge& knowledge, RunBy run_by, bool wants_one_graph)
-        : knowledge_(&knowledge), run_by_(run_by), wants_one_graph_(wants_one_graph) {}
+    Tracer(const Knowledge& knowledge, RunBy run_by, bool wants_one_graph, DynamicShapes dynamic_shapes)
+        : knowledge_(&knowledge), run_by_(run_by), wants_one_graph_(wants_one_graph), dynamic_shapes_(dynamic_shapes) {}
 
     void realize_now(Value* value);
+    /// Guards a condition on numbers that change between calls.
+    virtual void guard_relation(const Expression& condition);
 
     // Set by the constructor of the implementation.
     Recorder* recorder_ = nullptr;
@@ -159,11 +174,15 @@ class Tracer {
     const Knowledge* knowledge_;
     RunBy run_by_;
     bool wants_one_graph_;
+    DynamicShapes dynamic_shapes_;
     bool told_compiling_ = false;
     /// Sources outlive the trace, with the arena that they are in.
     std::unique_ptr<Arena> owned_arena_ = std::make_unique<Arena>();
     Arena& arena_ = *owned_arena_;
     Provenance provenance_{arena_};
+    /// Shared with the graph: the metadata of its nodes have expressions.
+    std::shared_ptr<Arena> number_arena_ = std::make_shared<Arena>();
+    Expressions numbers_{*number_arena_, [this](const Expression& condition) { guard_relation(condition); }};
     UndoLog undo_log_;
     std::vector<Guard> guards_;
     std::vector<Source*> distinct_;

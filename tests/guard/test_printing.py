@@ -103,4 +103,4 @@ referent r1 = L['x']()
 type r1: type of L['x']() is torch.nn.modules.linear.Linear
 done"""
     )
-    assert program.explain([]) == "L['x']() is not there any more: L['x'] is of type list"
+    assert program.explain([]) == "L['x']() does not exist any more: L['x'] is of type list"

@@ -63,7 +63,7 @@ each_model = pytest.mark.parametrize("cls", [Plain, Decorated])
 
 @each_model
 def test_the_warning_of_the_bound_names_the_model(cls):
-    compiled = stator.compile(cls())
+    compiled = stator.compile(cls(), dynamic=False)
     with warnings.catch_warnings(record=True) as caught, stator.config.patch(recompile_limit=2):
         warnings.simplefilter("always")
         for length in range(1, 5):
@@ -81,7 +81,7 @@ def test_the_bound_is_told_of_each_model_that_shares_a_forward():
     with warnings.catch_warnings(record=True) as caught, stator.config.patch(recompile_limit=2):
         warnings.simplefilter("always")
         for cls in (Plain, Plain, Derived):
-            compiled = stator.compile(cls())
+            compiled = stator.compile(cls(), dynamic=False)
             for length in range(1, 5):
                 compiled(torch.ones(length))
     told = [str(one.message).split()[3] for one in caught if "recompile limit" in str(one.message)]
@@ -90,7 +90,7 @@ def test_the_bound_is_told_of_each_model_that_shares_a_forward():
 
 @each_model
 def test_reports_name_the_model(cls):
-    compiled = stator.compile(cls())
+    compiled = stator.compile(cls(), dynamic=False)
     with stator.watch() as report:
         compiled(torch.ones(2))
         compiled(torch.ones(3))
@@ -103,7 +103,7 @@ def test_reports_name_the_model(cls):
 
 @each_model
 def test_a_refused_recompile_names_the_model(cls):
-    compiled = stator.compile(cls())
+    compiled = stator.compile(cls(), dynamic=False)
     with (
         torch.compiler.set_stance("fail_on_recompile"),
         pytest.raises(RuntimeError, match=f"{cls.__name__} .*would have to be captured") as raised,

@@ -1,6 +1,7 @@
 #include "shape/language/operand.h"
 
 #include "base/text.h"
+#include "number/expressions.h"
 
 namespace stator::shape {
 
@@ -15,6 +16,8 @@ Operand::Operand(const Argument& argument) {
         const Result& result = argument.node->result;
         if (result.kind == Result::Kind::Tensor)
             tensor_ = result.tensor;
+        else if (result.kind == Result::Kind::Constant && result.expression != nullptr)
+            number_ = result.expression;
         else if (result.kind == Result::Kind::Constant)
             constant_ = result.constant;
         else if (result.kind == Result::Kind::None)
@@ -33,21 +36,23 @@ std::optional<bool> Operand::boolean() const {
 }
 
 std::optional<Dim> Operand::integer() const {
+    if (number_ != nullptr && !number_->is_float) return Dim::of(number_->table->resolved(number_));
     if (constant_ == nullptr || !PyLong_CheckExact(constant_)) return std::nullopt;
     int overflow = 0;
     long long value = PyLong_AsLongLongAndOverflow(constant_, &overflow);
-    if (overflow != 0) return std::nullopt;
+    if (overflow != 0 || !Dim::can_hold(value)) return std::nullopt;
     return Dim(value);
 }
 
 std::optional<double> Operand::real() const {
     if (constant_ == nullptr) return std::nullopt;
     if (PyFloat_CheckExact(constant_)) return PyFloat_AS_DOUBLE(constant_);
-    if (auto value = integer()) return static_cast<double>(value->value());
+    if (auto value = integer()) return static_cast<double>(value->hint());
     return std::nullopt;
 }
 
 std::optional<Dtype> Operand::number_type() const {
+    if (number_ != nullptr) return number_->is_float ? torch_room::dtype::kDouble : torch_room::dtype::kLong;
     if (constant_ == nullptr) return std::nullopt;
     if (PyBool_Check(constant_)) return torch_room::dtype::kBool;
     if (PyLong_CheckExact(constant_)) return integer() ? std::optional(torch_room::dtype::kLong) : std::nullopt;

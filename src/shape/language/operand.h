@@ -34,7 +34,8 @@ class Operand {
 
     /// Not omitted.
     bool is_given() const {
-        return constant_ != nullptr || tensor_ != nullptr || items_ != nullptr || first_ != nullptr;
+        return constant_ != nullptr || tensor_ != nullptr || items_ != nullptr || first_ != nullptr ||
+               number_ != nullptr;
     }
     bool is_none() const { return constant_ == Py_None; }
     /// Omitted, or `None`.
@@ -44,6 +45,7 @@ class Operand {
     /// The same tensor with other metadata, as after a conversion before the operation.
     void see_as(const TensorMeta* meta) { tensor_ = meta; }
     const graph::Node* node() const { return node_; }
+    /// Null for a number that changes between calls.
     PyObject* constant() const { return constant_; }
 
     std::optional<bool> boolean() const;
@@ -71,6 +73,7 @@ class Operand {
 
   private:
     PyObject* constant_ = nullptr;
+    const Expression* number_ = nullptr;  // that changes between calls
     const TensorMeta* tensor_ = nullptr;
     const graph::Node* node_ = nullptr;
     const graph::Argument* items_ = nullptr;

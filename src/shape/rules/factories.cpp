@@ -133,11 +133,27 @@ bool new_full(Call& call) {
     return options && give(call, call.fresh(*sizes, options->dtype, options->device), *options);
 }
 
+/// The length of a range of ints; empty where PyTorch rejects it.
+std::optional<Dim> range_length(Dim first, Dim last, Dim increment) {
+    if (increment == 0) return std::nullopt;
+    const bool descends = increment < 0;
+    if (descends ? first < last : last < first) return std::nullopt;
+    const Dim distance = descends ? first - last : last - first, step = descends ? Dim(0) - increment : increment;
+    return (distance + step - 1) / step;
+}
+
 /// `arange(end)`, `arange(start, end)`, `arange(start, end, step)`.
 bool arange(Call& call) {
     const Operand none;
     bool one = !call[1].is_given();
     const Operand &start = one ? none : call[0], &end = one ? call[0] : call[1], &step = call[2];
+    auto first_int = start.integer_or(0), last_int = end.integer_or(0), increment_int = step.integer_or(1);
+    if (first_int && last_int && increment_int && end.is_given() && !(one && step.is_given())) {
+        auto options = read_options(call, 3, kLong, {});
+        auto length = range_length(*first_int, *last_int, *increment_int);
+        if (!options || !length || options->dtype == kBool || torch_room::is_complex(options->dtype)) return false;
+        return give(call, call.fresh({*length}, options->dtype, options->device), *options);
+    }
     Dtype natural = kLong;
     double values[3] = {0, 0, 1};
     const Operand* operands[3] = {&start, &end, &step};

@@ -108,6 +108,12 @@ bool average_pool(Call& call) {
     if (!call[6].is_absent() && (!call[6].integer() || *call[6].integer() == 0)) return false;
     auto sizes = pooled_sizes(*input, spatial, call[1], call[2], call[3], Operand(), *ceil_mode);
     if (!sizes) return false;
+    if (spatial == 3) {
+        // In three dimensions the kernel has to fit without padding.
+        auto kernel = for_each_dimension(call[1], spatial, 1);
+        for (std::size_t i = 0; kernel && i < spatial; ++i)
+            if (input->sizes[input->dimensions() - spatial + i] < (*kernel)[i]) return false;
+    }
     Dims strides = spatial == 1   ? strides_of_lines(*input, *sizes)
                    : spatial == 2 ? strides_like(*input, spatial, *sizes)
                                   : contiguous_strides(*sizes);

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/python_error.h"
+#include "number/dim.h"
+#include "number/expressions.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/slice.h"
 #include "value/recorder.h"
@@ -19,68 +21,22 @@ Number seen(const ConstantValue* value) {
     return *Number::of(value->held);
 }
 
-const Expression* constant(Tracer& tracer, Number number) {
-    auto* expression = tracer.arena().make<Expression>();
-    expression->constant = number;
-    expression->is_float = number.is_float();
-    return expression;
-}
-
-const Expression* joined(Tracer& tracer, Op op, const Expression* left, const Expression* right = nullptr) {
-    auto* expression = tracer.arena().make<Expression>();
-    expression->op = op;
-    // The class of the result of a comparison does not matter: only guards use comparisons.
-    expression->is_float = op == Op::TrueDivide || left->is_float || (right != nullptr && right->is_float);
-    expression->left = left;
-    expression->right = right;
-    expression->size = 1 + left->size + (right == nullptr ? 0 : right->size);
-    return expression;
-}
-
-/// Folds `(i + 1) + 1` into `i + 2`, for counters. Only for ints, because floats are rounded at each step.
-const Expression* sum(Tracer& tracer, const Expression* left, const Expression* right) {
-    if (left->op == Op::Constant) std::swap(left, right);
-    if (left->op == Op::Add && left->right->op == Op::Constant && right->op == Op::Constant)
-        if (auto total = apply(Op::Add, left->right->constant, right->constant)) {
-            if (total->integer() == 0) return left->left;
-            return joined(tracer, Op::Add, left->left, constant(tracer, *total));
-        }
-    return joined(tracer, Op::Add, left, right);
-}
-
-const Expression* combined(Tracer& tracer, Op op, const Expression* left, const Expression* right) {
-    if (left->is_float || right->is_float) return joined(tracer, op, left, right);
-    if (op == Op::Add) return sum(tracer, left, right);
-    if (op == Op::Subtract && right->op == Op::Constant)
-        if (auto negated = apply(Op::Negative, right->constant)) return sum(tracer, left, constant(tracer, *negated));
-    return joined(tracer, op, left, right);
-}
-
-/// A source in the expression. There is always one: an expression without sources is folded.
-Source* some_source(const Expression& expression) {
-    if (expression.op == Op::Source) return expression.source;
-    Source* found = expression.left == nullptr ? nullptr : some_source(*expression.left);
-    return found != nullptr || expression.right == nullptr ? found : some_source(*expression.right);
-}
-
-void guard(Tracer& tracer, const Expression* condition) {
-    tracer.guard({.kind = GuardKind::Expression, .source = some_source(*condition), .expression = condition});
-}
-
-/// Guards that a comparison has the same result as in this trace.
-void guard_outcome(Tracer& tracer, bool holds, Op comparison, const Expression* left, const Expression* right) {
-    bool has_opposite = comparison == Op::Equal || comparison == Op::NotEqual || !(left->is_float || right->is_float);
+/// Guards that a comparison comes out as it does in this trace, and says how.
+bool decide(Tracer& tracer, Op comparison, const Expression* left, const Expression* right) {
+    Expressions& numbers = tracer.numbers();
+    if (!left->is_float && !right->is_float) return numbers.decide(comparison, left, right);
+    bool holds = *apply(comparison, left->hint, right->hint) == Number::of_int(1);
+    // With a NaN all orderings are false.
+    bool has_opposite = comparison == Op::Equal || comparison == Op::NotEqual;
     if (!holds && has_opposite) comparison = inverted(comparison);
-    const Expression* condition = joined(tracer, comparison, left, right);
-    guard(tracer, holds || has_opposite ? condition : joined(tracer, Op::Not, condition));
+    const Expression* condition = numbers.condition(comparison, left, right);
+    numbers.assume(holds || has_opposite ? condition : numbers.condition(Op::Not, condition));
+    return holds;
 }
 
-/// Compares a symbolic number with a constant, guards the result and returns it.
+/// The same of a value and an int that is known.
 bool decide(Tracer& tracer, Op comparison, const ConstantValue* left, std::int64_t right) {
-    Number number = Number::of_int(right);
-    bool holds = *apply(comparison, seen(left), number) == Number::of_int(1);
-    guard_outcome(tracer, holds, comparison, left->expression, constant(tracer, number));
-    return holds;
+    return decide(tracer, comparison, left->expression, tracer.numbers().constant(right));
 }
 
 /// An operand: a symbolic number or a constant. Null for any other value.
@@ -100,7 +56,7 @@ Operand operand(Tracer& tracer, Value* value) {
     auto number = Number::of(held->held);
     if (!number) return {};
     tracer.realize(held);
-    return {held, constant(tracer, *number), false};
+    return {held, tracer.numbers().constant(*number), false};
 }
 
 std::optional<Op> expressed(BinaryOperator op) {
@@ -161,8 +117,9 @@ bool may_not_fit(Op op, const Operand& left, const Operand& right) {
     return op == Op::Power || is_variable_int(left) || is_variable_int(right);
 }
 
-Value* result(Tracer& tracer, const Expression* expression, Number number) {
-    auto* value = static_cast<ConstantValue*>(tracer.fresh(number.object()));
+Value* result(Tracer& tracer, const Expression* expression) {
+    auto* value = static_cast<ConstantValue*>(tracer.fresh(expression->hint.object()));
+    if (expression->op == Op::Constant) return value;
     value->expression = expression;
     value->realized = false;
     return value;
@@ -173,11 +130,7 @@ Value* result(Tracer& tracer, const Expression* expression, Number number) {
 void make_variable(Tracer& tracer, ConstantValue* value) {
     auto number = Number::of(value->held);
     if (!number) return;
-    auto* expression = tracer.arena().make<Expression>();
-    expression->op = Op::Source;
-    expression->is_float = number->is_float();
-    expression->source = value->source;
-    value->expression = expression;
+    value->expression = tracer.numbers().variable(value->source, *number);
 }
 
 void realize_class(Tracer& tracer, Value* value) {
@@ -187,20 +140,35 @@ void realize_class(Tracer& tracer, Value* value) {
 }
 
 void specialize(Tracer& tracer, ConstantValue* value) {
-    Op comparison = value->expression->is_float ? Op::Same : Op::Equal;
-    guard(tracer, joined(tracer, comparison, value->expression, constant(tracer, seen(value))));
+    Expressions& numbers = tracer.numbers();
+    if (!value->expression->is_float) return static_cast<void>(numbers.specialize(value->expression));
+    numbers.assume(numbers.condition(Op::Same, value->expression, numbers.constant(seen(value))));
 }
 
+namespace {
+
+bool is_computed_from_sizes(const Expression& expression) {
+    if (expression.op == Op::Source) return expression.source->access == Access::Size;
+    return (expression.left == nullptr || is_computed_from_sizes(*expression.left)) &&
+           (expression.right == nullptr || is_computed_from_sizes(*expression.right));
+}
+
+}  // namespace
+
 void guard_fits(Tracer& tracer, ConstantValue* value) {
-    guard(tracer, joined(tracer, Op::Fits, value->expression));
+    // Sizes fit. PyTorch rejects what is too large and computed from them, as it does uncompiled.
+    if (is_computed_from_sizes(*value->expression)) return;
+    tracer.numbers().assume(tracer.numbers().condition(Op::Fits, value->expression));
 }
 
 bool guard_moderate(Tracer& tracer, ConstantValue* value) {
     constexpr double kLargestHalf = 65504;
     if (value->expression->size >= Expression::kLargest || !(std::fabs(seen(value).real()) <= kLargestHalf))
         return false;
-    const Expression* size = joined(tracer, Op::Absolute, value->expression);
-    guard(tracer, joined(tracer, Op::LessEqual, size, constant(tracer, Number::of_float(kLargestHalf))));
+    Expressions& numbers = tracer.numbers();
+    const Expression* size = numbers.apply(Op::Absolute, value->expression);
+    if (size == nullptr) return false;
+    numbers.assume(numbers.condition(Op::LessEqual, size, numbers.constant(Number::of_float(kLargestHalf))));
     return true;
 }
 
@@ -210,22 +178,20 @@ Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (!arithmetic) return nullptr;
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
-    if (one.expression->size + other.expression->size >= Expression::kLargest) return nullptr;
-    auto number = apply(*arithmetic, seen(one.value), seen(other.value));
-    if (!number || !is_safe(tracer, *arithmetic, one, other)) return nullptr;
-    const Expression* expression = combined(tracer, *arithmetic, one.expression, other.expression);
+    if (!is_safe(tracer, *arithmetic, one, other)) return nullptr;
+    const Expression* expression = tracer.numbers().apply(*arithmetic, one.expression, other.expression);
+    if (expression == nullptr) return nullptr;
     if (expression->is_float && may_not_fit(*arithmetic, one, other))
-        guard(tracer, joined(tracer, Op::Fits, expression));
-    return result(tracer, expression, *number);
+        tracer.numbers().assume(tracer.numbers().condition(Op::Fits, expression));
+    return result(tracer, expression);
 }
 
 namespace {
 
 Value* of_one(Tracer& tracer, Op op, Value* value) {
     Operand one = operand(tracer, value);
-    auto number = apply(op, seen(one.value));
-    if (!number || one.expression->size >= Expression::kLargest) return nullptr;
-    return result(tracer, joined(tracer, op, one.expression), *number);
+    const Expression* expression = tracer.numbers().apply(op, one.expression);
+    return expression == nullptr ? nullptr : result(tracer, expression);
 }
 
 }  // namespace
@@ -243,13 +209,9 @@ Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (!is(left) && !is(right)) return nullptr;
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
-    if (one.expression->size + other.expression->size >= Expression::kLargest) return nullptr;
     auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
-    auto outcome = apply(comparison, seen(one.value), seen(other.value));
-    if (!outcome) return nullptr;
-    bool holds = *outcome == Number::of_int(1);
-    guard_outcome(tracer, holds, comparison, one.expression, other.expression);
-    return tracer.boolean(holds);
+    if (!apply(comparison, seen(one.value), seen(other.value))) return nullptr;
+    return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
 }
 
 Value* truth(Tracer& tracer, Value* value) {
@@ -287,15 +249,13 @@ bool is_basic(const std::vector<Value*>& parts) {
 
 /// Guards that an int is within the bounds of a dimension. False if it is out of bounds now.
 bool guard_bounds(Tracer& tracer, const TensorValue* tensor, ConstantValue* index, std::size_t dimension) {
-    std::int64_t number = seen(index).integer();
     const auto& sizes = tensor->meta->sizes;
-    std::int64_t size = dimension < sizes.size() && sizes[dimension].is_known() ? sizes[dimension].value() : 0;
-    if (number >= size || number < -size) return false;
+    if (dimension >= sizes.size()) return false;
+    Dim number = Dim::of(index->expression), size = sizes[dimension];
+    if (number.hint() >= size.hint() || number.hint() < -size.hint()) return false;
     realize_class(tracer, index);
     // PyTorch treats indices from the end differently from those from the start: each sign gets its own entry.
-    decide(tracer, Op::GreaterEqual, index, number < 0 ? -size : 0);
-    decide(tracer, Op::Less, index, number < 0 ? 0 : size);
-    return true;
+    return number < 0 ? Dim(0) - size <= number : number < size;
 }
 
 bool is_whole(Tracer& tracer, Value* part) {
@@ -326,33 +286,43 @@ std::int64_t guard_length(Tracer& tracer, const TensorValue* tensor, const Slice
     if (!PyLong_CheckExact(start->held) || !PyLong_CheckExact(stop->held)) return -1;
     std::int64_t first = seen(start).integer(), length = seen(stop).integer() - first;
     const auto& sizes = tensor->meta->sizes;
-    std::int64_t size = dimension < sizes.size() && sizes[dimension].is_known() ? sizes[dimension].value() : -1;
+    if (dimension >= sizes.size()) return -1;
+    std::int64_t size = sizes[dimension].value();
     if (first < 0 || length < 0 || first + length > size) return -1;
     auto* difference = cast<ConstantValue>(binary(tracer, BinaryOperator::Subtract, stop, start));
-    if (difference == nullptr || !is(difference)) return -1;
+    if (difference == nullptr) return -1;
     realize_class(tracer, start);
     realize_class(tracer, stop);
     decide(tracer, Op::GreaterEqual, start, 0);
     decide(tracer, Op::LessEqual, start, size - length);
-    decide(tracer, Op::Equal, difference, length);
+    if (is(difference)) decide(tracer, Op::Equal, difference, length);
     return length;
+}
+
+}  // namespace
+
+namespace {
+
+/// Whether slices stay as they are with symbolic ends, for the rule of `[]` to say what it assumes of them.
+bool takes_symbolic_slices(const Tracer& tracer) {
+    return tracer.run_by() == Tracer::RunBy::Stator;
 }
 
 }  // namespace
 
 Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     std::vector<Value*> parts;
-    if (is(key) || is_moving(key)) {
+    if (is(key) || (is_moving(key) && !takes_symbolic_slices(tracer))) {
         parts.push_back(key);
     } else if (auto* tuple = cast<TupleValue>(key); tuple != nullptr && tuple->class_ == &PyTuple_Type) {
         parts = tuple->all(tracer);
         if (std::ranges::none_of(parts, [](const Value* part) { return is(part) || is_moving(part); }))
             return {tensor, key};
     } else {
-        realize_all(tracer, key);
+        if (!takes_symbolic_slices(tracer)) realize_all(tracer, key);
         return {tensor, key};
     }
-    std::size_t known = 0;  // how many parts at the start take one dimension each
+    std::size_t known = 0;  // how many parts from the start take one dimension each
     while (known < parts.size() && takes_one_dimension(parts[known])) ++known;
     if (!is_basic(parts)) known = 0;
     std::vector<Value*> rest;
@@ -361,6 +331,10 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (i < known && is(parts[i]) && guard_bounds(tracer, tensor, static_cast<ConstantValue*>(parts[i]), i)) {
             selected.push_back(i);
+            continue;
+        }
+        if (takes_symbolic_slices(tracer) && parts[i]->kind == Kind::Slice) {
+            rest.push_back(parts[i]);
             continue;
         }
         if (i < known && is_moving(parts[i])) {

@@ -1,7 +1,7 @@
 /// Constants: numbers, strings, None, ranges, dtypes, devices, ... Operations on them are executed while tracing.
 #pragma once
 
-#include "source/expression.h"
+#include "number/expression.h"
 #include "value/value.h"
 
 namespace stator {

@@ -10,6 +10,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/effect_log.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/container_effects.h"
 #include "value/kinds/function.h"
@@ -162,7 +163,7 @@ std::vector<Value*> repeated(Tracer& tracer, const std::vector<Value*>& items, P
 
 void check_size_items(Tracer& tracer, const std::vector<Value*>& items) {
     for (std::size_t i = 0; i < items.size(); ++i) {
-        tracer.realize(items[i]);
+        symbolic::realize_class(tracer, items[i]);
         if (items[i]->kind == Kind::Constant && !PyLong_Check(items[i]->object()))
             raise_type_error(tracer, "torch.Size() takes an iterable of 'int' (item " + std::to_string(i) + " is ",
                              items[i], ")");

@@ -42,7 +42,7 @@ Outcome SliceValue::compare(Tracer& tracer, Comparison op, Value* other) {
 graph::Argument SliceValue::as_argument(Tracer& tracer) {
     auto* items = tracer.recorder().graph_arena().make<graph::Argument::Items>();
     for (Value* part : {start, stop, step}) {
-        tracer.realize(part);
+        if (part->kind != Kind::Constant) tracer.realize(part);  // a constant knows when it has to be
         items->values.push_back(part->as_argument(tracer));
     }
     return graph::Argument::of_items(graph::Argument::Kind::Slice, items);

@@ -14,6 +14,7 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
 
@@ -29,15 +30,13 @@ namespace {
 using torch_room::TensorMeta;
 
 Value* sizes_of(Tracer& tracer, const TensorMeta& meta) {
-    std::vector<Value*> items;
-    for (torch_room::Dim size : meta.sizes) items.push_back(tracer.integer(size.value()));
-    return make_tuple(tracer, std::move(items), torch_room::size_class());
+    return size_values(tracer, meta.sizes, torch_room::size_class());
 }
 
-std::int64_t element_count(const TensorMeta& meta) {
-    std::int64_t count = 1;
-    for (torch_room::Dim size : meta.sizes) count *= size.value();
-    return count;
+Value* count_of(Tracer& tracer, const TensorMeta& meta) {
+    Dim count = 1;
+    for (Dim size : meta.sizes) count *= size;
+    return size_value(tracer, count);
 }
 
 bool is_on(const TensorMeta& meta, const char* device) {
@@ -194,7 +193,7 @@ Outcome method_size(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
     if (which == nullptr || which->object() == Py_None) return sizes_of(tracer, *self->meta);
-    return tracer.integer(self->meta->sizes.at(dimension(tracer, *self->meta, which)).value());
+    return size_value(tracer, self->meta->sizes.at(dimension(tracer, *self->meta, which)));
 }
 
 Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
@@ -202,10 +201,8 @@ Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self);
     Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
     if (which != nullptr && which->object() != Py_None)
-        return tracer.integer(self->meta->strides.at(dimension(tracer, *self->meta, which)).value());
-    std::vector<Value*> items;
-    for (torch_room::Dim stride : self->meta->strides) items.push_back(tracer.integer(stride.value()));
-    return make_tuple(tracer, std::move(items));
+        return size_value(tracer, self->meta->strides.at(dimension(tracer, *self->meta, which)));
+    return size_values(tracer, self->meta->strides);
 }
 
 using Question = Value* (*)(Tracer&, const TensorMeta&);
@@ -216,10 +213,6 @@ Outcome answer(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     if (arguments.count() != 1) tracer.raise(PyExc_TypeError, "the method takes no arguments");
     return kQuestion(tracer, *self->meta);
-}
-
-Value* count_of(Tracer& tracer, const TensorMeta& meta) {
-    return tracer.integer(element_count(meta));
 }
 
 Value* dimensions_of(Tracer& tracer, const TensorMeta& meta) {

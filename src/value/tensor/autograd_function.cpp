@@ -27,6 +27,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
 #include "value/torch_modes.h"
@@ -199,9 +200,7 @@ std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::v
             stand_ins.push_back(gradient);
             gradients.push_back(gradient);
         } else {
-            std::vector<Value*> sizes;
-            for (torch_room::Dim size : tensor->meta->sizes) sizes.push_back(tracer.integer(size.value()));
-            Arguments arguments = Arguments::of(make_tuple(tracer, std::move(sizes)));
+            Arguments arguments = Arguments::of(size_values(tracer, tensor->meta->sizes));
             arguments.keywords.push_back(
                 {interned("dtype"), tracer.constant(torch_room::dtype_object(tensor->meta->dtype))});
             arguments.keywords.push_back(

@@ -128,7 +128,10 @@ class Computation {
     /// A tensor with one or few elements on the CPU; larger ones are not evaluated.
     static bool is_small(const torch_room::TensorMeta& meta) {
         std::int64_t count = 1;
-        for (torch_room::Dim size : meta.sizes) count *= size.value();
+        for (Dim size : meta.sizes) {
+            if (!size.is_constant()) return false;
+            count *= size.value();
+        }
         return count <= 64 && !meta.requires_grad && meta.device.kind == torch_room::DeviceKind{};
     }
 
@@ -162,7 +165,7 @@ class Computation {
 
 bool is_one_number(const graph::Result& result) {
     return result.kind == graph::Result::Kind::Tensor &&
-           std::ranges::all_of(result.tensor->sizes, [](torch_room::Dim size) { return size.value() == 1; });
+           std::ranges::all_of(result.tensor->sizes, [](Dim size) { return size == 1; });
 }
 
 /// `torch.rand` gives no number below 0, so `torch.rand([]) < self.layerdrop` is known where nothing is to be dropped.
@@ -216,7 +219,7 @@ Wants wants_integers(graph::NodeKind kind, Borrowed<> target) {
 
 bool is_one_integer(const TensorValue* tensor) {
     if (tensor == nullptr || tensor->meta == nullptr || tensor->outside != nullptr) return false;
-    return std::ranges::all_of(tensor->meta->sizes, [](torch_room::Dim size) { return size.value() == 1; }) &&
+    return std::ranges::all_of(tensor->meta->sizes, [](Dim size) { return size == 1; }) &&
            torch_room::is_integral(tensor->meta->dtype);
 }
 
@@ -250,10 +253,9 @@ Value* replaced(Tracer& tracer, Value* value) {
 
 Ref<> known_contents(Tracer& tracer, TensorValue* tensor) {
     if (tensor->outside != nullptr || tensor->node == nullptr || tensor->meta == nullptr) return {};
-    std::int64_t count = 1;
-    for (torch_room::Dim size : tensor->meta->sizes) count *= size.value();
     Computation computation(tracer);
-    if (count != 1 || !computation.collect(tensor->node) || computation.is_written()) return {};
+    const bool is_one = std::ranges::all_of(tensor->meta->sizes, [](Dim size) { return size == 1; });
+    if (!is_one || !computation.collect(tensor->node) || computation.is_written()) return {};
     torch_room::WithModes modes(tracer.modes().current());
     return computation.compute(tensor->node);
 }

@@ -21,6 +21,7 @@
 #include "value/protocol/attributes.h"
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
 
@@ -47,9 +48,11 @@ void TensorValue::realize(Tracer& tracer) {
     if (!is_of_object && !is_plain_class(Py_TYPE(outside)))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
+    const torch_room::DynamicSizes* dynamic = nullptr;
     try {
         auto* read = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
         if (is_of_object) read->python_class = torch_room::tensor_class();
+        dynamic = make_sizes_dynamic(tracer, this, *read);
         meta = read;
     } catch (const PythonError&) {
         // A view whose base was modified in place, for example: PyTorch raises an error wherever it is used.
@@ -61,7 +64,8 @@ void TensorValue::realize(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnsupportedTensor, "a nested or quantized tensor is used");
     if (torch_room::read_autograd_state(outside).is_given_up)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd no longer tracks");
-    if (source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, source, outside});
+    if (source->access != Access::Pinned)
+        tracer.guard({.kind = GuardKind::Tensor, .source = source, .expected = outside, .dynamic = dynamic});
     node = tracer.recorder().add_input(this);
 }
 

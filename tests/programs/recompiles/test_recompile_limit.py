@@ -178,7 +178,7 @@ def sized(x):
 
 
 def test_with_fullgraph_the_bound_is_an_error():
-    compiled = stator.compile(sized, fullgraph=True)
+    compiled = stator.compile(sized, fullgraph=True, dynamic=False)
     limit = stator.config.recompile_limit
     for size in range(1, limit + 1):
         compiled(torch.ones(size))
@@ -203,13 +203,13 @@ def test_with_fullgraph_the_bound_is_an_error():
 def test_a_bound_of_nothing():
     with stator.config.patch(recompile_limit=0):
         with pytest.warns(RuntimeWarning, match="the recompile limit is 0"):
-            assert torch.equal(stator.compile(sized)(torch.ones(2)), sized(torch.ones(2)))
+            assert torch.equal(stator.compile(sized, dynamic=False)(torch.ones(2)), sized(torch.ones(2)))
         with pytest.raises(stator.RecompileLimitHit):
-            stator.compile(sized, fullgraph=True)(torch.ones(2))
+            stator.compile(sized, fullgraph=True, dynamic=False)(torch.ones(2))
 
 
 def test_warnings_that_are_errors_are_logged(caplog):
-    compiled = stator.compile(sized)
+    compiled = stator.compile(sized, dynamic=False)
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "stator"):
         warnings.simplefilter("error")
         for size in range(1, 12):
@@ -219,7 +219,7 @@ def test_warnings_that_are_errors_are_logged(caplog):
 
 
 def test_whatever_shows_warnings_may_fail(caplog):
-    compiled = stator.compile(sized)
+    compiled = stator.compile(sized, dynamic=False)
 
     def show(*arguments, **options):
         raise ValueError("not shown")
@@ -240,7 +240,7 @@ def test_python_with_warnings_as_errors():
             import torch, stator
         def sized(x):
             return x * 2
-        compiled = stator.compile(sized)
+        compiled = stator.compile(sized, dynamic=False)
         for size in range(1, 12):
             assert torch.equal(compiled(torch.ones(size)), sized(torch.ones(size)))
         print("went on")

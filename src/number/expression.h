@@ -1,5 +1,6 @@
-/// Arithmetic over outside ints and floats that change between calls. An expression computes a value of the program
-/// from them: the guard program evaluates it in 64 bits, the plan and the graph as Python does.
+/// Arithmetic over numbers that change between calls: ints and floats of the program, and sizes of tensors. An
+/// expression computes a number from them: the guard program evaluates it in 64 bits, the plan and the graph as Python
+/// does. Expressions are made by a table (number/expressions.h), which keeps each one once.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +10,32 @@
 #include <string>
 #include <vector>
 
-#include "source/number.h"
+#include "number/number.h"
 
 namespace stator {
 
 struct Source;
+class Expressions;
 
 struct Expression {
     enum class Op : std::uint8_t {
 #define EXPRESSION_OP(name, symbol) name,
-#include "source/expression_ops.def"
+#include "number/expression_ops.def"
 #undef EXPRESSION_OP
     };
 
     Op op = Op::Constant;
-    Source* source = nullptr;
     bool is_float = false;
+    Source* source = nullptr;
     Number constant;
+    Number hint;               // what it comes to in the call that was traced; not of conditions
+    std::uint32_t symbol = 0;  // of a source: its number among those of the trace, as in `s0`
     const Expression* left = nullptr;
     const Expression* right = nullptr;  // null where the operation takes one operand
     /// Number of nodes of the whole tree, at most `kLargest`, which bounds recursion.
     std::uint32_t size = 1;
+    /// Where it is kept. Equal expressions of one table are one object.
+    Expressions* table = nullptr;
 
     static constexpr std::uint32_t kLargest = 64;
 };
@@ -68,20 +74,22 @@ const char* symbol(Expression::Op op);
 struct Term {
     Expression::Op op;
     bool is_float = false;
-    std::int32_t place = -1;  // of a source: its register
+    std::int32_t place = -1;      // of a source: its register
+    std::int32_t dimension = -1;  // of the size of a tensor, which is in that register
     Number constant;
     Source* source = nullptr;
+    std::uint32_t symbol = 0;
 
     friend bool operator==(const Term& one, const Term& other) {
         return one.op == other.op && one.is_float == other.is_float && one.place == other.place &&
-               one.constant == other.constant;
+               one.dimension == other.dimension && one.constant == other.constant;
     }
 };
 
 std::vector<Term> terms_of(const Expression& expression);
 
-/// The result, with the objects that `read` returns for sources; empty if one has another class, or a result does
-/// not fit.
+/// The result, with the numbers that `read` returns for sources; empty if one is missing or of another class, or a
+/// result does not fit.
 template <class Read>
 std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {
     Number stack[Expression::kLargest + 2];
@@ -89,8 +97,7 @@ std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {
     for (const Term& term : terms) {
         std::optional<Number> value;
         if (term.op == Expression::Op::Source) {
-            PyObject* object = read(term);
-            value = object == nullptr ? std::nullopt : Number::of(object);
+            value = read(term);
             if (value && value->is_float() != term.is_float) return std::nullopt;
         } else if (term.op == Expression::Op::Constant) {
             value = term.constant;
@@ -105,8 +112,9 @@ std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {
     return stack[0];
 }
 
+/// `2 * s0`.
+std::string print_by_symbols(const Expression& expression);
 /// `(L['i'] + 1) % 4 == 0`.
-std::string print(const Expression& expression);
 std::string print(std::span<const Term> terms, const std::function<std::string(const Term&)>& print_source);
 
 }  // namespace stator

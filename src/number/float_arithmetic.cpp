@@ -1,4 +1,4 @@
-#include "source/float_arithmetic.h"
+#include "number/float_arithmetic.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 /// Arithmetic of floats, and of floats with ints, exactly as Python does it.
 #pragma once
 
-#include "source/expression.h"
+#include "number/expression.h"
 
 namespace stator {
 

@@ -1,10 +1,9 @@
-#include "source/expression.h"
+#include "number/expression.h"
 
 #include <limits>
 
 #include "base/check.h"
-#include "source/float_arithmetic.h"
-#include "source/source.h"
+#include "number/float_arithmetic.h"
 
 namespace stator {
 
@@ -136,7 +135,7 @@ Op inverted(Op comparison) {
 const char* symbol(Op op) {
     static constexpr const char* kSymbols[] = {
 #define EXPRESSION_OP(name, symbol) symbol,
-#include "source/expression_ops.def"
+#include "number/expression_ops.def"
 #undef EXPRESSION_OP
     };
     return kSymbols[static_cast<std::size_t>(op)];
@@ -147,13 +146,14 @@ namespace {
 void add_terms(std::vector<Term>& terms, const Expression& expression) {
     if (expression.left != nullptr) add_terms(terms, *expression.left);
     if (expression.right != nullptr) add_terms(terms, *expression.right);
-    terms.push_back({expression.op, expression.is_float, -1, expression.constant, expression.source});
+    terms.push_back(
+        {expression.op, expression.is_float, -1, -1, expression.constant, expression.source, expression.symbol});
 }
 
 }  // namespace
 
 std::vector<Term> terms_of(const Expression& expression) {
-    // Two more than the largest: for the condition and its operand.
+    // A condition adds two nodes to the largest: the comparison and a constant.
     STATOR_CHECK(expression.size <= Expression::kLargest + 2, "an expression is too large");
     std::vector<Term> terms;
     terms.reserve(expression.size);
@@ -193,8 +193,8 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
     return parts.back().text;
 }
 
-std::string print(const Expression& expression) {
-    return print(terms_of(expression), [](const Term& term) { return print(*term.source); });
+std::string print_by_symbols(const Expression& expression) {
+    return print(terms_of(expression), [](const Term& term) { return "s" + std::to_string(term.symbol); });
 }
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-#include "source/number.h"
+#include "number/number.h"
 
 #include "base/python_error.h"
 #include "base/text.h"

@@ -1,0 +1,284 @@
+#include "number/expressions.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace stator {
+
+namespace {
+
+using Op = Expression::Op;
+
+std::uint64_t bits_of(Number number) {
+    return number.is_float() ? std::bit_cast<std::uint64_t>(number.real())
+                             : static_cast<std::uint64_t>(number.integer());
+}
+
+}  // namespace
+
+std::size_t Expressions::Hash::operator()(const Operation& operation) const {
+    std::uint64_t state = static_cast<std::uint64_t>(operation.op) + 1;
+    for (const Expression* operand : {operation.left, operation.right}) {
+        state = (state ^ reinterpret_cast<std::uintptr_t>(operand)) * 0xff51afd7ed558ccd;
+        state ^= state >> 32;
+    }
+    return state;
+}
+
+Expression* Expressions::make(Op op, const Expression* left, const Expression* right) {
+    auto* made = arena_.make<Expression>();
+    made->op = op;
+    made->left = left;
+    made->right = right;
+    made->table = this;
+    made->size = 1 + (left == nullptr ? 0 : left->size) + (right == nullptr ? 0 : right->size);
+    return made;
+}
+
+void Expressions::set_polynomial(const Expression* number, Polynomial polynomial) {
+    auto [found, is_new] = by_polynomial_.emplace(std::move(polynomial), number);
+    polynomials_.emplace(number, &found->first);
+}
+
+void Expressions::make_atom(const Expression* number, Range range) {
+    auto atom = facts_.add(range);
+    STATOR_CHECK(atom, "a trace has too many numbers that change");
+    atoms_.push_back(number);
+    set_polynomial(number, Polynomial::of(*atom));
+}
+
+const Expression* Expressions::constant(Number number) {
+    const Expression*& known = (number.is_float() ? floats_ : ints_)[bits_of(number)];
+    if (known != nullptr) return known;
+    Expression* made = make(Op::Constant, nullptr, nullptr);
+    made->constant = made->hint = number;
+    made->is_float = number.is_float();
+    known = made;
+    if (!made->is_float) set_polynomial(made, Polynomial::constant(number.integer()));
+    return made;
+}
+
+const Expression* Expressions::variable(Source* source, Number hint, Range range) {
+    const Expression*& known = by_source_[source];
+    if (known != nullptr) return known;
+    Expression* made = make(Op::Source, nullptr, nullptr);
+    made->source = source;
+    made->hint = hint;
+    made->is_float = hint.is_float();
+    made->symbol = static_cast<std::uint32_t>(variables_.size());
+    known = made;
+    variables_.push_back(made);
+    if (!made->is_float) make_atom(made, range);
+    return made;
+}
+
+// --- arithmetic ------------------------------------------------------------------------------------------------------
+
+const Expression* Expressions::apply(Op op, const Expression* left, const Expression* right) {
+    auto hint = stator::apply(op, left->hint, right == nullptr ? Number() : right->hint);
+    if (!hint) return nullptr;
+    if (left->op == Op::Constant && (right == nullptr || right->op == Op::Constant)) return constant(*hint);
+    if (1 + left->size + (right == nullptr ? 0 : right->size) > Expression::kLargest) return nullptr;
+    Operation operation{op, left, right};
+    if (auto found = by_operation_.find(operation); found != by_operation_.end()) return found->second;
+    const bool is_whole = !left->is_float && (right == nullptr || !right->is_float) && !hint->is_float();
+    const Expression* made = nullptr;
+    if (!is_whole) {
+        Expression* real = make(op, left, right);
+        real->is_float = hint->is_float();
+        real->hint = *hint;
+        made = real;
+    } else if (auto polynomial = computed(op, left, right)) {
+        made = of_polynomial(*polynomial, operation, *hint);
+    } else if (op == Op::FloorDivide || op == Op::Remainder) {
+        made = quotient(op, left, right);
+    }
+    if (made == nullptr) made = opaque(op, left, right, *hint);
+    by_operation_.emplace(operation, made);
+    return made;
+}
+
+std::optional<Polynomial> Expressions::computed(Op op, const Expression* left, const Expression* right) const {
+    const Polynomial& one = polynomial_of(left);
+    switch (op) {
+        case Op::Add:
+            return one.plus(polynomial_of(right));
+        case Op::Subtract:
+            return one.minus(polynomial_of(right));
+        case Op::Multiply:
+            return one.times(polynomial_of(right));
+        case Op::Negative:
+            return one.times(Monomial{{}, -1});
+        case Op::LeftShift:
+            if (right->op != Op::Constant || right->constant.integer() > 61) return std::nullopt;
+            return one.times(Monomial{{}, std::int64_t{1} << right->constant.integer()});
+        case Op::Power: {
+            if (right->op != Op::Constant || right->constant.integer() > 4) return std::nullopt;
+            std::optional<Polynomial> result = Polynomial::constant(1);
+            for (std::int64_t i = 0; result && i < right->constant.integer(); ++i) result = result->times(one);
+            return result;
+        }
+        default:
+            return std::nullopt;
+    }
+}
+
+/// The tree that the program computed, or one that is written out from the polynomial if that is smaller.
+const Expression* Expressions::of_polynomial(const Polynomial& polynomial, const Operation& from, Number hint) {
+    if (auto number = polynomial.as_constant()) return constant(*number);
+    if (auto found = by_polynomial_.find(polynomial); found != by_polynomial_.end()) return found->second;
+    std::size_t size = polynomial.terms().size() - 1;
+    for (const Monomial& term : polynomial.terms()) {
+        std::size_t atoms = 0;
+        for (Atom atom : term.atoms) atoms += atom == 0 ? 0 : atoms_[atom]->size;
+        size += atoms + (term.degree() == 0 ? 1 : term.degree() - 1 + (term.coefficient == 1 ? 0 : 2));
+    }
+    if (size < 1 + from.left->size + (from.right == nullptr ? 0 : from.right->size))
+        if (const Expression* written = written_out(polynomial)) return written;
+    Expression* made = make(from.op, from.left, from.right);
+    made->hint = hint;
+    set_polynomial(made, polynomial);
+    return made;
+}
+
+/// `s0 * s1 + 2 * s0 + 1`, the constant last. Null where a part does not fit into 64 bits in this call.
+const Expression* Expressions::written_out(const Polynomial& polynomial) {
+    auto joined = [&](Op op, const Expression* left, const Expression* right) -> const Expression* {
+        auto hint = stator::apply(op, left->hint, right->hint);
+        if (!hint) return nullptr;
+        Expression* made = make(op, left, right);
+        made->hint = *hint;
+        return made;
+    };
+    const Expression* total = nullptr;
+    for (std::size_t i = polynomial.terms().size(); i-- > 0;) {
+        const Monomial& term = polynomial.terms()[i];
+        const Expression* product = nullptr;
+        for (Atom atom : term.atoms) {
+            if (atom == 0) continue;
+            product = product == nullptr ? atoms_[atom] : joined(Op::Multiply, product, atoms_[atom]);
+            if (product == nullptr) return nullptr;
+        }
+        const bool subtracts = total != nullptr && term.coefficient < 0;
+        const std::int64_t factor = subtracts ? -term.coefficient : term.coefficient;
+        if (product == nullptr)
+            product = constant(factor);
+        else if (factor != 1)
+            product = joined(Op::Multiply, product, constant(factor));
+        if (product != nullptr && total != nullptr)
+            product = joined(subtracts ? Op::Subtract : Op::Add, total, product);
+        if (product == nullptr) return nullptr;
+        total = product;
+    }
+    if (polynomials_.find(total) == polynomials_.end()) set_polynomial(total, polynomial);
+    return total;
+}
+
+/// `(6 * s0 + 3) // 2` is `3 * s0 + 1`: what is a multiple of the divisor comes out of the quotient.
+const Expression* Expressions::quotient(Op op, const Expression* left, const Expression* right) {
+    Polynomial divisor = facts_.resolved(polynomial_of(right));
+    if (divisor.terms().size() != 1 || facts_.range_of(divisor).least <= 0) return nullptr;
+    Polynomial dividend = facts_.resolved(polynomial_of(left));
+    auto [whole, rest] = dividend.divided_by(divisor.terms()[0]);
+    if (rest == polynomial_of(left)) return nullptr;
+    const Expression* rest_number = rest.as_constant() ? constant(*rest.as_constant()) : written_out(rest);
+    const Expression* whole_number = whole.as_constant() ? constant(*whole.as_constant()) : written_out(whole);
+    if (rest_number == nullptr || whole_number == nullptr) return nullptr;
+    // A rest within the divisor's range has no whole part.
+    Range range = facts_.range_of(rest);
+    const bool is_small = range.least >= 0 && decided(Op::Less, rest_number, right) == true;
+    const Expression* part = is_small ? (op == Op::Remainder ? rest_number : constant(0)) : nullptr;
+    if (part == nullptr && rest.as_constant() && divisor.as_constant())
+        part = constant(*stator::apply(op, rest_number->hint, right->hint));
+    if (part == nullptr) {
+        Operation operation{op, rest_number, right};
+        auto hint = stator::apply(op, rest_number->hint, right->hint);
+        if (!hint) return nullptr;
+        auto found = by_operation_.find(operation);
+        part = found != by_operation_.end() ? found->second : opaque(op, rest_number, right, *hint);
+        by_operation_.emplace(operation, part);
+    }
+    return op == Op::Remainder ? part : apply(Op::Add, whole_number, part);
+}
+
+Range Expressions::range_of_operation(Op op, const Expression* left, const Expression* right) {
+    if (right == nullptr) return {};
+    Range divisor = range_of(right), dividend = range_of(left);
+    if (op == Op::Remainder && divisor.least > 0)
+        return {0, divisor.most == Range::kNoMost ? Range::kNoMost : divisor.most - 1};
+    if (op == Op::FloorDivide && divisor.least > 0 && dividend.least >= 0) {
+        const bool is_bounded = dividend.most != Range::kNoMost;
+        const std::int64_t least = divisor.most == Range::kNoMost ? 0 : dividend.least / divisor.most;
+        return {least, is_bounded ? dividend.most / divisor.least : Range::kNoMost};
+    }
+    return {};
+}
+
+const Expression* Expressions::opaque(Op op, const Expression* left, const Expression* right, Number hint) {
+    Expression* made = make(op, left, right);
+    made->hint = hint;
+    if (made->size > Expression::kLargest) return nullptr;
+    make_atom(made, range_of_operation(op, left, right));
+    return made;
+}
+
+// --- relations -------------------------------------------------------------------------------------------------------
+
+const Expression* Expressions::condition(Op op, const Expression* left, const Expression* right) {
+    Operation operation{op, left, right};
+    const Expression*& known = by_operation_[operation];
+    if (known == nullptr) known = make(op, left, right);
+    return known;
+}
+
+std::optional<Polynomial> Expressions::difference(const Expression* left, const Expression* right) const {
+    auto result = polynomial_of(left).minus(polynomial_of(right));
+    if (result) result = facts_.resolved(*result);
+    return result;
+}
+
+std::optional<bool> Expressions::decided(Op comparison, const Expression* left, const Expression* right) {
+    auto polynomial = difference(left, right);
+    return polynomial ? facts_.decided(comparison, *polynomial) : std::nullopt;
+}
+
+bool Expressions::decide(Op comparison, const Expression* left, const Expression* right) {
+    auto polynomial = difference(left, right);
+    if (polynomial)
+        if (auto known = facts_.decided(comparison, *polynomial)) return *known;
+    const bool holds = compare(comparison, left->hint.integer(), right->hint.integer());
+    const Op relation = holds ? comparison : inverted(comparison);
+    if (polynomial) facts_.learn(relation, *polynomial);
+    assume(condition(relation, left, right));
+    return holds;
+}
+
+std::int64_t Expressions::specialize(const Expression* number) {
+    decide(Op::Equal, number, constant(number->hint));
+    return number->hint.integer();
+}
+
+void Expressions::assume(const Expression* condition) {
+    STATOR_CHECK(!is_closed_, "a relation between sizes is assumed after the trace has ended");
+    if (std::ranges::find(relations_, condition) != relations_.end()) return;
+    relations_.push_back(condition);
+    if (on_relation_) on_relation_(*condition);
+}
+
+const Expression* Expressions::resolved(const Expression* number) {
+    if (number->is_float || number->op == Op::Constant) return number;
+    Polynomial polynomial = facts_.resolved(polynomial_of(number));
+    if (auto known = polynomial.as_constant()) return constant(*known);
+    if (polynomial == polynomial_of(number)) return number;
+    if (auto found = by_polynomial_.find(polynomial); found != by_polynomial_.end()) return found->second;
+    const Expression* written = written_out(polynomial);
+    return written != nullptr ? written : number;
+}
+
+Range Expressions::range_of(const Expression* number) {
+    return facts_.range_of(facts_.resolved(polynomial_of(number)));
+}
+
+}  // namespace stator

@@ -1,0 +1,99 @@
+/// The table of all expressions of a trace. Arithmetic on whole numbers is brought into one form, so that equal
+/// expressions are one object; a comparison is answered by what is known, or else by the hints, which leaves a relation
+/// that later calls have to satisfy.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/arena.h"
+#include "number/expression.h"
+#include "number/facts.h"
+
+namespace stator {
+
+class Expressions {
+  public:
+    /// Expressions live as long as the arena. `on_relation` is called for each new relation: a condition that has to
+    /// hold in later calls.
+    using Listener = std::function<void(const Expression& condition)>;
+    explicit Expressions(Arena& arena, Listener on_relation = {})
+        : arena_(arena), on_relation_(std::move(on_relation)) {}
+    Expressions(const Expressions&) = delete;
+    Expressions& operator=(const Expressions&) = delete;
+
+    const Expression* constant(Number number);
+    const Expression* constant(std::int64_t number) { return constant(Number::of_int(number)); }
+    /// A number that is read from outside; the same source twice is one expression.
+    const Expression* variable(Source* source, Number hint, Range range = {});
+
+    /// `left op right`, or `op left`. Null where the result does not fit into 64 bits or Python would raise, and where
+    /// the expression would become too large.
+    const Expression* apply(Expression::Op op, const Expression* left, const Expression* right = nullptr);
+    /// A comparison, or `Not`, `Same` and `Fits`.
+    const Expression* condition(Expression::Op op, const Expression* left, const Expression* right = nullptr);
+
+    /// Whether `left op right` in this call, and from now on in all others: leaves a relation unless it follows from
+    /// what is known. Of whole numbers.
+    bool decide(Expression::Op comparison, const Expression* left, const Expression* right);
+    /// Whether it follows from what is known, or does not.
+    std::optional<bool> decided(Expression::Op comparison, const Expression* left, const Expression* right);
+    /// The number is what it is in this call: leaves a relation unless that is known.
+    std::int64_t specialize(const Expression* number);
+    /// Leaves a relation that nothing follows from.
+    void assume(const Expression* condition);
+
+    /// The expression by what it is known to be equal to; a constant if it is known to be one.
+    const Expression* resolved(const Expression* number);
+    Range range_of(const Expression* number);
+
+    const std::vector<const Expression*>& relations() const { return relations_; }
+    /// Numbers that change, in the order in which they came.
+    const std::vector<const Expression*>& variables() const { return variables_; }
+
+    /// From now on nothing can be assumed any more: who compares what is not known makes a mistake.
+    void close() { is_closed_ = true; }
+
+  private:
+    struct Operation {
+        Expression::Op op;
+        const Expression* left;
+        const Expression* right;
+        friend bool operator==(const Operation&, const Operation&) = default;
+    };
+    struct Hash {
+        std::size_t operator()(const Operation& operation) const;
+        std::size_t operator()(const Polynomial& polynomial) const { return polynomial.hash(); }
+    };
+
+    Expression* make(Expression::Op op, const Expression* left, const Expression* right);
+    const Polynomial& polynomial_of(const Expression* number) const { return *polynomials_.at(number); }
+    /// Of a whole number that is not computed by `+`, `-` and `*` from others.
+    void make_atom(const Expression* number, Range range);
+    void set_polynomial(const Expression* number, Polynomial polynomial);
+    std::optional<Polynomial> computed(Expression::Op op, const Expression* left, const Expression* right) const;
+    const Expression* of_polynomial(const Polynomial& polynomial, const Operation& from, Number hint);
+    const Expression* written_out(const Polynomial& polynomial);
+    const Expression* quotient(Expression::Op op, const Expression* left, const Expression* right);
+    const Expression* opaque(Expression::Op op, const Expression* left, const Expression* right, Number hint);
+    Range range_of_operation(Expression::Op op, const Expression* left, const Expression* right);
+    std::optional<Polynomial> difference(const Expression* left, const Expression* right) const;
+
+    Arena& arena_;
+    Listener on_relation_;
+    Facts facts_;
+    bool is_closed_ = false;
+    std::unordered_map<Source*, const Expression*> by_source_;
+    std::unordered_map<std::uint64_t, const Expression*> floats_, ints_;
+    std::unordered_map<Operation, const Expression*, Hash> by_operation_;
+    std::unordered_map<Polynomial, const Expression*, Hash> by_polynomial_;
+    /// Whole numbers only. The polynomials are the keys above.
+    std::unordered_map<const Expression*, const Polynomial*> polynomials_;
+    std::vector<const Expression*> atoms_{nullptr};
+    std::vector<const Expression*> variables_;
+    std::vector<const Expression*> relations_;
+};
+
+}  // namespace stator

@@ -1,0 +1,141 @@
+"""Rules with symbolic sizes: an answer, evaluated at other sizes that satisfy its relations, is what FakeTensor says
+there. The samples are those of PyTorch's operator database, with each size of at least 2 a symbol of its own.
+
+By default a sample or two of each operation; STATOR_LONG_TESTS=1 takes all.
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from stator import _testing
+from tests.shape import against_fake, rule_coverage
+from tests.support.long import LONG
+
+LISTED = [op for op in op_db if op.name in rule_coverage.LISTED]
+GROUPS = 16
+CALLS = 60 if LONG else 8  # of an operation
+LARGEST = 1 << 16  # elements of a tensor that is made
+FIELDS = ("status", "written", "view_of", "views_of", "random", "side_effect")
+
+
+def assignments(hints: list[int], seed: int) -> Iterator[list[int]]:
+    """Other sizes: those that were equal stay equal, then each on its own."""
+    chosen = random.Random(seed)
+    yield [hint + 1 for hint in hints]
+    yield [2 * hint for hint in hints]
+    together = {hint: chosen.randrange(2, 12) for hint in set(hints)}
+    yield [together[hint] for hint in hints]
+    for _ in range(3):
+        yield [hint if chosen.random() < 0.6 else chosen.randrange(2, 12) for hint in hints]
+
+
+def evaluated(value: Any, sizes: dict[str, int]) -> Any:
+    """A description with the expressions in it evaluated."""
+    if isinstance(value, dict):
+        keys = {"size", "stride", "storage_offset"}
+        return {
+            key: numbers(item, sizes) if key in keys else evaluated(item, sizes)
+            for key, item in value.items()
+            if key != "text"
+        }
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+        return type(value)(evaluated(item, sizes) for item in value)
+    return value
+
+
+def numbers(value: Any, sizes: dict[str, int]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(numbers(item, sizes) for item in value)
+    return eval(value, {}, sizes) if isinstance(value, str) else value  # noqa: S307
+
+
+def with_tensors(value: Any, replaced: dict[int, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return replaced[id(value)]
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        items = [with_tensors(item, replaced) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {key: with_tensors(item, replaced) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*(with_tensors(part, replaced) for part in (value.start, value.stop, value.step)))
+    return value
+
+
+def tensor_of(meta: dict, like: torch.Tensor) -> torch.Tensor:
+    made = torch.empty_strided(meta["size"], meta["stride"], dtype=like.dtype)
+    return made.zero_().requires_grad_(like.requires_grad)
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.wrong: list[str] = []
+
+    def try_call(self, target: Any, args: tuple, kwargs: dict, seed: int) -> None:
+        tensors = against_fake.flatten_tensors(args, kwargs)
+        if any(not one.is_leaf or type(one) is not torch.Tensor or one.storage_offset() for one in tensors):
+            return
+        found = _testing.shape_infer_dynamic(target, args, kwargs)
+        if found is None:
+            self.counts["no rule"] += 1
+            return
+        answer, metas, hints, relations = found
+        if answer["status"] != "ok":
+            self.counts["depends on contents"] += 1
+            return
+        for sizes in assignments(hints, seed) if hints else ():
+            symbols = {f"s{i}": size for i, size in enumerate(sizes)}
+            if not all(eval(relation, {}, symbols) for relation in relations):  # noqa: S307
+                self.counts["relations fail"] += 1
+                continue
+            others = [evaluated(meta, symbols) for meta in metas]
+            if any(torch.Size(other["size"]).numel() > LARGEST for other in others):
+                continue
+            self.compare(target, args, kwargs, answer, dict(zip(tensors, others, strict=True)), symbols, relations)
+
+    def compare(self, target, args, kwargs, answer, others, symbols, relations) -> None:
+        replaced = {id(tensor): tensor_of(meta, tensor) for tensor, meta in others.items()}
+        call = target, with_tensors(args, replaced), with_tensors(kwargs, replaced)
+        where = f"{against_fake.show(*call)} from {against_fake.show(target, args, kwargs)}, relations {relations}"
+        try:
+            expected = _testing.shape_infer(*call, "fallback")
+        except Exception as error:  # the relations should have excluded these sizes
+            self.wrong.append(f"{where}: PyTorch raises {error}"[:600])
+            return
+        if expected["status"] == "unsupported":
+            self.counts["FakeTensor can't"] += 1
+            return
+        self.counts["compared"] += 1
+        actual = evaluated(answer, symbols)
+        fields = [field for field in (*FIELDS, "result", "changed") if actual[field] != evaluated(expected, {})[field]]
+        if fields:
+            details = "; ".join(f"{field}: {actual[field]} but {expected[field]}" for field in fields)
+            self.wrong.append(f"{where}: {details}"[:900])
+
+
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_answers_hold_at_other_sizes(number: int) -> None:
+    tally = Tally()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in LISTED[number::GROUPS]:
+            if not op.supports_dtype(torch.float32, "cpu"):
+                continue
+            calls = list(rule_coverage.calls(op, torch.float32, False))
+            step = max(1, len(calls) // CALLS)
+            for seed, (form, args, kwargs) in enumerate(calls[::step][:CALLS]):
+                tally.try_call(form, args, kwargs, seed)
+    assert not tally.wrong, f"{len(tally.wrong)} answers are wrong, {dict(tally.counts)}:\n" + "\n".join(
+        tally.wrong[:30]
+    )
+    assert tally.counts["compared"] > 50, tally.counts
