@@ -298,4 +298,5 @@ def test_references_are_flat() -> None:
         once()
     gc.collect()
     assert sys.getrefcount(value) == count
-    assert sys.getallocatedblocks() - blocks < 100
+    # Less than a block for ten calls: other threads of the process allocate some, too.
+    assert sys.getallocatedblocks() - blocks < 1_000
