@@ -181,6 +181,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     const BackendModes modes{trace.is_kept_as_captured, state.modes.grad, trace.modes.grad};
     Plan plan = std::move(trace.plan);
     traced = Again{};  // the backend may take long, and the data of the trace is many times as large as the graph
+    clock.end("trace");
     std::variant<CompiledGraph, Again> compiled =
         compile(std::move(module), request.options, modes, request.frame, request.at);
     clock.end("backend");
