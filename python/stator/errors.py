@@ -135,6 +135,13 @@ def raise_backend_failed(backend_name: str, graph_module: GraphModule, cause: Ex
     raise _backend_compiler_failed()(backend_name, graph_module, cause) from cause  # type: ignore[call-arg]
 
 
+def raise_constraint_violation(text: str) -> NoReturn:
+    """Raises torch's error for a dimension that is marked as dynamic and was specialized."""
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    raise ConstraintViolationError(text)
+
+
 def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoReturn:
     """Called by the engine at the recompile limit with `fullgraph=True`."""
     raise _recompile_limit_hit()(

@@ -50,7 +50,7 @@ class StageClock {
     Stopwatch watch_;
 };
 
-/// Stator specializes on sizes, even if a tensor is marked as dynamic.
+/// Backends other than `eager` get constant sizes, even if a tensor is marked as dynamic.
 void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* frame) {
     static PyObject* const decorators = PyUnicode_InternFromString("torch._dynamo.decorators");
     if (PyDict_GetItemWithError(PyImport_GetModuleDict(), decorators) == nullptr) return;
@@ -63,13 +63,37 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
         for (PyObject* name : names) {
             if (PyDict_GetItemWithError(held, name) == nullptr) continue;
             const Callee callee = callee_of(frame, {0});
-            tell(NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
-                 callee.print() + " is called with " + path(*source) +
-                     ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator does not read "
-                     "this mark: a size is dynamic once it has changed, or with dynamic=True, for the backend 'eager'; "
-                     "with other backends each new size is a recompile. This warning is given once.");
+            tell(
+                NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
+                callee.print() + " is called with " + path(*source) +
+                    ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator reads "
+                    "this mark for the backend 'eager' only: with this one, each new size is a recompile. This warning "
+                    "is given once.");
             return;
         }
+    }
+}
+
+bool contains(const Expression& expression, const Expression* variable) {
+    return &expression == variable || (expression.left != nullptr && contains(*expression.left, variable)) ||
+           (expression.right != nullptr && contains(*expression.right, variable));
+}
+
+/// Raises an error if a size was specialized that the user has marked as dynamic.
+void expect_dynamic(const Trace& trace) {
+    for (const Symbol& symbol : trace.symbols) {
+        if (!symbol.has_to_be_dynamic || symbol.resolved->op != Expression::Op::Constant) continue;
+        std::string text = print(*symbol.variable) +
+                           " is marked with torch._dynamo.mark_dynamic, but is specialized to " +
+                           print(symbol.resolved->constant);
+        for (const Relation& relation : trace.relations) {
+            if (!contains(*relation.condition, symbol.variable)) continue;
+            text += ": " + print(*relation.condition);
+            if (relation.where.code) text += " at " + callee_of(relation.where.code.get(), relation.where.line).print();
+        }
+        text += ". Change that line, or use torch._dynamo.maybe_mark_dynamic.";
+        Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+        checked(PyObject_CallMethod(errors.get(), "raise_constraint_violation", "s", text.c_str()));
     }
 }
 
@@ -159,7 +183,8 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     std::optional<GuardProgram> guards = make_guards(request, trace);
     if (!guards) return nullptr;
     clock.end("guards");
-    tell_of_marked_sizes(trace.inputs, request.frame);
+    expect_dynamic(trace);
+    if (!traits_of(request.options.backend.get()).runs_as_captured) tell_of_marked_sizes(trace.inputs, request.frame);
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
         report.plan_text = print(trace.plan);

@@ -84,7 +84,7 @@ void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments)
 }
 
 shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {
-    bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || tracer_.has_dynamic_sizes() ||
+    bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || !tracer_.numbers().variables().empty() ||
                                                                 !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
     shape::AnyNumber taken = shape::takes_any_number(kind, target);

@@ -723,8 +723,9 @@ Trace Interpreter::take_trace() {
     trace.instructions = instructions_;
     trace.decoding_seconds = decoding_seconds_;
     for (const Expression* variable : numbers_.variables())
-        trace.symbols.push_back(
-            {variable, numbers_.resolved(variable), variable->is_float ? Range() : numbers_.range_of(variable)});
+        trace.symbols.push_back({variable, numbers_.resolved(variable),
+                                 variable->is_float ? Range() : numbers_.range_of(variable),
+                                 std::ranges::find(required_dynamic_, variable) != required_dynamic_.end()});
     trace.relations = std::move(relations_);
     numbers_.close();
     trace.arena = std::move(owned_arena_);

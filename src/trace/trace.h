@@ -49,6 +49,7 @@ struct Symbol {
     const Expression* variable;
     const Expression* resolved;  // another number that it equals, or itself
     Range range;                 // of an int
+    bool has_to_be_dynamic;      // the user says so: specializing it is an error
 };
 
 /// A condition on such numbers that later calls have to satisfy, and the line of the program that needs it.

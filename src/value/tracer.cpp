@@ -24,6 +24,13 @@ bool Tracer::is_dynamic(const Source& size) const {
     return dynamic_shapes_ == DynamicShapes::Automatic && knowledge_->changing_numbers.contains(path(size));
 }
 
+void Tracer::require_dynamic(const Expression* size, Range range) {
+    required_dynamic_.push_back(size);
+    using Op = Expression::Op;
+    if (range.least != Range::kNoLeast) numbers_.decide(Op::GreaterEqual, size, numbers_.constant(range.least));
+    if (range.most != Range::kNoMost) numbers_.decide(Op::LessEqual, size, numbers_.constant(range.most));
+}
+
 void Tracer::guard_relation(const Expression& condition) {
     guard({.kind = GuardKind::Expression, .source = some_source(condition), .expression = &condition});
 }

@@ -135,13 +135,16 @@ class Tracer {
 
     /// Which sizes of tensors are symbols: none, those that have changed between calls, or all.
     enum class DynamicShapes : std::uint8_t { Never, Automatic, Always };
-    /// Whether any size may be a symbol.
+    DynamicShapes dynamic_shapes() const { return dynamic_shapes_; }
+    /// Whether any size may be a symbol, unless tensors are marked.
     bool has_dynamic_sizes() const {
         return dynamic_shapes_ == DynamicShapes::Always ||
                (dynamic_shapes_ == DynamicShapes::Automatic && !knowledge_->changing_numbers.empty());
     }
     /// Whether the size at this source is one.
     bool is_dynamic(const Source& size) const;
+    /// A size that the user has marked as dynamic, within a range: specializing it is an error.
+    void require_dynamic(const Expression* size, Range range);
 
     // --- exceptions, breaks, rolling back ------------------------------------------------------------------------
 
@@ -183,6 +186,7 @@ class Tracer {
     /// Shared with the graph: the metadata of its nodes have expressions.
     std::shared_ptr<Arena> number_arena_ = std::make_shared<Arena>();
     Expressions numbers_{*number_arena_, [this](const Expression& condition) { guard_relation(condition); }};
+    std::vector<const Expression*> required_dynamic_;
     UndoLog undo_log_;
     std::vector<Guard> guards_;
     std::vector<Source*> distinct_;

@@ -181,7 +181,10 @@ std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
         tracer.break_graph(BreakKind::UnknownObject, "a dimension is not a constant int");
     std::int64_t wanted = PyLong_AsLongLong(constant.get());
     auto count = static_cast<std::int64_t>(meta.sizes.size());
-    std::int64_t range = count == 0 ? 1 : count;
+    if (count == 0)
+        tracer.raise(PyExc_IndexError,
+                     "Dimension specified as " + std::to_string(wanted) + " but tensor has no dimensions");
+    const std::int64_t range = count;
     if (wanted < -range || wanted >= range)
         tracer.raise(PyExc_IndexError, "Dimension out of range (expected to be in range of [" + std::to_string(-range) +
                                            ", " + std::to_string(range - 1) + "], but got " + std::to_string(wanted) +

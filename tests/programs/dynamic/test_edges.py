@@ -25,6 +25,8 @@ def halved(x):
 T = torch.randn
 
 CASES = {
+    "size of a scalar": (lambda x: x.size(0) if x.dim() else x.size(-1), lambda: [(T(2),), (T(()),), (T(3),)]),
+    "stride of a scalar": (lambda x: x.stride(0), lambda: [(T(2),), (T(()),), (T(3),)]),
     "index error": (lambda x: x[5], lambda: [(T(n, 2),) for n in (8, 7, 6, 5, 4, 3, 9)]),
     "shape mismatch": (
         lambda x, y: x + y,
