@@ -62,7 +62,6 @@ bool is_evaluated_late(PyObject* descriptor) {
 
 /// A field of an instance that C code stores: a slot, or a getter written in C.
 Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
-    auto* object = static_cast<ObjectValue*>(self);
     PyObject* real = self->object();
     if (real == nullptr || self->source == nullptr) {
         if (Value* own = self->own_attribute(tracer, name); own != nullptr) return own;
@@ -72,7 +71,8 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
-    if (PyType_IsSubtype(self->type(), Py_TYPE(real)))
+    const ObjectValue* object = as_object(self);
+    if (object != nullptr && PyType_IsSubtype(self->type(), Py_TYPE(real)))
         for (auto& [key, value] : object->attributes) {
             if (key != name.get()) continue;
             if (value == nullptr) raise_empty(tracer, self, name);
