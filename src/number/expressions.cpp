@@ -1,6 +1,5 @@
 #include "number/expressions.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -143,14 +142,15 @@ const Expression* Expressions::of_polynomial(const Polynomial& polynomial, const
     return made;
 }
 
-/// `s0 * s1 + 2 * s0 + 1`, the constant last. Null where a part does not fit into 64 bits in this call.
+/// `s0 * s1 + 2 * s0 + 1`, the constant last. Null where that is too large, or a part does not fit into 64 bits in this
+/// call.
 const Expression* Expressions::written_out(const Polynomial& polynomial) {
     auto joined = [&](Op op, const Expression* left, const Expression* right) -> const Expression* {
         auto hint = stator::apply(op, left->hint, right->hint);
         if (!hint) return nullptr;
         Expression* made = make(op, left, right);
         made->hint = *hint;
-        return made;
+        return made->size <= Expression::kLargest ? made : nullptr;
     };
     const Expression* total = nullptr;
     for (std::size_t i = polynomial.terms().size(); i-- > 0;) {
@@ -199,6 +199,7 @@ const Expression* Expressions::quotient(Op op, const Expression* left, const Exp
         auto found = by_operation_.find(operation);
         part = found != by_operation_.end() ? found->second : opaque(op, rest_number, right, *hint);
         by_operation_.emplace(operation, part);
+        if (part == nullptr) return nullptr;
     }
     return op == Op::Remainder ? part : apply(Op::Add, whole_number, part);
 }
@@ -262,7 +263,7 @@ std::int64_t Expressions::specialize(const Expression* number) {
 
 void Expressions::assume(const Expression* condition) {
     STATOR_CHECK(!is_closed_, "a relation between sizes is assumed after the trace has ended");
-    if (std::ranges::find(relations_, condition) != relations_.end()) return;
+    if (!assumed_.insert(condition).second) return;
     relations_.push_back(condition);
     if (on_relation_) on_relation_(*condition);
 }

@@ -3,9 +3,9 @@
 /// that later calls have to satisfy.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/arena.h"
@@ -94,6 +94,7 @@ class Expressions {
     std::vector<const Expression*> atoms_{nullptr};
     std::vector<const Expression*> variables_;
     std::vector<const Expression*> relations_;
+    std::unordered_set<const Expression*> assumed_;  // the same
 };
 
 }  // namespace stator

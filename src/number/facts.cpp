@@ -115,7 +115,6 @@ Range Facts::range_of(const Polynomial& polynomial) const {
     // `s0 * s1 - s0` is `s0 * (s1 - 1)`: what the terms share says more than each of them does.
     Monomial factor = polynomial.common_factor();
     if (factor.is_constant()) return range;
-    Polynomial one;
     Range scale = range_by_terms(*Polynomial::constant(1).times(factor));
     Polynomial rest = polynomial.divided_by(factor).quotient;
     return intersection(range, product(scale, intersection(range_by_terms(rest), known_of(rest).range)));

@@ -74,6 +74,22 @@ def test_numbers_that_do_not_fit():
     assert relations((("*", "s0", "s1"), "<", 5), hints=(2**40, 2**40)) == []
 
 
+def test_expressions_that_become_too_large_are_none():
+    factors = [("+", ("+", "s0", "s1"), ("*", "s2", number)) for number in range(1, 5)]
+    product = factors[0]
+    for factor in factors[1:]:
+        product = ("*", product, factor)
+    for expression in (
+        ("//", product, 3),
+        ("%", ("+", product, ("*", 7, "s1")), "s0"),
+        ("//", ("*", product, product), "s2"),
+    ):
+        [text] = texts(expression)
+        assert text is None or eval(text, {}, {"s0": 5, "s1": 7, "s2": 9}) == value_of(  # noqa: S307
+            expression, {"s0": 5, "s1": 7, "s2": 9}
+        )
+
+
 def value_of(written, symbols):
     if isinstance(written, int):
         return written

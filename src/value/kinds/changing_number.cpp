@@ -268,10 +268,6 @@ bool is_whole(Tracer& tracer, Value* part) {
     return true;
 }
 
-}  // namespace
-
-namespace {
-
 /// A slice whose two ends both change from call to call, as in a write to a cache at its position.
 bool is_moving(const Value* part) {
     auto* slice = cast<SliceValue>(part);
@@ -298,10 +294,6 @@ std::int64_t guard_length(Tracer& tracer, const TensorValue* tensor, const Slice
     if (is(difference)) decide(tracer, Op::Equal, difference, length);
     return length;
 }
-
-}  // namespace
-
-namespace {
 
 /// Whether slices stay as they are with symbolic ends, for the rule of `[]` to say what it assumes of them.
 bool takes_symbolic_slices(const Tracer& tracer) {
