@@ -124,6 +124,7 @@ Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     // numbers are different. So the graph returns them.
     for (graph::Node* node : unused_operations(graph, *outputs))
         if (graph::Node* result = detached(graph, node)) outputs->values.push_back(graph::Argument::of(result));
+    if (tracer_.run_by() == Tracer::RunBy::Compiler) recorder_.add_symbols_of_inputs();
     graph.add(graph::NodeKind::Output, interned("output"),
               {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph.finish();
