@@ -11,8 +11,7 @@ from collections import namedtuple
 import pytest
 import torch
 
-import stator
-from tests.programs.dynamic.captures import assert_as_dynamo, assert_same, captures_of, captures_of_dynamo
+from tests.programs.dynamic.captures import assert_as_dynamo, captures_of
 
 T = torch.randn
 KEPT: list = []
@@ -119,8 +118,6 @@ SYMBOLIC = {
     "pad": lambda x, n: torch.nn.functional.pad(x, (0, 0, 0, n)),
     "nested functions": lambda x, n: (lambda m: (lambda k: x[: k - m])(n))(1),
     "default": lambda x, n: (lambda m=n: m + 1)(),
-    "index protocol": lambda x, n: (n.__index__(), n.__add__(1), x),
-    "range as a value": lambda x, n: (range(n)[-1], len(range(2, n)), x),
     "clamp": lambda x, n: x.clamp(max=n),
     "complex shapes": lambda x, n: x.reshape(n, 3, 1).expand(n, 3, 2).permute(2, 0, 1).reshape(2 * n, 3),
 }
@@ -140,6 +137,8 @@ SPECIALIZING = {
     "list index": lambda x, n: ([10, 20, 30, 40, 50, 60, 70, 80, 90][n], x),
     "factorial": lambda x, n: (math.factorial(n), x),
     "bit length": lambda x, n: (n.bit_length(), x),
+    "index protocol": lambda x, n: (n.__index__(), n.__add__(1), x),
+    "range as a value": lambda x, n: (range(n)[-1], len(range(2, n)), x),
     "bytes": lambda x, n: (bytes(n), x),
 }
 
