@@ -7,6 +7,9 @@ backend assumes on top of that are new guards of the `ShapeEnv`: they go back to
 
 from __future__ import annotations
 
+import functools
+import math
+import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +42,7 @@ class Symbols:
     def __init__(self, symbols: list[tuple[Any, ...]], relations: list[str]) -> None:
         self.all = [Symbol(*symbol) for symbol in symbols]
         self.relations = relations
-        self._values: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max, "__builtins__": {"abs": abs}}
+        self._values: dict[str, Any] = dict(_functions())
         self._numbers: dict[str, Any] = {}
         self._by_sympy: dict[sympy.Symbol, int] = {}
         self._shape_env: ShapeEnv | None = None
@@ -146,6 +149,13 @@ class Symbols:
             for other in others:
                 yield from self._postfix(other)
                 yield operations
+        elif type(expression).__name__ in ("Pow", "PowByNatural"):
+            base, exponent = expression.args
+            if not exponent.is_Integer or exponent < 0:
+                raise _CannotSay(expression)
+            yield from self._postfix(base)
+            yield from self._postfix(exponent)
+            yield "**"
         elif type(expression).__name__ == "Not":
             yield from self._postfix(expression.args[0])
             yield 0
@@ -185,6 +195,22 @@ class LazyNumber(torch.SymInt):
         return self._cell.number(self._text).node
 
 
+@functools.cache
+def _functions() -> dict[str, Any]:
+    """The functions in the text of expressions, for SymInts and SymFloats."""
+    names = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
+    of_math = {name: getattr(torch, f"_sym_{name}") for name in names}
+    return {
+        "__builtins__": {},
+        "abs": abs,
+        "round": round,
+        "min": torch.sym_min,
+        "max": torch.sym_max,
+        "int": torch.sym_int,
+        "math": types.SimpleNamespace(floor=math.floor, ceil=math.ceil, **of_math),
+    }
+
+
 def _bounds(least: int | None, most: int | None) -> tuple[Any, Any]:
     from torch.utils._sympy.numbers import int_oo
 
@@ -197,30 +223,27 @@ def _named(place: str) -> Any:
     return sympy.Symbol(place)
 
 
-_OPERATIONS: dict[Any, str] = {}
-
-
+@functools.cache
 def _operations() -> dict[Any, str]:
-    if not _OPERATIONS:
-        import sympy
-        from torch.utils._sympy import functions
+    """The engine's operations on two numbers, by the classes of sympy's."""
+    import sympy
+    from torch.utils._sympy import functions
 
-        _OPERATIONS.update(
-            {
-                sympy.Add: "+",
-                sympy.Mul: "*",
-                sympy.Eq: "==",
-                sympy.Ne: "!=",
-                sympy.Lt: "<",
-                sympy.Le: "<=",
-                sympy.Gt: ">",
-                sympy.Ge: ">=",
-                sympy.And: "&",
-                sympy.Or: "|",
-                functions.FloorDiv: "//",
-                functions.CleanDiv: "//",
-                functions.Mod: "%",
-                functions.PythonMod: "%",
-            }
-        )
-    return _OPERATIONS
+    return {
+        sympy.Add: "+",
+        sympy.Mul: "*",
+        sympy.Eq: "==",
+        sympy.Ne: "!=",
+        sympy.Lt: "<",
+        sympy.Le: "<=",
+        sympy.Gt: ">",
+        sympy.Ge: ">=",
+        sympy.And: "&",
+        sympy.Or: "|",
+        functions.FloorDiv: "//",
+        functions.CleanDiv: "//",
+        functions.Mod: "%",
+        functions.PythonMod: "%",
+        functions.Min: "min",
+        functions.Max: "max",
+    }

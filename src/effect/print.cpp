@@ -103,7 +103,7 @@ std::string print(const PlanStep& step) {
             return from(0) + " has ended";
         case PlanOp::Arithmetic: {
             auto op = static_cast<Expression::Op>(step.number);
-            if (op == Expression::Op::Absolute) return to + "abs(" + from(0) + ")";
+            if (is_function(op)) return to + symbol(op) + "(" + from(0) + (takes_two(op) ? ", " + from(1) : "") + ")";
             if (!takes_two(op)) return to + symbol(op) + from(0);
             return to + from(0) + " " + symbol(op) + " " + from(1);
         }

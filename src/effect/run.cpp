@@ -94,6 +94,10 @@ void set_attribute(PyObject* object, PyObject* name, PyObject* value) {
 /// For exact ints and floats, whose operations run no user code.
 Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
     using Op = Expression::Op;
+    if (is_function(op)) {
+        PyObject* operands[] = {left, right};
+        return checked(PyObject_Vectorcall(python_function(op), operands, takes_two(op) ? 2 : 1, nullptr));
+    }
     switch (op) {
         case Op::Add:
             return checked(PyNumber_Add(left, right));
@@ -123,8 +127,6 @@ Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
             return checked(PyNumber_Negative(left));
         case Op::Invert:
             return checked(PyNumber_Invert(left));
-        case Op::Absolute:
-            return checked(PyNumber_Absolute(left));
         default:
             STATOR_CHECK(false, "a plan does not support comparisons");
     }

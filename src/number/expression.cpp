@@ -1,8 +1,10 @@
 #include "number/expression.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
+#include "base/imported.h"
 #include "number/float_arithmetic.h"
 
 namespace stator {
@@ -50,6 +52,17 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
         case Op::Source:
         case Op::Constant:
         case Op::TrueDivide:
+        case Op::SquareRoot:
+        case Op::Cosine:
+        case Op::CosineHyperbolic:
+        case Op::Sine:
+        case Op::SineHyperbolic:
+        case Op::Tangent:
+        case Op::TangentHyperbolic:
+        case Op::ArcSine:
+        case Op::ArcCosine:
+        case Op::ArcTangent:
+        case Op::Log2:
             break;
         case Op::Add:
             if (__builtin_add_overflow(left, right, &result)) return std::nullopt;
@@ -84,6 +97,15 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
             return ~left;
         case Op::Absolute:
             return left < 0 ? apply(Op::Negative, left, 0) : left;
+        case Op::Minimum:
+            return std::min(left, right);
+        case Op::Maximum:
+            return std::max(left, right);
+        case Op::Truncate:
+        case Op::Round:
+        case Op::Floor:
+        case Op::Ceiling:
+            return left;
         case Op::Less:
         case Op::LessEqual:
         case Op::Equal:
@@ -104,13 +126,15 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
 std::optional<Number> apply(Op op, Number left, Number right) {
     if (op == Op::Same) return Number::of_int(left == right);
     if (op == Op::Fits) return Number::of_int(1);
-    if (op == Op::TrueDivide || left.is_float() || right.is_float()) return apply_to_floats(op, left, right);
+    if (op == Op::TrueDivide || is_float_function(op) || left.is_float() || right.is_float())
+        return apply_to_floats(op, left, right);
     auto result = apply(op, left.integer(), right.integer());
     return result ? std::optional(Number::of_int(*result)) : std::nullopt;
 }
 
 bool takes_two(Op op) {
-    return op != Op::Negative && op != Op::Invert && op != Op::Absolute && op != Op::Not && op != Op::Fits;
+    if (is_function(op)) return op == Op::Minimum || op == Op::Maximum;
+    return op != Op::Negative && op != Op::Invert && op != Op::Not && op != Op::Fits;
 }
 
 Op inverted(Op comparison) {
@@ -139,6 +163,18 @@ const char* symbol(Op op) {
 #undef EXPRESSION_OP
     };
     return kSymbols[static_cast<std::size_t>(op)];
+}
+
+PyObject* python_function(Op function) {
+    static PyObject* known[static_cast<std::size_t>(Op::Log2) + 1] = {};
+    STATOR_CHECK(is_function(function), "not a function");
+    PyObject*& found = known[static_cast<std::size_t>(function)];
+    if (found == nullptr) {
+        std::string name = symbol(function);
+        auto dot = name.find('.');
+        found = dot == std::string::npos ? imported("builtins", name.c_str()) : imported("math", &name[dot + 1]);
+    }
+    return found;
 }
 
 namespace {
@@ -179,9 +215,12 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
             parts.push_back({print(term.constant), false});
         } else if (term.op == Op::Fits) {
             parts.push_back({take(true) + " fits into 64 bits", true});
-        } else if (term.op == Op::Absolute || term.op == Op::Not) {
-            parts.push_back(
-                {std::string(symbol(term.op)) + (term.op == Op::Not ? " (" : "(") + take(false) + ")", false});
+        } else if (term.op == Op::Not) {
+            parts.push_back({"not (" + take(false) + ")", false});
+        } else if (is_function(term.op)) {
+            std::string operands = take(false);
+            if (takes_two(term.op)) operands = take(false) + ", " + operands;
+            parts.push_back({std::string(symbol(term.op)) + "(" + operands + ")", false});
         } else if (!takes_two(term.op)) {
             parts.push_back({symbol(term.op) + take(true), true});
         } else {

@@ -66,6 +66,16 @@ bool compare(Expression::Op op, Value left, Value right) {
 }
 
 bool takes_two(Expression::Op op);
+/// `min(s0, 8)`, not `s0 + 8`.
+constexpr bool is_function(Expression::Op op) {
+    return Expression::Op::Absolute <= op && op <= Expression::Op::Log2;
+}
+/// Whether the result is a float whatever the operand is.
+constexpr bool is_float_function(Expression::Op op) {
+    return Expression::Op::SquareRoot <= op && op <= Expression::Op::Log2;
+}
+/// The function of Python by that name. Borrowed; throws PythonError.
+PyObject* python_function(Expression::Op function);
 /// The negated comparison.
 Expression::Op inverted(Expression::Op comparison);
 const char* symbol(Expression::Op op);

@@ -84,7 +84,12 @@ const Expression* Expressions::apply(Op op, const Expression* left, const Expres
     if (auto found = by_operation_.find(operation); found != by_operation_.end()) return found->second;
     const bool is_whole = !left->is_float && (right == nullptr || !right->is_float) && !hint->is_float();
     const Expression* made = nullptr;
-    if (!is_whole) {
+    if (is_whole && (op == Op::Minimum || op == Op::Maximum)) {
+        made = extreme(op, left, right, *hint);
+    } else if (!hint->is_float() && left->is_float) {
+        made = whole_part(op, left, *hint);
+        if (made == nullptr) return nullptr;
+    } else if (!is_whole) {
         Expression* real = make(op, left, right);
         real->is_float = hint->is_float();
         real->hint = *hint;
@@ -97,6 +102,33 @@ const Expression* Expressions::apply(Op op, const Expression* left, const Expres
     if (made == nullptr) made = opaque(op, left, right, *hint);
     by_operation_.emplace(operation, made);
     return made;
+}
+
+const Expression* Expressions::extreme(Op op, const Expression* left, const Expression* right, Number hint) {
+    const Op wins = op == Op::Minimum ? Op::LessEqual : Op::GreaterEqual;
+    if (auto is_left = decided(wins, left, right)) return *is_left ? left : right;
+    if (auto found = by_operation_.find({op, right, left}); found != by_operation_.end()) return found->second;
+    const Expression* made = opaque(op, left, right, hint);
+    if (made == nullptr) return nullptr;
+    for (const Expression* operand : {left, right})
+        if (auto polynomial = difference(made, operand)) facts_.learn(wins, *polynomial);
+    return made;
+}
+
+/// `math.floor(s0 / 2)` is `s0 // 2`: a quotient of ints is computed only where both are exact as floats, and then
+/// rounding never reaches the next whole number.
+const Expression* Expressions::whole_part(Op op, const Expression* number, Number hint) {
+    const bool divides = number->op == Op::TrueDivide && !number->left->is_float && !number->right->is_float;
+    if (divides && range_of(number->right).least > 0) {
+        if (op == Op::Floor || (op == Op::Truncate && range_of(number->left).least >= 0))
+            return apply(Op::FloorDivide, number->left, number->right);
+        if (op == Op::Ceiling) {
+            const Expression* negative = apply(Op::Negative, number->left);
+            if (negative != nullptr) negative = apply(Op::FloorDivide, negative, number->right);
+            if (negative != nullptr) return apply(Op::Negative, negative);
+        }
+    }
+    return opaque(op, number, nullptr, hint);
 }
 
 std::optional<Polynomial> Expressions::computed(Op op, const Expression* left, const Expression* right) const {
@@ -205,8 +237,12 @@ const Expression* Expressions::quotient(Op op, const Expression* left, const Exp
 }
 
 Range Expressions::range_of_operation(Op op, const Expression* left, const Expression* right) {
+    if (left->is_float) return {};
+    if (op == Op::Absolute) return {0, Range::kNoMost};
     if (right == nullptr) return {};
     Range divisor = range_of(right), dividend = range_of(left);
+    if (op == Op::Minimum) return {std::min(dividend.least, divisor.least), std::min(dividend.most, divisor.most)};
+    if (op == Op::Maximum) return {std::max(dividend.least, divisor.least), std::max(dividend.most, divisor.most)};
     if (op == Op::Remainder && divisor.least > 0)
         return {0, divisor.most == Range::kNoMost ? Range::kNoMost : divisor.most - 1};
     if (op == Op::FloorDivide && divisor.least > 0 && dividend.least >= 0) {

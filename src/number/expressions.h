@@ -77,6 +77,9 @@ class Expressions {
     const Expression* of_polynomial(const Polynomial& polynomial, const Operation& from, Number hint);
     const Expression* written_out(const Polynomial& polynomial);
     const Expression* quotient(Expression::Op op, const Expression* left, const Expression* right);
+    const Expression* extreme(Expression::Op op, const Expression* left, const Expression* right, Number hint);
+    /// Of a float, as an int.
+    const Expression* whole_part(Expression::Op op, const Expression* number, Number hint);
     const Expression* opaque(Expression::Op op, const Expression* left, const Expression* right, Number hint);
     Range range_of_operation(Expression::Op op, const Expression* left, const Expression* right);
     std::optional<Polynomial> difference(const Expression* left, const Expression* right) const;

@@ -18,8 +18,8 @@ namespace {
 
 using Op = Expression::Op;
 
-/// The function of module `operator` that computes it in the graph.
-PyObject* function_of(Op op) {
+/// The function of module `operator`.
+PyObject* operator_of(Op op) {
     switch (op) {
         case Op::Add:
             return operator_function(BinaryOperator::Add, false);
@@ -49,13 +49,34 @@ PyObject* function_of(Op op) {
             return operator_function(UnaryOperator::Negative);
         case Op::Invert:
             return operator_function(UnaryOperator::Invert);
-        case Op::Absolute: {
-            static PyObject* absolute = imported("_operator", "abs");
-            return absolute;
-        }
         default:
             STATOR_CHECK(false, "no number is computed here");
     }
+}
+
+/// The name in torch of the function that also takes SymInts and SymFloats; empty where Python's function does.
+std::string name_in_torch(Op op) {
+    if (op == Op::Minimum) return "sym_min";
+    if (op == Op::Maximum) return "sym_max";
+    if (op == Op::Truncate) return "sym_int";
+    // `torch._sym_sqrt` for `math.sqrt`.
+    return is_float_function(op) ? "_sym_" + std::string(symbol(op)).substr(5) : "";
+}
+
+PyObject* symbolic_function_of(Op op) {
+    static PyObject* known[static_cast<std::size_t>(Op::Log2) + 1] = {};
+    PyObject*& found = known[static_cast<std::size_t>(op)];
+    if (found != nullptr) return found;
+    std::string name = name_in_torch(op);
+    return found = name.empty() ? python_function(op) : imported("torch", name);
+}
+
+/// The function that computes it in the graph.
+PyObject* function_of(const Tracer& tracer, Op op) {
+    static PyObject* const absolute = imported("_operator", "abs");
+    if (op == Op::Absolute) return absolute;
+    if (!is_function(op)) return operator_of(op);
+    return tracer.run_by() == Tracer::RunBy::Stator ? python_function(op) : symbolic_function_of(op);
 }
 
 }  // namespace
@@ -140,7 +161,7 @@ graph::Node* NumberNodes::node_of(const Expression& expression) {
             else
                 arguments.push_back(graph::Argument::of(node_of(*operand)));
         }
-        node = graph.add(graph::NodeKind::Function, function_of(expression.op), std::move(arguments));
+        node = graph.add(graph::NodeKind::Function, function_of(tracer_, expression.op), std::move(arguments));
         recorder_.locations().locate(node);
     }
     node->result.kind = graph::Result::Kind::Constant;

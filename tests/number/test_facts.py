@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
 from stator import _testing
 
-OPERATIONS = ["+", "-", "*", "//", "%"]
+OPERATIONS = ["+", "-", "*", "//", "%", "min", "max"]
 COMPARISONS = ["<", "<=", "==", "!=", ">", ">="]
 
 
@@ -44,6 +45,12 @@ def test_multiples_come_out_of_quotients():
         (("%", "s0", 4), "<", 4),
         (("%", ("*", "s0", 8), 4), "==", 0),
         (("//", "s0", 2), ">=", 1),
+        (("min", "s0", "s1"), "<=", "s1"),
+        (("max", "s0", "s1"), ">=", "s0"),
+        (("min", "s0", 8), "<=", 8),
+        (("min", "s0", 8), ">=", 2),
+        (("max", ("-", "s0", "s1"), 3), ">=", 3),
+        (("abs", ("-", "s0", "s1")), ">=", 0),
     ],
     ids=str,
 )
@@ -51,6 +58,38 @@ def test_what_follows_from_ranges_is_no_relation(comparison):
     outcomes, left, _ = _testing.number_facts([5, 7, 9], [comparison], [])
     assert outcomes == [True]
     assert left == []
+
+
+def test_extremes():
+    assert texts(("min", "s0", "s1"), ("max", "s1", 8)) == ["min(s0, s1)", "max(s1, 8)"]
+    assert len(set(texts(("min", "s0", "s1"), ("min", "s1", "s0")))) == 1
+    assert texts(("min", "s0", 1), ("max", "s0", 2), ("max", "s0", "s0"), ("min", ("+", "s0", 1), "s0")) == [
+        "1",
+        "s0",
+        "s0",
+        "s0",
+    ]
+    assert texts(("min", "s0", "s1"), comparisons=[("s0", "<", "s1")]) == ["s0"]
+
+
+def test_whole_parts_of_quotients_are_quotients():
+    half = ("/", "s0", 2)
+    assert texts(("math.floor", half), ("int", half)) == ["s0 // 2", "s0 // 2"]
+    assert texts(("math.ceil", half)) == ["-((-s0) // 2)"]
+    assert texts(("round", half), ("math.floor", ("math.sqrt", "s0"))) == ["round(s0 / 2)", "math.floor(math.sqrt(s0))"]
+
+
+@pytest.mark.parametrize("function", ["int", "round", "math.floor", "math.ceil"])
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, "s1", ("-", "s1", 9)])
+def test_functions_compute_what_python_does(function, divisor):
+    chosen = random.Random(1)
+    for _ in range(50):
+        hints = [chosen.choice([2, 3, 5, 2**31, 2**52 + 1, chosen.randrange(2, 2**53)]), chosen.choice([2, 4, 17]), 9]
+        (text,) = texts((function, ("/", ("-", "s0", "s2"), divisor)), hints=hints)
+        for s0 in (hints[0], 2, 3, 4, 2**53 - 1):
+            symbols = {"s0": s0, "s1": hints[1], "s2": hints[2]}
+            number = divisor if isinstance(divisor, int) else hints[1] if divisor == "s1" else hints[1] - 9
+            assert eval(text, {"math": math}, symbols) == eval(function)((s0 - 9) / number)  # noqa: S307
 
 
 def test_a_relation_is_left_once():
@@ -105,6 +144,8 @@ def value_of(written, symbols):
         "*": lambda: left * rest[0],
         "//": lambda: left // rest[0],
         "%": lambda: left % rest[0],
+        "min": lambda: min(left, rest[0]),
+        "max": lambda: max(left, rest[0]),
     }[operation]()
 
 

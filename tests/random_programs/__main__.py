@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sizes", action="store_true", help="programs whose sizes change, each run twice")
     parser.add_argument("--show", type=int, help="print the program of this seed")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for making a failure small")
     parser.add_argument("--most", type=int, default=20, help="how many failures are shrunk and printed")
@@ -36,14 +37,14 @@ def main() -> None:
 
     torch.set_num_threads(1)
     if options.work:
-        return work(*options.work)
+        return work(*options.work, sizes=options.sizes)
     if options.uncompiled is not None:
         limit_memory()
-        return check(generate(options.uncompiled), compiled=False)
+        return check(generate(options.uncompiled, options.sizes), compiled=False)
     if options.show is not None:
-        return print(generate(options.show))
+        return print(generate(options.show, options.sizes))
     start = time.monotonic()
-    totals = run_campaign(options.seed, options.count, options.jobs)
+    totals = run_campaign(options.seed, options.count, options.jobs, options.sizes)
     seconds = time.monotonic() - start
     counts = ", ".join(f"{value} {name}" for name, value in asdict(totals.summary).items())
     print(f"{counts} in {seconds:.0f} s; {totals.invalid} could not start; {len(totals.findings)} differ")

@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 
-from .check import Difference, Invalid, Summary, check, depends_on_depth
+from .check import DYNAMIC, Difference, Invalid, Summary, check, depends_on_depth
 from .program import generate
 from .shrink import shrunk
 
@@ -37,16 +37,18 @@ class Totals:
     findings: list[Finding] = field(default_factory=list)
 
 
-def backends(seed: int) -> list[str]:
+def backends(seed: int, sizes: bool = False) -> list[str]:
+    if sizes:
+        return ["automatic", "dynamic"]
     takes_part = seed // 2 % AOT_EVERY == 7 and not re.search(NOT_FOR_AOT, generate(seed))
     return ["eager", "aot_eager"] if takes_part else ["eager"]
 
 
-def run_seeds(seeds: range, step: int = 1) -> Totals:
+def run_seeds(seeds: range, step: int = 1, sizes: bool = False) -> Totals:
     """Programs one after the other in this process."""
     totals = Totals()
     for seed in seeds[::step]:
-        for backend in backends(seed):
+        for backend in backends(seed, sizes):
             answer = outcome(seed, backend, totals.summary)
             if answer == "invalid":
                 totals.invalid += 1
@@ -55,14 +57,18 @@ def run_seeds(seeds: range, step: int = 1) -> Totals:
     return totals
 
 
+def program_of(seed: int, backend: str) -> str:
+    return generate(seed, sizes=backend in DYNAMIC)
+
+
 def outcome(seed: int, backend: str, summary: Summary) -> str:
     """Empty if all is well."""
     try:
-        check(generate(seed), backend, summary=summary)
+        check(program_of(seed, backend), backend, summary=summary)
     except Invalid:
         return "invalid"
     except Difference as difference:
-        return "invalid" if depends_on_depth(generate(seed)) else str(difference)
+        return "invalid" if depends_on_depth(program_of(seed, backend)) else str(difference)
     except Exception as error:
         return f"raised: {type(error).__name__}: {error}"
     return ""
@@ -75,11 +81,11 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def work(start: int, count: int, step: int) -> None:
+def work(start: int, count: int, step: int, sizes: bool = False) -> None:
     """A worker's life."""
     limit_memory()
     for seed in range(start, start + count, step):
-        for backend in backends(seed):
+        for backend in backends(seed, sizes):
             say("at", seed, backend)
             summary = Summary()
             answer = outcome(seed, backend, summary)
@@ -97,9 +103,9 @@ def say(*words: object) -> None:
     sys.__stdout__.flush()  # type: ignore[union-attr]
 
 
-def ends_uncompiled(seed: int) -> bool:
+def ends_uncompiled(seed: int, sizes: bool) -> bool:
     """Whether it is Stator that hangs: some programs catch the exception that is to end them."""
-    command = [sys.executable, "-m", "tests.random_programs", "--uncompiled", str(seed)]
+    command = [sys.executable, "-m", "tests.random_programs", "--uncompiled", str(seed), *["--sizes"] * sizes]
     try:
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
@@ -110,8 +116,8 @@ def ends_uncompiled(seed: int) -> bool:
 class Worker:
     """A process over some seeds, restarted behind a program that killed it."""
 
-    def __init__(self, start: int, end: int, step: int, totals: Totals) -> None:
-        self.next, self.end, self.step, self.totals = start, end, step, totals
+    def __init__(self, start: int, end: int, step: int, totals: Totals, sizes: bool = False) -> None:
+        self.next, self.end, self.step, self.totals, self.sizes = start, end, step, totals, sizes
         self.backend = "eager"
 
     def run(self) -> None:
@@ -122,7 +128,7 @@ class Worker:
 
     def run_process(self) -> bool:
         command = [sys.executable, "-m", "tests.random_programs", "--work", str(self.next), str(self.end - self.next),
-                   str(self.step)]  # fmt: skip
+                   str(self.step), *["--sizes"] * self.sizes]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put(None)], daemon=True).start()
@@ -132,7 +138,7 @@ class Worker:
             except queue.Empty:
                 process.kill()
                 process.wait()
-                if ends_uncompiled(self.next):
+                if ends_uncompiled(self.next, self.sizes):
                     self.totals.findings.append(Finding(self.next, self.backend, "hangs"))
                 else:
                     self.totals.invalid += 1
@@ -156,9 +162,9 @@ class Worker:
                 return True
 
 
-def run_campaign(seed: int, count: int, jobs: int) -> Totals:
+def run_campaign(seed: int, count: int, jobs: int, sizes: bool = False) -> Totals:
     totals = Totals()
-    workers = [Worker(seed + number, seed + count, jobs, totals) for number in range(jobs)]
+    workers = [Worker(seed + number, seed + count, jobs, totals, sizes) for number in range(jobs)]
     threads = [threading.Thread(target=worker.run) for worker in workers]
     for thread in threads:
         thread.start()
@@ -188,7 +194,7 @@ if __name__ == "__main__":
 
 def as_file(finding: Finding, seconds: float, name: str = "failing.py") -> str:
     """The finding as a small program that shows itself when it is run."""
-    text, answer = shrunk(generate(finding.seed), finding.backend, seconds)
+    text, answer = shrunk(program_of(finding.seed, finding.backend), finding.backend, seconds)
     if answer == "not seen again":
         answer = f"{finding.answer} (not seen again when run alone)"
     return FILE.format(

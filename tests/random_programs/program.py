@@ -5,6 +5,7 @@ import re
 from .definitions import FIXED, FUNCTIONS, NEEDS, WRITTEN
 from .expressions import EXPRESSIONS, LEAVES
 from .models import generate_model
+from .sizes import generate_sized, resized
 from .statements import STATEMENTS
 from .writer import PREFIXES, Grammar, Unavailable, Variable, Writer
 
@@ -66,8 +67,11 @@ BELOW = {
 }
 
 
-def generate(seed: int) -> str:
-    """The text of the program of this seed: every other one is a model."""
+def generate(seed: int, sizes: bool = False) -> str:
+    """The text of the program of this seed: every other one is a model. With `sizes`, the sizes of its arguments change
+    between calls, and every other one computes with them."""
+    if sizes:
+        return generate_sized(seed) if seed % 2 else resized(generate(seed // 2), seed)
     return generate_model(seed) if seed % 2 else generate_function(seed)
 
 

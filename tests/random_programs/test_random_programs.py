@@ -11,7 +11,7 @@ from .shrink import kind, shrunk, symptom
 
 torch.set_num_threads(1)
 
-PROGRAMS, BATCH = 320, 20
+PROGRAMS, SIZED, BATCH = 320, 80, 20
 # Programs that differ today, with the reason; a seed leaves this list when it is mended.
 KNOWN: dict[int, str] = {}
 
@@ -23,6 +23,14 @@ def test_random_programs_behave_alike(start):
     assert not new, "\n\n".join(as_file(finding, 20) for finding in new[:2])
     assert totals.summary.returned > BATCH / 2, "hardly a program got to its end"
     assert totals.invalid < BATCH / 3, "too many programs can't start"
+
+
+@pytest.mark.parametrize("start", range(0, SIZED, BATCH))
+def test_programs_whose_sizes_change_behave_alike(start):
+    totals = run_seeds(range(start, start + BATCH), sizes=True)
+    assert not totals.findings, "\n\n".join(as_file(finding, 20) for finding in totals.findings[:2])
+    assert totals.summary.returned > BATCH / 2, "hardly a program got to its end"
+    assert totals.summary.graphs > BATCH / 2, "hardly a graph was captured"
 
 
 def test_graphs_are_captured():

@@ -5,6 +5,7 @@
 #include "base/python_error.h"
 #include "cpython/objects.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
 #include "value/kinds/lazy_iterators.h"
@@ -240,7 +241,7 @@ Task add_up(Tracer& tracer, Value* iterable, Value* total) {
     while (true) {
         Value* item = co_await operations::next(tracer, iterator);
         if (item == tracer.exhausted()) co_return total;
-        tracer.realize(item);
+        if (!symbolic::is(item) || item->type() != &PyLong_Type) tracer.realize(item);
         total = co_await operations::binary(tracer, BinaryOperator::Add, total, item);
     }
 }
@@ -249,8 +250,13 @@ Task add_up(Tracer& tracer, Value* iterable, Value* total) {
 Value* sum_of_constants(Tracer& tracer, Value* iterable, Value* start) {
     SequenceValue* sequence = as_sequence(iterable);
     if (sequence == nullptr) return nullptr;
-    for (Value* item : sequence->all(tracer))
+    bool has_symbol = symbolic::is(start), are_ints = start->type() == &PyLong_Type;
+    for (Value* item : sequence->all(tracer)) {
         if (item->kind != Kind::Constant) return nullptr;
+        has_symbol = has_symbol || symbolic::is(item);
+        are_ints = are_ints && item->type() == &PyLong_Type;
+    }
+    if (has_symbol && are_ints) return nullptr;
     tracer.realize(start);
     if (start->kind != Kind::Constant) return nullptr;
     Arguments known;
@@ -261,7 +267,7 @@ Value* sum_of_constants(Tracer& tracer, Value* iterable, Value* start) {
 Outcome builtin_sum(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "sum", arguments, {"iterable", "start"}, 1, 1);
     Value* start = bound[1] != nullptr ? bound[1] : tracer.integer(0);
-    if (start->kind == Kind::Constant || start->kind == Kind::Object) tracer.realize(start);
+    if ((start->kind == Kind::Constant && !symbolic::is(start)) || start->kind == Kind::Object) tracer.realize(start);
     if (start->kind == Kind::Object && PyType_IsSubtype(start->type(), &PyByteArray_Type))
         tracer.raise(PyExc_TypeError, "sum() can't sum bytearray [use b''.join(seq) instead]");
     if (start->object() != nullptr && start->kind == Kind::Constant) {

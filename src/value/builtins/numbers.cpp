@@ -7,6 +7,7 @@
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
@@ -50,6 +51,8 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
 
 Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "round", arguments, {"number", "ndigits"}, 1);
+    if (bound[1] == nullptr)
+        if (Value* answer = symbolic::function(tracer, Expression::Op::Round, bound[0])) return answer;
     tracer.realize(bound[0]);
     if (bound[0]->kind != Kind::Constant && !has_special_method(tracer, bound[0]->type(), "__round__"))
         tracer.raise(PyExc_TypeError,
@@ -82,8 +85,12 @@ Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {
 
 Outcome builtin_divmod(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "divmod", arguments, 2, 2);
+    Value *left = arguments.positional[0], *right = arguments.positional[1];
+    if (Value* quotient = symbolic::binary(tracer, BinaryOperator::FloorDivide, left, right))
+        if (Value* rest = symbolic::binary(tracer, BinaryOperator::Remainder, left, right))
+            return make_tuple(tracer, {quotient, rest});
     if (Value* folded = fold(tracer, builtin_function("divmod"), arguments)) return folded;
-    return tracer.start(divmod_by_protocol(tracer, arguments.positional[0], arguments.positional[1]));
+    return tracer.start(divmod_by_protocol(tracer, left, right));
 }
 
 Outcome builtin_pow(Tracer& tracer, const Arguments& arguments) {
@@ -155,7 +162,8 @@ Value* variable_among(Tracer& tracer, const Arguments& arguments) {
 
 Outcome make_int(Tracer& tracer, const Arguments& arguments) {
     Value* variable = variable_among(tracer, arguments);
-    if (variable != nullptr && variable->type() == &PyLong_Type) return variable;
+    if (variable != nullptr)
+        if (Value* number = symbolic::function(tracer, Expression::Op::Truncate, variable)) return number;
     return convert(tracer, &PyLong_Type, {"__int__", "__index__", "__trunc__"}, arguments);
 }
 
@@ -247,6 +255,30 @@ Outcome math_sumprod(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(sum_of_products(tracer, arguments.positional[0], arguments.positional[1]));
 }
 
+/// A function of `math` that takes one number.
+Outcome call_math(Tracer& tracer, Expression::Op op, PyObject* function, const Arguments& arguments) {
+    if (Value* variable = variable_among(tracer, arguments))
+        if (Value* answer = symbolic::function(tracer, op, variable)) return answer;
+    if (Value* folded = fold(tracer, function, arguments)) return folded;
+    tracer.break_graph(BreakKind::UnknownFunction, std::string("the C function ") + symbol(op) + " is called");
+}
+
+template <Expression::Op op>
+Outcome math_function(Tracer& tracer, const Arguments& arguments) {
+    return call_math(tracer, op, python_function(op), arguments);
+}
+
+Outcome math_trunc(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const function = imported("math", "trunc");
+    return call_math(tracer, Expression::Op::Truncate, function, arguments);
+}
+
+template <Expression::Op op>
+void add_math(Handlers& handlers) {
+    handlers.add(python_function(op), math_function<op>);
+    if constexpr (op < Expression::Op::Log2) add_math<static_cast<Expression::Op>(static_cast<int>(op) + 1)>(handlers);
+}
+
 void add_pure_module(Handlers& handlers, const char* name) {
     Ref<> module = checked(PyImport_ImportModule(name));
     PyObject* dict = PyModule_GetDict(module.get());
@@ -275,6 +307,8 @@ void register_numbers(Handlers& handlers) {
     add_pure_module(handlers, "math");
     add_pure_module(handlers, "cmath");
     handlers.add("math", "prod", math_prod);
+    handlers.add("math", "trunc", math_trunc);
+    add_math<Expression::Op::Floor>(handlers);
     handlers.add("math", "sumprod", math_sumprod);
 }
 

@@ -108,7 +108,7 @@ Outcome builtin_delattr(Tracer& tracer, const Arguments& arguments) {
 
 Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "callable", arguments, {"obj"}, 1, 1);
-    tracer.realize(bound[0]);
+    symbolic::realize_class(tracer, bound[0]);
     return tracer.boolean(has_special_method(tracer, bound[0]->type(), "__call__"));
 }
 

@@ -2,6 +2,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/iterator.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
@@ -99,6 +100,8 @@ Task index_of(Tracer& tracer, Value* value) {
 Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "operator", "index", arguments, 1, 1);
     Value* value = arguments.positional[0];
+    symbolic::realize_class(tracer, value);
+    if (symbolic::is(value) && value->type() == &PyLong_Type) return value;
     tracer.realize(value);
     if (value->kind == Kind::Constant && PyIndex_Check(value->object())) {
         Ref<> number = Ref<>::steal(PyNumber_Index(value->object()));

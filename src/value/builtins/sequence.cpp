@@ -5,6 +5,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/container_effects.h"
 #include "value/kinds/sequence.h"
@@ -85,9 +86,13 @@ Outcome make_size(Tracer& tracer, const Arguments& arguments) {
 
 Outcome size_numel(Tracer& tracer, const Arguments& arguments) {
     auto* self = receiver<TupleValue>(tracer, arguments, torch_size_class(), "numel", 0, 0);
-    Py_ssize_t product = 1;
-    for (Value* part : self->all(tracer)) product *= expect_index(tracer, part);
-    return tracer.integer(product);
+    Value* product = tracer.integer(1);
+    for (Value* part : self->all(tracer)) {
+        Value* next = symbolic::binary(tracer, BinaryOperator::Multiply, product, part);
+        product = next != nullptr ? next
+                                  : tracer.integer(expect_index(tracer, product) * expect_index(tracer, part));
+    }
+    return product;
 }
 
 Outcome make_list_of(Tracer& tracer, const Arguments& arguments) {

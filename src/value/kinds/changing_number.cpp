@@ -225,6 +225,30 @@ Value* absolute(Tracer& tracer, Value* value) {
     return is(value) ? of_one(tracer, Op::Absolute, value) : nullptr;
 }
 
+Value* extreme(Tracer& tracer, bool greatest, Value* left, Value* right) {
+    if (!is(left) && !is(right)) return nullptr;
+    Operand one = operand(tracer, left), other = operand(tracer, right);
+    if (one.value == nullptr || other.value == nullptr) return nullptr;
+    // Which of two floats is returned shows: 0.0 or -0.0, a NaN or a number.
+    if (one.expression->is_float || other.expression->is_float) return nullptr;
+    const Expression* expression =
+        tracer.numbers().apply(greatest ? Op::Maximum : Op::Minimum, one.expression, other.expression);
+    return expression == nullptr ? nullptr : result(tracer, expression);
+}
+
+Value* function(Tracer& tracer, Op function, Value* value) {
+    if (!is(value)) return nullptr;
+    Operand one = operand(tracer, value);
+    Expressions& numbers = tracer.numbers();
+    const Expression* expression = numbers.apply(function, one.expression);
+    if (expression == nullptr) return nullptr;
+    // Python raises for some numbers. What is computed without the function has its own relations.
+    const bool is_called = expression->op == function;
+    if (is_called && (expression->is_float || one.expression->is_float))
+        numbers.assume(numbers.condition(Op::Fits, expression));
+    return result(tracer, expression);
+}
+
 void realize_all(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (SequenceValue* sequence = as_sequence(value))

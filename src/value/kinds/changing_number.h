@@ -27,6 +27,10 @@ Value* unary(Tracer& tracer, UnaryOperator op, Value* operand);
 Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right);
 Value* truth(Tracer& tracer, Value* value);
 Value* absolute(Tracer& tracer, Value* value);
+/// `min` or `max` of two ints.
+Value* extreme(Tracer& tracer, bool greatest, Value* left, Value* right);
+/// A function of Python that takes one number, such as `math.floor`.
+Value* function(Tracer& tracer, Expression::Op function, Value* value);
 
 /// Guards only the class of the value.
 void realize_class(Tracer& tracer, Value* value);

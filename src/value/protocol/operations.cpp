@@ -22,6 +22,7 @@
 #include "value/protocol/keys.h"
 #include "value/protocol/percent_format.h"
 #include "value/protocol/refusal.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/torch_function.h"
 
 namespace stator::operations {
@@ -305,6 +306,8 @@ Outcome length(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (Value* method = user_method(tracer, value, "__len__"); method != nullptr)
         return tracer.start(length_method(tracer, method, value));
+    if (auto* tensor = cast<TensorValue>(value); tensor != nullptr && !tensor->meta->sizes.empty())
+        return size_value(tracer, tensor->meta->sizes[0]);
     std::ptrdiff_t count = value->length(tracer);
     if (count < 0) tracer.raise(PyExc_TypeError, "object of type " + quoted_type(value) + " has no len()");
     return tracer.integer(count);

@@ -1,0 +1,99 @@
+"""Calls with other sizes, made uncompiled and compiled: compares them and counts captures, also those of torch._dynamo."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+import stator
+from tests.support import engine
+
+BACKENDS = ["eager"]
+
+
+def assert_same(expected: Any, actual: Any, *, exact: bool = True) -> None:
+    assert type(expected) is type(actual), (expected, actual)
+    if isinstance(expected, torch.Tensor):
+        assert expected.dtype == actual.dtype
+        assert expected.shape == actual.shape
+        assert expected.stride() == actual.stride()
+        torch.testing.assert_close(actual, expected, equal_nan=True, **({"rtol": 0, "atol": 0} if exact else {}))
+    elif isinstance(expected, dict):
+        assert expected.keys() == actual.keys()
+        for key in expected:
+            assert_same(expected[key], actual[key], exact=exact)
+    elif isinstance(expected, (tuple, list)):
+        assert len(expected) == len(actual)
+        for one, other in zip(expected, actual, strict=True):
+            assert_same(one, other, exact=exact)
+    else:
+        assert expected == actual
+
+
+def outcome(function: Callable, arguments: tuple, backward: bool = False) -> tuple:
+    """What a call returned or raised, what it did to its arguments, and their gradients."""
+    arguments = copy.deepcopy(arguments)
+    tensors = [one for one in arguments if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    if backward:
+        for one in tensors:
+            one.requires_grad_()
+    torch.manual_seed(0)
+    try:
+        result = function(*arguments)
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        return type(error), arguments
+    if backward:
+        result.sum().backward()
+        return result.detach(), [one.grad for one in tensors]
+    return result, arguments
+
+
+def captures_of(
+    program: Callable,
+    calls: Iterable[tuple],
+    *,
+    fullgraph: bool = True,
+    backward: bool = False,
+    exact: bool = True,
+    backend: str = "eager",
+    **options: Any,
+) -> int:
+    """Makes the calls both ways, compares, and returns the number of captures."""
+    engine.reset()
+    compiled = stator.compile(program, fullgraph=fullgraph, backend=backend, **options)
+    before = engine.captures()
+    for arguments in calls:
+        assert_same(outcome(program, arguments, backward), outcome(compiled, arguments, backward), exact=exact)
+    return engine.captures() - before
+
+
+def captures_of_dynamo(program: Callable, calls: Iterable[tuple], *, fullgraph: bool = True, **options: Any) -> int:
+    """The number of captures of torch._dynamo for these calls, including those without operations."""
+    count = 0
+
+    def started(arguments: Any) -> None:
+        nonlocal count
+        count += arguments.callback_trigger == torch._dynamo.callback.CallbackTrigger.DYNAMO
+
+    torch._dynamo.reset()
+    callbacks = torch._dynamo.callback_handler
+    callbacks.register_start_callback(started)
+    try:
+        with torch._dynamo.config.patch(recompile_limit=1000, accumulated_recompile_limit=10000):
+            compiled = torch.compile(program, backend="eager", fullgraph=fullgraph, **options)
+            for arguments in calls:
+                outcome(compiled, arguments)
+    finally:
+        callbacks.remove_start_callback(started)
+        torch._dynamo.reset()
+    return count
+
+
+def assert_as_dynamo(program: Callable, calls: list[tuple], **options: Any) -> None:
+    """No more captures than torch._dynamo takes."""
+    ours = captures_of(program, calls, **options)
+    theirs = captures_of_dynamo(program, calls, **options)
+    assert ours <= theirs, (ours, theirs)
