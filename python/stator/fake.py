@@ -172,10 +172,13 @@ def watching_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -
     try:
         yield
         assumptions = cell.symbols.assumptions()
-    except Exception:
+    except Exception as error:
         if cell.symbols.are_required:
             raise
-        assumptions = cell.symbols.reject()
+        assumptions = cell.symbols.rejected_by(error)
+        if not assumptions.rejected:
+            raise
     graph_module.__dict__["_stator_conditions"] = assumptions.conditions
     graph_module.__dict__["_stator_fixed"] = assumptions.fixed
     graph_module.__dict__["_stator_rejected"] = assumptions.rejected
+    graph_module.__dict__["_stator_failure"] = assumptions.failure

@@ -42,7 +42,7 @@ class Symbols:
     def __init__(self, symbols: list[tuple[Any, ...]], relations: list[str]) -> None:
         self.all = [Symbol(*symbol) for symbol in symbols]
         self.relations = relations
-        self._values: dict[str, Any] = dict(_functions())
+        self._values = _Values(self)
         self._numbers: dict[str, Any] = {}
         self._by_sympy: dict[sympy.Symbol, int] = {}
         self._shape_env: ShapeEnv | None = None
@@ -51,12 +51,10 @@ class Symbols:
     def fill(self, shape_env: ShapeEnv) -> None:
         """Adds the symbols and their relations to a new ShapeEnv."""
         self._shape_env = shape_env
-        for number, symbol in enumerate(self.all):
-            if symbol.equal_to is None:
-                self._values[symbol.name] = self._create(shape_env, number, symbol)
         for symbol in self.all:
-            if symbol.equal_to is not None:
-                self._values[symbol.name] = self.number(symbol.equal_to)
+            # aot_autograd rejects floats that are not used as tensors, so they are created when the graph reads one.
+            if not isinstance(symbol.hint, float):
+                self.number(symbol.name)
         for relation in self.relations:
             # True in this call: this adds a guard, unless it follows from those before.
             if not bool(self.number(relation)):
@@ -67,10 +65,16 @@ class Symbols:
         """The SymInt of an expression such as `2 * s0`; an int if it is a constant."""
         found = self._numbers.get(text)
         if found is None:
-            found = self._numbers[text] = eval(text, self._values)
+            found = self._numbers[text] = eval(text, _functions(), self._values)
         return found
 
-    def _create(self, shape_env: ShapeEnv, number: int, symbol: Symbol) -> Any:
+    def create(self, name: str) -> Any:
+        """The value of a symbol."""
+        number = int(name[1:])
+        symbol, shape_env = self.all[number], self._shape_env
+        if symbol.equal_to is not None:
+            return self.number(symbol.equal_to)
+        assert shape_env is not None
         from torch._dynamo.source import ConstantSource
         from torch.fx.experimental.symbolic_shapes import DimDynamic
 
@@ -95,7 +99,7 @@ class Symbols:
                 terms = list(self._postfix(guard.expr))
                 if len(terms) > LARGEST_CONDITION:
                     raise _CannotSay(guard.expr)
-                if any(isinstance(term, str) and term in self._values for term in terms):
+                if guard.expr.free_symbols:
                     conditions.append((self._text(guard.expr), terms))
             except _CannotSay:
                 # Valid for the numbers of this call alone.
@@ -110,9 +114,17 @@ class Symbols:
                 fixed.add(number)
         return Assumptions(conditions, sorted(fixed), [])
 
-    def reject(self) -> Assumptions:
+    def rejected_by(self, error: Exception) -> Assumptions:
         """The backend has failed, for which the symbols may be the reason."""
-        return Assumptions([], [], list(range(len(self.all))))
+        if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            return Assumptions([], [], list(range(len(self.all))), f"{type(error).__name__}: {error}")
+        # Only some floats: aot_autograd leaves their names here for torch._dynamo, and later compilations read them.
+        from torch._dynamo.symbolic_convert import TensorifyState
+
+        names = set(TensorifyState.force_specializations)
+        TensorifyState.clear()
+        floats = [number for symbol, number in self._by_sympy.items() if str(symbol) in names]
+        return Assumptions([], [], floats)
 
     @property
     def are_required(self) -> bool:
@@ -177,6 +189,21 @@ class Assumptions(NamedTuple):
     conditions: list[tuple[str, list[float | str]]]
     fixed: list[int]
     rejected: list[int]
+    failure: str = ""  # why they are rejected, if that is an error
+
+
+class _Values(dict[str, Any]):
+    """The values of symbols by their names, created when they are first read."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        super().__init__()
+        self._symbols = symbols
+
+    def __missing__(self, name: str) -> Any:
+        if name in _functions():
+            raise KeyError(name)
+        value = self[name] = self._symbols.create(name)
+        return value
 
 
 class _CannotSay(Exception):

@@ -108,8 +108,16 @@ bool is_freezing() {
 namespace {
 
 /// Symbols that the backend can't have become constants in the next attempt.
-std::optional<Again> attempt_without(const std::vector<std::size_t>& rejected, const GraphModule& module) {
+std::optional<Again> attempt_without_rejected(const BackendAssumptions& assumptions, const GraphModule& module,
+                                              const Callee& callee) {
+    const std::vector<std::size_t>& rejected = assumptions.rejected;
     if (rejected.empty()) return std::nullopt;
+    if (!assumptions.failure.empty())
+        tell(NoteKind::Information, NoteOnce::AtPlace, "backend_fails_on_symbols", callee,
+             "The backend fails on a graph of " + callee.print() +
+                 " with dynamic sizes, so it gets constant sizes, and each new size is a recompile. It raises " +
+                 assumptions.failure.substr(0, assumptions.failure.find('\n')) +
+                 ". dynamic=False leaves out the first try.");
     Again again{"the backend can't have some of the numbers and sizes that change as symbols", {}};
     for (std::size_t symbol : rejected)
         if (symbol < module.symbol_paths.size()) again.learned.backend_constants.insert(module.symbol_paths[symbol]);
@@ -166,7 +174,7 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     }
     if (module.symbol_paths.empty()) return result;
     BackendAssumptions assumptions = assumptions_of(module.module.get());
-    if (auto again = attempt_without(assumptions.rejected, module)) return std::move(*again);
+    if (auto again = attempt_without_rejected(assumptions, module, callee_of(frame, at))) return std::move(*again);
     expect_dynamic(assumptions, module);
     result.conditions = std::move(assumptions.conditions);
     return result;

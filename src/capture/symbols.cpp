@@ -123,6 +123,8 @@ BackendAssumptions assumptions_of(Borrowed<> module) {
     });
     for_each_item(taken("_stator_rejected").get(),
                   [&](PyObject* number) { assumptions.rejected.push_back(PyLong_AsSize_t(number)); });
+    if (PyObject* failure = PyDict_GetItemWithError(state.get(), interned("_stator_failure")))
+        assumptions.failure = utf8(failure);
     for_each_item(taken("_stator_fixed").get(),
                   [&](PyObject* number) { assumptions.fixed.push_back(PyLong_AsSize_t(number)); });
     return assumptions;

@@ -28,6 +28,7 @@ struct BackendAssumptions {
     std::vector<BackendCondition> conditions;
     /// Symbols that the backend can't have: the capture starts again with constants in their place.
     std::vector<std::size_t> rejected;
+    std::string failure;  // the error of the backend on them, if it raised one
     /// Symbols that have only one value left.
     std::vector<std::size_t> fixed;
 };

@@ -59,7 +59,7 @@ class GraphRecorder final : public Recorder {
     /// trace.
     void expect_no_stop(Borrowed<> target, const char* reason, bool is_recomputed = false);
 
-    void add_symbols_of_inputs() { numbers_.add_symbols_of_inputs(); }
+    NumberNodes& numbers() { return numbers_; }
 
     /// Moves what was recorded to the finished trace.
     void move_to(Trace& trace);

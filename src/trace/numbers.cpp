@@ -105,6 +105,38 @@ NumberNodes::FloatUse NumberNodes::float_use(graph::NodeKind kind, Borrowed<> ta
     return FloatUse::Converts;
 }
 
+namespace {
+
+using Constants = std::unordered_map<const graph::Node*, PyObject*>;
+
+void replace(graph::Argument& argument, const Constants& constants) {
+    if (argument.kind == graph::Argument::Kind::Node) {
+        auto found = constants.find(argument.node);
+        if (found == constants.end()) return;
+        --argument.node->uses;
+        argument = graph::Argument::of_constant(found->second);
+    } else if (argument.kind != graph::Argument::Kind::Constant) {
+        for (graph::Argument& item : argument.items->values) replace(item, constants);
+    }
+}
+
+}  // namespace
+
+void NumberNodes::replace_specialized() {
+    Constants constants;
+    for (const auto& [number, node] : nodes_) {
+        if (number->is_float) continue;
+        const Expression* resolved = tracer_.numbers().resolved(number);
+        if (resolved->op == Op::Constant)
+            constants.emplace(node, recorder_.graph().arena().keep(resolved->constant.object()));
+    }
+    if (constants.empty()) return;
+    for (graph::Node* node : recorder_.graph().nodes()) {
+        for (graph::Argument& argument : node->arguments) replace(argument, constants);
+        for (graph::KeywordArgument& keyword : node->keywords) replace(keyword.value, constants);
+    }
+}
+
 void NumberNodes::add_symbols(const Expression* size, std::vector<graph::Node*>& symbols) {
     if (size->op == Op::Source) {
         graph::Node* node = node_of(*size);

@@ -21,6 +21,8 @@ class NumberNodes {
   public:
     NumberNodes(Tracer& tracer, GraphRecorder& recorder) : tracer_(tracer), recorder_(recorder) {}
 
+    /// Replaces numbers that were specialized after they had become nodes by constants.
+    void replace_specialized();
     /// Adds a placeholder for each symbol in the sizes, strides and offsets of the inputs, as compilers expect.
     void add_symbols_of_inputs();
 
