@@ -90,7 +90,7 @@ def test_dynamic_is_told_once_at_the_line_that_asks_for_it():
     assert warning.filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # What they ask for is what is done.
+        # The remedy of the message works.
         stator.compile(f, dynamic=True)
         stator.compile(f, dynamic=False, backend="aot_eager")
         stator.compile(f, dynamic=False)
