@@ -19,7 +19,7 @@ ODD = [1.5, 2.5, -0.0, 0.0, NAN, INF, -INF, 1e308, -1e308, 5e-324, 0.1, -2.5, 2.
 
 @pytest.fixture
 def unbounded():
-    """What comes after the bound on captures would run uncompiled, which is always right."""
+    """Beyond the recompile limit calls run uncompiled, which is always right."""
     if ENGINE != "stator":
         yield
         return
@@ -73,7 +73,7 @@ MIXED = {
 
 @pytest.mark.parametrize("name", MIXED)
 def test_with_ints(name):
-    # Of the two of `min` each has an entry.
+    # `min` has an entry for each of its two results.
     same_both(MIXED[name], list(enumerate(SERIES)), captures=3)
 
 
