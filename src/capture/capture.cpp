@@ -236,9 +236,15 @@ TraceRequest CaptureRequest::for_trace() const {
     TraceRequest request = TraceRequest::of(frame, at);
     request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
     request.wants_one_graph = options.fullgraph;
-    if (traits_of(options.backend.get()).runs_as_captured)
+    if (traits_of(options.backend.get()).runs_as_captured) {
         request.dynamic_shapes = options.dynamic_shapes;
-    else
+        // As in torch.compile, fullgraph=True turns both on.
+        request.captures_scalars =
+            options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
+        request.captures_data_sizes =
+            options.fullgraph ||
+            dynamo_switch("capture_dynamic_output_shape_ops", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
+    } else
         request.run_by = Tracer::RunBy::Compiler;
     return request;
 }

@@ -28,6 +28,18 @@ class NumberNodes {
     /// A number as an argument of the node: a node of its own, or a constant after specializing.
     graph::Argument argument(ConstantValue* value);
 
+    /// The node that computes an expression. Breaks the graph where nothing can.
+    graph::Node* node_of(const Expression& expression);
+
+    // Numbers that depend on data.
+
+    /// A node computes this number.
+    void note_origin(const Expression* number, graph::Node* node) { origins_.emplace(number, Origin{node, -1}); }
+    /// A node gives a tensor of these sizes: those that are new are known by it.
+    void note_sizes(graph::Node* node, const torch_room::TensorMeta& meta);
+    /// `u0 is the result of item in line 3 of model.py`, for each such number in an expression.
+    std::vector<std::string> origins_of(const Expression& expression) const;
+
     /// Called before an operation whose result may depend on the storage offsets of its arguments: specializes the ints
     /// that those depend on.
     void specialize_offsets(graph::NodeKind kind, Borrowed<> target, std::span<TensorValue* const> tensors);
@@ -42,12 +54,19 @@ class NumberNodes {
         ConvertsToInteger  // each dtype has its own bounds, and NaN is out of them
     };
     FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
-    graph::Node* node_of(const Expression& expression);
+    graph::Node* node_of_size(graph::Node* tensor, int dimension);
     /// The ints that the storage offset of a node's result depends on; null if it does not depend on any.
     const std::vector<ConstantValue*>* offset_numbers(const graph::Node* node) const;
 
+    /// The node that gives an unbacked number, or the tensor that has it as a size.
+    struct Origin {
+        graph::Node* node;
+        int dimension;  // -1: the node gives the number itself
+    };
+
     Tracer& tracer_;
     GraphRecorder& recorder_;
+    std::unordered_map<const Expression*, Origin> origins_;
     std::unordered_map<const Expression*, graph::Node*> nodes_;
     std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> offset_numbers_;
     std::vector<ConstantValue*> integer_arguments_;  // of the node under construction

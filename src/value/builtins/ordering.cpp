@@ -4,6 +4,7 @@
 #include "base/python_error.h"
 #include "cpython/sorting.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -240,6 +241,11 @@ Task find_extreme(Tracer& tracer, bool greatest, Value* iterable, Value* key_fun
         if (item == tracer.exhausted()) break;
         Value* key = item;
         if (key_function != nullptr) key = co_await operations::call(tracer, key_function, Arguments::of(item));
+        if (best != nullptr && key_function == nullptr)
+            if (Value* both = symbolic::extreme(tracer, greatest, best, item)) {
+                best = best_key = both;
+                continue;
+            }
         bool better = best == nullptr;
         if (!better) {
             Comparison op = greatest ? Comparison::Greater : Comparison::Less;

@@ -20,6 +20,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/data_numbers.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
@@ -308,6 +309,11 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
             return call_python_on_tensor_objects(tracer, this, arguments);
         }
     }
+    if (has_data_number(arguments))
+        if (Value* answer = call_on_data_numbers(tracer, outside, arguments)) {
+            guard_identity();
+            return answer;
+        }
     if (Handler handler = Handlers::instance().find(outside); handler != nullptr) {
         guard_identity();
         return handler(tracer, arguments);
