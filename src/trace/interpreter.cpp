@@ -69,6 +69,8 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
       recorder_(*this, stack_, lifetimes_, request),
       entered_generator_(request.is_generator),
       is_resumed_(request.at.value != 0) {
+    captures_scalars_ = request.captures_scalars;
+    captures_data_sizes_ = request.captures_data_sizes;
     Tracer::recorder_ = &recorder_;
     recorder_.graph_arena().make<std::shared_ptr<Arena>>(number_arena_);
     Tracer::deferred_graphs_ = &recorder_.deferred_graphs();
@@ -676,6 +678,16 @@ void Interpreter::guard_relation(const Expression& condition) {
         if (!is_pytorchs(code)) break;
     }
     relations_.push_back(std::move(relation));
+}
+
+void Interpreter::ask(const Expression& question) {
+    const bool is_condition = question.op >= Expression::Op::Less;
+    const std::string text = print_by_symbols(question);
+    std::string reason = is_condition ? "the answer to " + text + " depends on the data of a tensor"
+                                      : "the value of " + text + " is needed, which depends on the data of a tensor";
+    for (const std::string& origin : recorder_.numbers().origins_of(question)) reason += "; " + origin;
+    if (is_condition) reason += ". torch._check(" + text + ") before it would answer the question";
+    break_graph(BreakKind::DataDependent, std::move(reason));
 }
 
 // --- the finished trace ---------------------------------------------------------------------------------------------

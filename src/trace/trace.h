@@ -79,6 +79,9 @@ struct TraceRequest {
     bool wants_one_graph = false;
     Tracer::RunBy run_by = Tracer::RunBy::Stator;
     Tracer::DynamicShapes dynamic_shapes = Tracer::DynamicShapes::Never;
+    /// See `Tracer::captures_scalars` and `Tracer::captures_data_sizes`.
+    bool captures_scalars = false;
+    bool captures_data_sizes = false;
 
     /// Breaks the graph before the operation that would become node `serial`.
     struct Stop {

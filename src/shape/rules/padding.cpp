@@ -40,7 +40,7 @@ bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
     // The batch may be empty, but no image is.
     if (is_plainly_empty(self)
             ? self.dimensions() != spatial + 2 || element_count(Dims(self.sizes.begin() + 1, self.sizes.end())) == 0
-            : element_count(self.sizes) == 0)
+            : is_known_empty(self.sizes))
         return false;
     if (self.dimensions() != spatial + 2 && (self.dimensions() != spatial + 1 || mode == "circular")) return false;
     // Autocast computes some reflections and replications in float32.
