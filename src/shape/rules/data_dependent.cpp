@@ -58,9 +58,9 @@ bool unique(Call& call) {
 
 /// `unique_consecutive(self, return_inverse, return_counts, dim)` and `unique_dim(self, dim, sorted, return_inverse,
 /// return_counts)`, whose parts are all there.
+template <bool is_consecutive>
 bool unique_along(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    const bool is_consecutive = call.variant() == 0;
     const Operand& where = call[is_consecutive ? 3 : 1];
     auto with_inverse = call[is_consecutive ? 1 : 3].boolean_or(false);
     auto with_counts = call[is_consecutive ? 2 : 4].boolean_or(false);
@@ -82,8 +82,34 @@ bool unique_along(Call& call) {
     return returns_unique(call, std::move(sizes), count, std::move(inverse), true, true);
 }
 
-bool unknown(Call& call) {
-    return call[0].tensor() != nullptr && call.depends_on_contents();
+/// `torch.unique` and `torch.unique_consecutive`, which return only what was asked for.
+template <bool is_consecutive>
+bool unique_parts(Call& call) {
+    const Operand asked_inverse = call[is_consecutive ? 1 : 2], asked_counts = call[is_consecutive ? 2 : 3];
+    auto with_inverse = asked_inverse.boolean_or(false), with_counts = asked_counts.boolean_or(false);
+    const Operand where = call[is_consecutive ? 3 : 4];
+    if (!with_inverse || !with_counts) return false;
+    auto& slots = call.slots();
+    if (!is_consecutive && !where.is_absent()) {
+        const Operand sorted = slots[1];
+        slots[1] = where;
+        slots[2] = sorted;
+        slots[3] = asked_inverse;
+        slots[4] = asked_counts;
+        if (!unique_along<false>(call)) return false;
+    } else if (is_consecutive ? !unique_along<true>(call) : !unique(call)) {
+        return false;
+    }
+    Answer& answer = call.answer();
+    if (answer.status != Status::Ok) return true;
+    std::vector<graph::Result> parts = std::move(answer.result.items);
+    if (!*with_counts) parts.pop_back();
+    if (!*with_inverse) parts.erase(parts.begin() + 1);
+    if (parts.size() == 1)
+        answer.result = std::move(parts.front());
+    else
+        answer.result.items = std::move(parts);
+    return true;
 }
 
 bool masked_select(Call& call) {
@@ -148,12 +174,14 @@ void add_data_dependent_rules(Registry& registry) {
     registry.add_neutral("torch.argwhere Tensor.argwhere", "self", nonzero);
     registry.add_neutral("torch.masked_select Tensor.masked_select", "self mask", masked_select);
     registry.add_neutral("torch.bincount Tensor.bincount", "self weights? minlength?", bincount);
-    registry.add_neutral("torch.unique Tensor.unique", "self sorted? return_inverse? return_counts? dim?", unknown);
+    registry.add_neutral("torch.unique Tensor.unique", "self sorted? return_inverse? return_counts? dim?",
+                         unique_parts<false>);
     registry.add_neutral("torch.unique_consecutive Tensor.unique_consecutive",
-                         "self return_inverse? return_counts? dim?", unknown);
+                         "self return_inverse? return_counts? dim?", unique_parts<true>);
     registry.add_neutral("_VF._unique2", "self sorted? return_inverse? return_counts?", unique);
-    registry.add_neutral("_VF.unique_consecutive", "self return_inverse? return_counts? dim?", unique_along, 0);
-    registry.add_neutral("_VF.unique_dim", "self dim sorted? return_inverse? return_counts?", unique_along, 1);
+    registry.add_neutral("_VF.unique_consecutive", "self return_inverse? return_counts? dim?",
+                         unique_along<true>);
+    registry.add_neutral("_VF.unique_dim", "self dim sorted? return_inverse? return_counts?", unique_along<false>);
     registry.add_neutral("Tensor.item Tensor.__bool__ Tensor.__float__ Tensor.__int__ Tensor.__index__", "self", item);
     registry.add_neutral("torch.equal Tensor.equal", "self other", equal);
     registry.add_neutral("torch.allclose Tensor.allclose", "self other rtol? atol? equal_nan?", two_tensors);

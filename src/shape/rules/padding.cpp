@@ -16,13 +16,13 @@ bool pad_with_constant(Call& call, const Dims& amounts) {
     for (std::size_t i = 0; i < amounts.size() / 2; ++i) {
         std::size_t dimension = sizes.size() - 1 - i;
         for (Dim amount : {amounts[2 * i], amounts[2 * i + 1]}) {
-            if (amount > 0)
+            if (amount.is_unbacked() ? require_less_equal(0, amount) : amount > 0)
                 grows = true;
             else
                 cut.sizes[dimension] += amount;
             sizes[dimension] += amount;
         }
-        if (sizes[dimension] < 0 || cut.sizes[dimension] < 0) return false;
+        if (!require_less_equal(0, sizes[dimension]) || !require_less_equal(0, cut.sizes[dimension])) return false;
     }
     // If it is only cropped, the result is a copy of a part.
     Dims strides = grows ? suggested_strides(self, sizes) : preserved_strides(cut);

@@ -34,12 +34,12 @@ bool fits(const TensorMeta& self, std::size_t dimension, const TensorMeta& index
         is_known_empty(index.sizes))
         return false;
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (i != dimension && places[i] > seen[i]) return false;
+        if (i != dimension && !require_less_equal(places[i], seen[i])) return false;
     if (source == nullptr) return true;
     Dims sources = at_least_one_dimension(source->sizes);
     if (source->dtype != self.dtype || source->device != self.device || sources.size() != seen.size()) return false;
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (places[i] > sources[i]) return false;
+        if (!require_less_equal(places[i], sources[i])) return false;
     return true;
 }
 
@@ -88,7 +88,7 @@ bool has_slices(const TensorMeta& self, std::size_t dimension, const TensorMeta&
         return false;
     Dims seen = at_least_one_dimension(self.sizes), sources = at_least_one_dimension(source->sizes);
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (sources[i] != (i == dimension ? element_count(index.sizes) : seen[i])) return false;
+        if (!require_equal(sources[i], i == dimension ? element_count(index.sizes) : seen[i])) return false;
     return true;
 }
 

@@ -29,7 +29,7 @@ def assert_same(expected, actual):
             assert_same(one, other)
     else:
         assert type(expected) is type(actual)
-        assert expected == actual
+        assert expected == actual or expected != expected and actual != actual
 
 
 def outcome_of(function, program, arguments):
