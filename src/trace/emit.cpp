@@ -227,7 +227,12 @@ ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> targe
     return value;
 }
 
+void GraphRecorder::expect_run_by_stator() {
+    if (tracer_.run_by() == Tracer::RunBy::Compiler) keep_as_captured();
+}
+
 void GraphRecorder::emit_check(Borrowed<> function, const Arguments& arguments) {
+    expect_run_by_stator();
     expect_no_stop(function, "a check that failed in an earlier run of the captured graph");
     std::vector<graph::Argument> taken;
     for (Value* value : arguments.positional) taken.push_back(as_number_argument(tracer_, value));
@@ -286,7 +291,9 @@ void GraphRecorder::describe_node(const Operation& operation) {
     node->result = answer.result;
     node->has_effect = answer.has_effect();
     node->is_random = answer.random;
-    node->may_fail = answer.may_fail || tracer_.numbers().take_doubts() || takes_unbacked_number(*node);
+    const bool may_fail_on_numbers = tracer_.numbers().take_doubts() || takes_unbacked_number(*node);
+    if (may_fail_on_numbers) expect_run_by_stator();
+    node->may_fail = answer.may_fail || may_fail_on_numbers;
     if (answer.mutates()) {
         data_sizes_.counts.clear();
         read_numbers_.clear();

@@ -39,6 +39,9 @@ class GraphRecorder final : public Recorder {
                                Range range) override;
     graph::Node* number_node(const Expression& expression) override { return numbers_.node_of(expression); }
     void emit_check(Borrowed<> function, const Arguments& arguments) override;
+    /// Compilers don't keep all errors that an operation raises for some numbers that depend on data: then the graph
+    /// runs as it was captured.
+    void expect_run_by_stator();
 
     // --- for the rest of the tracer
 

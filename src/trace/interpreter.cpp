@@ -739,6 +739,7 @@ Trace Interpreter::take_trace() {
                                  variable->is_float ? Range() : numbers_.range_of(variable),
                                  std::ranges::find(required_dynamic_, variable) != required_dynamic_.end()});
     trace.relations = std::move(relations_);
+    trace.depends_on_data = !numbers_.unbacked_numbers().empty();
     numbers_.close();
     trace.arena = std::move(owned_arena_);
     return trace;
