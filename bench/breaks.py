@@ -1,7 +1,7 @@
 """The cost of a graph break in a cached call: under both systems, and compared with the uncompiled program.
 
-Two figures. The overhead is a call whose graphs answer with what they gave before, as elsewhere here: the cost
-of leaving and entering compiled code. The whole call runs its graphs by `eager`, to be held against uncompiled.
+Two figures. The overhead is a call whose graphs return recorded results, as in the other benchmarks: the cost of
+leaving and entering compiled code. The whole call runs its graphs with `eager` and is compared with the uncompiled one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the time of a capture goes, step by step, and what answered its shape questions."""
+"""The time of each step of a capture, and whether cache, rules or FakeTensor computed the shapes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Steps:
 
 
 def measure(program: Program, repeats: int) -> Steps | None:
-    """The best of several captures, each with an empty cache of shapes. What is decoded stays decoded, so that step is
-    the one of the first capture, where no other has met the code before."""
+    """The best of several captures, each with an empty cache of shapes. Code is decoded once, so
+    the time of that step is that of the first capture."""
     first = capture_once(program)
     if first is None:
         return None

@@ -33,7 +33,7 @@ class Figures:
 
 
 class Recording:
-    """A backend that runs the graphs it gets, and keeps what came out."""
+    """A backend that runs the graphs it gets, and keeps their results."""
 
     def __init__(self) -> None:
         self.outputs: list[Any] = []
@@ -63,7 +63,7 @@ class Answering:
 
 
 def measure(program: Program, systems: Sequence[System], repeats: int) -> dict[str, Figures]:
-    """The systems take turns, so that what happens to the machine happens to both."""
+    """The systems take turns, so that other work on the machine slows both alike."""
     figures = {system.name: Figures() for system in systems}
     outputs = {system.name: recorded(program, system) for system in systems}
     for _ in range(repeats):

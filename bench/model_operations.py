@@ -46,7 +46,7 @@ class Recorder(TorchFunctionMode):
 
 
 def is_operation(function: Any) -> bool:
-    """Attributes are no operations: tracers know them from metadata."""
+    """Attributes are not operations: tracers read them from metadata."""
     name = getattr(function, "__name__", "")
     return name not in ("__get__", "__set__", "__delete__") and not name.startswith("_set_grad_enabled")
 

@@ -50,7 +50,7 @@ class TrackerFigures:
 
 
 def measure(shape: str, rounds: int = 40) -> TrackerFigures:
-    """They take turns, so that what happens to the machine happens to all."""
+    """They take turns, so that other work on the machine slows all alike."""
     from torch.utils.module_tracker import ModuleTracker
 
     import stator

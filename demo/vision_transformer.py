@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each on normalized input and added to what came in."""
+    """Attention, then a perceptron, each on normalized input and added to the input."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

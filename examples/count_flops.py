@@ -19,7 +19,7 @@ import stator
 
 
 class FlopCounter(TorchDispatchMode):
-    """`forward[name]` and `backward[name]`: what was spent in a module and in its parts, "Global" for all together."""
+    """`forward[name]` and `backward[name]`: operations of a module and its submodules; "Global" for all."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,5 +26,5 @@ def small_heap() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First what needs a process in which torch._dynamo has not been yet: see tests/programs/lifetimes."""
+    """Tests that need a process without torch._dynamo run first: see tests/programs/lifetimes."""
     items.sort(key=lambda item: "undisturbed" not in getattr(item, "fixturenames", ()))

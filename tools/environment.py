@@ -17,7 +17,7 @@ REQUIREMENTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__fi
 
 
 def complaint():
-    """What keeps this machine from building Stator, or None."""
+    """Why this machine can't build Stator, or None."""
     version = "{}.{}".format(*sys.version_info[:2])
     other = "or choose another Python with PYTHON=..."
     if not (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.implementation.name != "cpython":

@@ -30,7 +30,7 @@ ROOMS = (
     "testing",
 )
 
-# Violations that are there now, as they are printed. The list only gets shorter: one that is gone has to go from here.
+# Violations that exist now, as they are printed. The list may only get shorter: a fixed one has to be removed.
 KNOWN: frozenset[str] = frozenset()
 
 SOURCES = {".h", ".cpp", ".c", ".def"}
@@ -44,7 +44,7 @@ TORCH_HEADERS = re.compile(r"(ATen|c10|caffe2|torch|pybind11)/")
 
 
 def check_include(folder: Path, room: str, bracket: str, name: str) -> str | None:
-    """What is wrong with a file of this room including this header, if anything."""
+    """Why a file of this room may not include this header, or None."""
     if bracket == '"':
         other = name.split("/")[0]
         if other not in ROOMS or not (folder / name).is_file():
@@ -72,7 +72,7 @@ def check_file(folder: Path, file: Path) -> Iterator[str]:
 
 
 def violations(folder: Path) -> list[str]:
-    """Everything in this folder of sources that is where it should not be."""
+    """All violations in this folder of sources."""
     found = []
     for file in sorted(file for file in folder.rglob("*") if file.suffix in SOURCES):
         if file.relative_to(folder).parts[0] not in ROOMS:

@@ -59,8 +59,7 @@ def compile(
         backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`.
         fullgraph: raise `stator.Unsupported` at the first graph break, and `stator.RecompileLimitHit` if a recompile
             would exceed `stator.config.recompile_limit`.
-        dynamic: None makes a size dynamic once it has changed, True all sizes from the first call, False none. For the
-            backend `eager`; graphs for other backends have constant sizes, and True gives a warning, once a process.
+        dynamic: None makes a size dynamic once it has changed, True all sizes from the first call, False none.
         options: for the backend, as with `torch.compile`. `"register_attributes": True` is for Stator: parameters and
             buffers become attributes of the graph module instead of inputs (see `stator.config.register_attributes`).
         mode: for the backend, as with `torch.compile`.
@@ -72,14 +71,6 @@ def compile(
         "options": options,
         "mode": mode,
     }
-    if dynamic and backend != "eager":
-        notes.warn_once(
-            "dynamic",
-            "stator.compile(dynamic=True): sizes are dynamic for the backend 'eager' only. With others, each new size "
-            "is a recompile, up to stator.config.recompile_limit times. Leave dynamic out, or raise that limit. This "
-            "warning is given once.",
-            stacklevel=2,
-        )
     if fn is None:
         return functools.partial(compile, **arguments)
     if isinstance(fn, (staticmethod, classmethod)):

@@ -29,10 +29,9 @@ class Backend:
         compiler: CompilerFunction,
         arguments: dict[str, Any] | None = None,
         *,
-        floats_are_constants: bool = False,
+        is_pytorchs: bool = False,
         writes_at_end: bool = False,
     ) -> None:
-        self.floats_are_constants = floats_are_constants
         # Read by the engine: the compiled graph computes everything before it writes to an input.
         self.writes_at_end = writes_at_end
         self.name = name
@@ -41,8 +40,8 @@ class Backend:
         # whether it accepts fake example inputs, as those do that go through aot_autograd. With fake inputs a backend
         # can't keep references to tensors of the program.
         self.runs_as_captured = compiler is eager
-        self.is_pytorchs = floats_are_constants
-        self.takes_fakes = floats_are_constants and (name == "inductor" or name.startswith("aot_"))
+        self.is_pytorchs = is_pytorchs
+        self.takes_fakes = is_pytorchs and (name == "inductor" or name.startswith("aot_"))
         self.arguments = arguments or {}
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -52,9 +51,6 @@ class Backend:
         from stator import errors, fake
         from stator.compile_lock import compiling_alone
 
-        if self.floats_are_constants and (constants := fake.becoming_floats(graph_module)):
-            graph_module.__dict__["_stator_burned_in"] = constants
-            return graph_module
         compiled: Any = graph_module
         try:
             with (
@@ -62,10 +58,11 @@ class Backend:
                 fake.tracing_context(graph_module) as context,
                 _as_if_compiling(),
                 _undisturbed(),
-                fake.numbers_as_symbols(graph_module, example_inputs) as examples,
+                fake.watching_symbols(graph_module, example_inputs),
                 _kept_for_another_backward(context),
+                _without_cache_of_floats(graph_module),
             ):
-                compiled = self.compiler(graph_module, examples, **self.arguments)
+                compiled = self.compiler(graph_module, example_inputs, **self.arguments)
             if not callable(compiled):
                 raise TypeError(f"the backend returned {compiled!r}, which can't be called")
         except Exception as cause:
@@ -131,7 +128,7 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
         return _EAGER
     if name == "inductor":
         # This class validates mode and options and turns them into inductor's configuration.
-        return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic), floats_are_constants=True)
+        return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic), is_pytorchs=True)
     from torch._dynamo.backends import registry
     from torch._dynamo.exc import InvalidBackend
 
@@ -140,12 +137,11 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
     except InvalidBackend:
         known = ", ".join(list_backends(exclude_tags=None))
         raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
-    # PyTorch's backends go through aot_autograd, which specializes on floats or fails on them.
     return Backend(
         name,
         compiler,
         _arguments(options, mode),
-        floats_are_constants=True,
+        is_pytorchs=True,
         writes_at_end=name.startswith("aot_eager"),
     )
 
@@ -177,6 +173,24 @@ def _kept_for_another_backward(context: Any) -> Iterator[None]:
     # No buffer was donated. aot_autograd takes None to mean that some may have been.
     if getattr(metadata, "bw_donated_idxs", ()) is None:
         metadata.bw_donated_idxs = []
+
+
+@contextmanager
+def _without_cache_of_floats(graph_module: GraphModule) -> Iterator[None]:
+    """Turns aot_autograd's cache off for graphs with floats that change between calls.
+
+    Its entries don't have the guards on floats, so that a graph that was specialized on one would be used for another.
+    """
+    from stator import fake
+
+    symbols = fake.cell_of(graph_module).symbols
+    if symbols is None or not symbols.have_floats:
+        yield
+        return
+    from torch._functorch import config
+
+    with config.patch(enable_autograd_cache=False):
+        yield
 
 
 @contextmanager

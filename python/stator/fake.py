@@ -6,19 +6,20 @@ never use it. So neither the tracing context nor a node's `example_value` create
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch._guards import TracingContext, tracing
+
+from .symbols import LazyNumber, Symbols
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx import GraphModule, Node
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from torch.fx import GraphModule
 
 
 class ModeCell:
@@ -28,15 +29,52 @@ class ModeCell:
     share one cell, so that the tracing context of the backend has the same mode as the nodes.
     """
 
-    __slots__ = ("_mode",)
+    __slots__ = ("__weakref__", "_examples", "_mode", "_module", "symbols")
 
     def __init__(self) -> None:
         self._mode: FakeTensorMode | None = None
+        # Numbers and sizes that change between calls.
+        self.symbols: Symbols | None = None
+        self._module: weakref.ref[GraphModule] | None = None
+        self._examples: list[Any] = []
+
+    def describe(self, symbols: list[tuple[Any, ...]], relations: list[str]) -> None:
+        """Called by the engine if there are symbols."""
+        self.symbols = Symbols(symbols, relations)
 
     def get(self) -> FakeTensorMode:
         if self._mode is None:
-            self._mode = new_mode()
+            self._mode = new_mode(self)
+            if self.symbols is not None:
+                assert self._mode.shape_env is not None
+                self.symbols.fill(self._mode.shape_env)
         return self._mode
+
+    def number(self, text: str) -> Any:
+        """A number or size that changes between calls, as a SymInt or SymFloat: `2 * s0`."""
+        self.get()
+        assert self.symbols is not None
+        return self.symbols.number(text)
+
+    def lazy_number(self, text: str) -> Any:
+        """The same as an example input: created when the backend first uses it."""
+        return LazyNumber(self, text)
+
+    def remember_examples(self, module: GraphModule, examples: Sequence[Any]) -> None:
+        """From now on these tensors have their symbolic sizes in the fake mode."""
+        self._module = weakref.ref(module)
+        self._examples = [weakref.ref(one) if isinstance(one, torch.Tensor) else None for one in examples]
+
+    def fake_of_example(self, tensor: torch.Tensor) -> Any:
+        """The FakeTensor of an input of the graph; None for any other tensor."""
+        module = self._module() if self._module is not None else None
+        if module is None:
+            return None
+        for position, example in enumerate(self._examples):
+            if example is not None and example() is tensor:
+                inputs = (node for node in module.graph.nodes if node.op == "placeholder")
+                return list(inputs)[position].meta["example_value"]
+        return None
 
     # A copy of a graph module shares the mode; an unpickled one gets a new mode.
     def __deepcopy__(self, memo: dict[int, Any]) -> ModeCell:
@@ -46,32 +84,42 @@ class ModeCell:
         return ModeCell, ()
 
 
+def cell_of(graph_module: GraphModule) -> ModeCell:
+    return graph_module.__dict__.setdefault("_stator_fake_mode", ModeCell())
+
+
 def mode_of(graph_module: GraphModule) -> FakeTensorMode:
     """The fake mode that every fake tensor of this graph belongs to."""
-    cell = graph_module.__dict__.setdefault("_stator_fake_mode", ModeCell())
-    return cell.get()
+    return cell_of(graph_module).get()
 
 
-def new_mode() -> FakeTensorMode:
-    """A fake mode with a shape environment, as aot_autograd and inductor expect, with static sizes by default."""
+def new_mode(cell: ModeCell) -> FakeTensorMode:
+    """A fake mode with a shape environment, as aot_autograd and inductor expect."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     # Not a subclass: PyTorch finds the rules of higher-order operations by the exact class of the mode.
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    mode.from_tensor = partial(_with_fixed_sizes, weakref.ref(mode))  # type: ignore[method-assign]
+    mode.from_tensor = partial(_from_tensor, weakref.ref(mode), weakref.ref(cell))  # type: ignore[method-assign]
     return mode
 
 
-def _with_fixed_sizes(
-    mode: weakref.ref[FakeTensorMode], tensor: Any, *, symbolic_context: Any = None, **kwargs: Any
+def _from_tensor(
+    mode: weakref.ref[FakeTensorMode],
+    cell: weakref.ref[ModeCell],
+    tensor: Any,
+    *,
+    symbolic_context: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """`from_tensor` of a mode. By default aot_autograd makes the sizes of a real input symbolic if the mode has a shape
-    environment. But a graph that was captured with static sizes is valid for those only."""
+    environment. But only those sizes may be symbols that are symbols of the capture."""
+    held, symbols = mode(), cell()
+    assert held is not None
     if symbolic_context is None:
         kwargs["static_shapes"] = True
-    held = mode()
-    assert held is not None
+        if symbols is not None and (fake := symbols.fake_of_example(tensor)) is not None:
+            return fake
     return type(held).from_tensor(held, tensor, symbolic_context=symbolic_context, **kwargs)
 
 
@@ -111,58 +159,26 @@ def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
 
 
 @contextmanager
-def numbers_as_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The example inputs for a backend, with symbols for numbers that change between calls.
+def watching_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[None]:
+    """Leaves what the backend assumed about symbols in the module, for the engine.
 
-    The engine leaves the bounds of such ints in the module, and None for floats. `_stator_burned_in` then tells the
-    engine which of them the backend specialized on, beyond those bounds. If the backend fails these are all of them,
-    because the symbols may be the cause.
+    If the backend fails, the capture starts again without symbols, because they may be the cause.
     """
-    ranges: dict[int, tuple[int, int] | None] = graph_module.__dict__.pop("_stator_ranges", {})
-    if not ranges:
-        yield example_inputs
+    cell = cell_of(graph_module)
+    if cell.symbols is None:
+        yield
         return
-    shape_env = mode_of(graph_module).shape_env
-    assert shape_env is not None
-    examples = list(example_inputs)
-    for number, bounds in ranges.items():
-        examples[number] = _symbol(shape_env, examples[number], f"input_{number}", bounds)
-    symbols = {examples[number].node.expr: number for number in ranges}
+    cell.remember_examples(graph_module, example_inputs)
     try:
-        yield examples
-    except Exception:
-        graph_module.__dict__["_stator_burned_in"] = list(ranges)
-        return
-    assumed = {symbol for guard in shape_env.guards for symbol in guard.expr.free_symbols} | set(shape_env.replacements)
-    if burned_in := sorted(number for symbol, number in symbols.items() if symbol in assumed):
-        graph_module.__dict__["_stator_burned_in"] = burned_in
-
-
-def becoming_floats(graph_module: GraphModule) -> list[int]:
-    """The positions of numeric inputs that are floats, or from which the graph computes floats."""
-    ranges = graph_module.__dict__.get("_stator_ranges")
-    if not ranges:
-        return []
-    inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    return [number for number in ranges if _becomes_float(inputs[number])]
-
-
-def _becomes_float(node: Node) -> bool:
-    value = node.meta.get("example_value")
-    return isinstance(value, float) or (isinstance(value, int) and any(map(_becomes_float, node.users)))
-
-
-def _symbol(shape_env: ShapeEnv, value: float, name: str, bounds: tuple[int, int] | None) -> Any:
-    from torch._dynamo.source import ConstantSource
-    from torch.fx.experimental.symbolic_shapes import DimDynamic
-    from torch.utils._sympy.value_ranges import ValueRanges
-
-    source = ConstantSource(name)
-    if bounds is None:
-        # Sympy does not support infinity and NaN. Any other hint will do, because uses of it are guarded.
-        example = value if math.isfinite(value) else 0.5
-        symbol = shape_env.create_unspecified_symbol(example, source, DimDynamic.DYNAMIC)
-        return shape_env.create_symfloatnode(symbol, hint=example, source=source)
-    symbol = shape_env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
-    shape_env.var_to_range[symbol] = ValueRanges(*bounds)
-    return shape_env.create_symintnode(symbol, hint=value, source=source)
+        yield
+        assumptions = cell.symbols.assumptions()
+    except Exception as error:
+        if cell.symbols.are_required:
+            raise
+        assumptions = cell.symbols.rejected_by(error)
+        if not assumptions.rejected:
+            raise
+    graph_module.__dict__["_stator_conditions"] = assumptions.conditions
+    graph_module.__dict__["_stator_fixed"] = assumptions.fixed
+    graph_module.__dict__["_stator_rejected"] = assumptions.rejected
+    graph_module.__dict__["_stator_failure"] = assumptions.failure

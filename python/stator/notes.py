@@ -56,12 +56,5 @@ def forget() -> None:
     _told.difference_update([key for key in _told if len(key) > 1])
 
 
-def warn_once(topic: str, text: str, stacklevel: int) -> None:
-    """A warning from Python code, at the line `stacklevel` frames up, once a process."""
-    if (topic,) not in _told:
-        _told.add((topic,))
-        warnings.warn(_with_link(topic, text), UserWarning, stacklevel=stacklevel + 1)
-
-
 def _with_link(topic: str, text: str) -> str:
     return f"{text} See {section(topic)}"

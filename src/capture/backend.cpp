@@ -8,7 +8,6 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "capture/notes.h"
-#include "capture/number_inputs.h"
 #include "graph/captured.h"
 #include "graph/runner.h"
 #include "torch/global_state.h"
@@ -21,15 +20,17 @@ namespace {
 
 /// The example inputs for a backend. An input that aliases another one and is written to is not a valid example: such
 /// calls run the graph as it was captured.
-Ref<> make_examples(const BackendTraits& traits, Borrowed<> module, std::span<PyObject* const> inputs,
-                    std::span<const std::size_t> written) {
-    bool shares = !traits.runs_as_captured && !written.empty() && SharedMemory(inputs.size(), written).matters(inputs);
+Ref<> make_examples(const BackendTraits& traits, const GraphModule& module, std::span<PyObject* const> inputs) {
+    const bool shares = !traits.runs_as_captured && !module.written.empty() &&
+                        SharedMemory(inputs.size(), module.written).matters(inputs);
     Ref<> examples = checked(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         Ref<> example;
         if (torch_room::is_tensor(inputs[i])) {
-            if (traits.takes_fakes) example = make_fake_example(module, inputs[i]);
+            if (traits.takes_fakes) example = module.fake_example(i);
             if (!example && shares) example = torch_room::copy_with_own_memory(inputs[i]);
+        } else if (!traits.runs_as_captured && !module.numbers[i].empty()) {
+            example = module.number_example(i);
         }
         if (!example) example = Ref<>::share(inputs[i]);
         PyList_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), example.release());
@@ -104,14 +105,50 @@ bool is_freezing() {
     return freezing.get() == Py_True;
 }
 
-std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
+namespace {
+
+/// Symbols that the backend can't have become constants in the next attempt.
+std::optional<Again> attempt_without_rejected(const BackendAssumptions& assumptions, const GraphModule& module,
+                                              const Callee& callee) {
+    const std::vector<std::size_t>& rejected = assumptions.rejected;
+    if (rejected.empty()) return std::nullopt;
+    if (!assumptions.failure.empty())
+        tell(NoteKind::Information, NoteOnce::AtPlace, "backend_fails_on_symbols", callee,
+             "The backend fails on a graph of " + callee.print() +
+                 " with dynamic sizes, so it gets constant sizes, and each new size is a recompile. It raises " +
+                 assumptions.failure.substr(0, assumptions.failure.find('\n')) +
+                 ". dynamic=False leaves out the first try.");
+    Again again{"the backend can't have some of the numbers and sizes that change as symbols", {}};
+    for (std::size_t symbol : rejected)
+        if (symbol < module.symbol_paths.size()) again.learned.backend_constants.insert(module.symbol_paths[symbol]);
+    return again;
+}
+
+/// Raises an error if the backend specialized a size that the user has marked as dynamic.
+void expect_dynamic(const BackendAssumptions& assumptions, const GraphModule& module) {
+    for (std::size_t symbol : module.marked_symbols) {
+        if (std::ranges::find(assumptions.fixed, symbol) == assumptions.fixed.end()) continue;
+        std::string text =
+            module.symbol_paths[symbol] + " is marked with torch._dynamo.mark_dynamic, but the backend specializes it";
+        for (const BackendCondition& condition : assumptions.conditions)
+            if (std::ranges::find(condition.terms, symbol, &Term::symbol) != condition.terms.end())
+                text += ": " + condition.text;
+        raise_constraint_violation(text + ". Use torch._dynamo.maybe_mark_dynamic, or another backend.");
+    }
+}
+
+}  // namespace
+
+std::variant<BackendResult, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
                                            cpython::Frame* frame, bytecode::Index at) {
-    CompiledGraph graph;
+    BackendResult result;
+    CompiledGraph& graph = result.graph;
     graph.input_count = module.inputs.size();
     graph.of_classes = std::move(module.of_classes);
+    graph.wrapped_floats = std::move(module.wrapped_floats);
     graph.is_visible_to_program = module.is_visible_to_program;
     graph.has_custom_operations = module.has_custom_operations;
-    if (!module.module) return graph;
+    if (!module.module) return result;
     // aot_autograd fails on the gradients of oneDNN's LSTM, which returns an undefined tensor among those that it
     // saves.
     std::optional<torch_room::WithoutOneDnn> without_onednn;
@@ -121,7 +158,7 @@ std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOpti
     Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));
     const bool is_kept = modes.is_kept_as_captured && !traits.runs_as_captured;
     if (!is_kept || !traits.is_pytorchs) {
-        Ref<> examples = make_examples(traits, module.module.get(), inputs, module.written);
+        Ref<> examples = make_examples(traits, module, inputs);
         graph.compiled = compile_if_possible(options, module.module.get(), examples.get(), frame, at);
     }
     if (is_kept) graph.compiled = Ref<>::share(as_captured.get());
@@ -135,11 +172,12 @@ std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOpti
                             std::ranges::any_of(inputs, torch_room::requires_gradient);
         graph.is_repeatable = graph.is_recorded && module.is_pure && module.written.empty();
     }
-    Again again{"the backend specialized on numbers that are inputs", {}};
-    for (std::size_t number : burned_in(module.module.get()))
-        if (number < module.paths.size()) again.learned.backend_constants.insert(module.paths[number]);
-    if (!again.learned.backend_constants.empty()) return again;
-    return graph;
+    if (module.symbol_paths.empty()) return result;
+    BackendAssumptions assumptions = assumptions_of(module.module.get());
+    if (auto again = attempt_without_rejected(assumptions, module, callee_of(frame, at))) return std::move(*again);
+    expect_dynamic(assumptions, module);
+    result.conditions = std::move(assumptions.conditions);
+    return result;
 }
 
 }  // namespace stator

@@ -30,8 +30,14 @@ struct BackendModes {
     bool with_grad_at_end = false;
 };
 
-/// Passes the graph to the backend. `Again` if the backend specialized on numbers that are inputs. Throws PythonError.
-std::variant<CompiledGraph, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
+struct BackendResult {
+    CompiledGraph graph;
+    /// What the backend assumed about symbols: they become guards.
+    std::vector<BackendCondition> conditions;
+};
+
+/// Passes the graph to the backend. `Again` if it can't have some of the symbols. Throws PythonError.
+std::variant<BackendResult, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
                                            cpython::Frame* frame, bytecode::Index at);
 
 }  // namespace stator

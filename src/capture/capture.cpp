@@ -50,30 +50,6 @@ class StageClock {
     Stopwatch watch_;
 };
 
-/// Backends other than `eager` get constant sizes, even if a tensor is marked as dynamic.
-void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* frame) {
-    static PyObject* const decorators = PyUnicode_InternFromString("torch._dynamo.decorators");
-    if (PyDict_GetItemWithError(PyImport_GetModuleDict(), decorators) == nullptr) return;
-    static PyObject* const names[] = {interned("_dynamo_dynamic_indices"), interned("_dynamo_weak_dynamic_indices"),
-                                      interned("_dynamo_unbacked_indices")};
-    for (const Source* source : inputs) {
-        if (!torch_room::is_tensor(source->object)) continue;
-        PyObject* held = cpython::instance_dict_if_made(source->object);
-        if (held == nullptr || PyDict_GET_SIZE(held) == 0) continue;
-        for (PyObject* name : names) {
-            if (PyDict_GetItemWithError(held, name) == nullptr) continue;
-            const Callee callee = callee_of(frame, {0});
-            tell(
-                NoteKind::Warning, NoteOnce::InProcess, "marked_dynamic", callee,
-                callee.print() + " is called with " + path(*source) +
-                    ", which is marked as having dynamic sizes (torch._dynamo.mark_dynamic). Stator reads "
-                    "this mark for the backend 'eager' only: with this one, each new size is a recompile. This warning "
-                    "is given once.");
-            return;
-        }
-    }
-}
-
 bool contains(const Expression& expression, const Expression* variable) {
     return &expression == variable || (expression.left != nullptr && contains(*expression.left, variable)) ||
            (expression.right != nullptr && contains(*expression.right, variable));
@@ -92,8 +68,7 @@ void expect_dynamic(const Trace& trace) {
             if (relation.where.code) text += " at " + callee_of(relation.where.code.get(), relation.where.line).print();
         }
         text += ". Change that line, or use torch._dynamo.maybe_mark_dynamic.";
-        Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-        checked(PyObject_CallMethod(errors.get(), "raise_constraint_violation", "s", text.c_str()));
+        raise_constraint_violation(text);
     }
 }
 
@@ -150,8 +125,10 @@ Shared<Entry> make_uncompiled_entry(const CaptureRequest& request, torch_room::G
 std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace) {
     std::vector<Source*> fetched = trace.inputs;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
+    std::vector<const Expression*> symbols;
+    for (const Symbol& symbol : trace.symbols) symbols.push_back(symbol.variable);
     try {
-        return GuardProgram(trace.guards, fetched, trace.distinct);
+        return GuardProgram(trace.guards, fetched, trace.distinct, symbols);
     } catch (const PythonError&) {
         PyErr_Clear();
         const Callee callee = callee_of(request.frame, request.at);
@@ -184,7 +161,6 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (!guards) return nullptr;
     clock.end("guards");
     expect_dynamic(trace);
-    if (!traits_of(request.options.backend.get()).runs_as_captured) tell_of_marked_sizes(trace.inputs, request.frame);
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
         report.plan_text = print(trace.plan);
@@ -207,14 +183,19 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     Plan plan = std::move(trace.plan);
     traced = Again{};  // the backend may take long, and the data of the trace is many times as large as the graph
     clock.end("trace");
-    std::variant<CompiledGraph, Again> compiled =
+    std::variant<BackendResult, Again> compiled =
         compile(std::move(module), request.options, modes, request.frame, request.at);
     clock.end("backend");
     if (auto* again = std::get_if<Again>(&compiled)) return std::move(*again);
+    auto& result = std::get<BackendResult>(compiled);
+    for (BackendCondition& condition : result.conditions) {
+        report.add_backend_relation(condition.text);
+        guards->require(std::move(condition.terms));
+    }
 
     auto entry = Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(*guards));
     entry->is_captured = true;
-    entry->graph = std::move(std::get<CompiledGraph>(compiled));
+    entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);
     report.is_captured = true;
     return entry;
@@ -236,10 +217,8 @@ TraceRequest CaptureRequest::for_trace() const {
     TraceRequest request = TraceRequest::of(frame, at);
     request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
     request.wants_one_graph = options.fullgraph;
-    if (traits_of(options.backend.get()).runs_as_captured)
-        request.dynamic_shapes = options.dynamic_shapes;
-    else
-        request.run_by = Tracer::RunBy::Compiler;
+    request.dynamic_shapes = options.dynamic_shapes;
+    if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
     return request;
 }
 

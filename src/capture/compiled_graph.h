@@ -18,6 +18,8 @@ struct CompiledGraph {
     std::size_t input_count = 0;
     /// Inputs that are tensor subclasses: the graph gets plain views of them.
     std::vector<std::uint32_t> of_classes;
+    /// Inputs that are floats: the graph gets tensors that hold them.
+    std::vector<std::uint32_t> wrapped_floats;
     SharedMemory shared_memory;
     bool has_told_of_sharing = false;
     /// Whether autograd records what the compiled graph does.

@@ -14,12 +14,6 @@ namespace stator {
 
 namespace {
 
-/// A FakeTensor in the mode that a cell of stator.fake holds; the mode is created on first use.
-Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
-    Ref<> mode = checked(PyObject_CallMethodNoArgs(cell, interned("get")));
-    return torch_room::make_fake(mode.get(), meta);
-}
-
 Ref<> dict_of(const std::vector<Attribute>& attributes) {
     Ref<> dict = checked(PyDict_New());
     for (const Attribute& attribute : attributes)
@@ -27,11 +21,13 @@ Ref<> dict_of(const std::vector<Attribute>& attributes) {
     return dict;
 }
 
-Ref<> make_module(std::unique_ptr<graph::Graph> graph, const std::vector<Attribute>& attributes) {
+Ref<> make_module(Trace& trace) {
     static PyObject* graph_module_class = imported("stator.graph_module", "GraphModule");
     static PyObject* mode_cell = imported("stator.fake", "ModeCell");
+    const std::vector<Attribute>& attributes = trace.attributes;
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
-    Ref<> captured = graph::make_captured(std::move(graph), {make_example, cell});
+    describe_symbols(cell.get(), trace);
+    Ref<> captured = graph::make_captured(std::move(trace.graph), examples_of(cell.get()));
     PyObject* arguments[] = {graph_module_class, captured.get(), nullptr};
     Ref<> held = attributes.empty() ? Ref<>() : dict_of(attributes);
     arguments[2] = held.get();
@@ -61,13 +57,35 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
     }
 }
 
-void add_inputs(GraphModule& made, const std::vector<Source*>& sources) {
-    for (const Source* source : sources) {
-        const bool is_tensor = torch_room::is_tensor(source->object);
-        const bool is_of_class = is_tensor && !torch_room::is_plain_tensor(source->object);
-        if (is_of_class) made.of_classes.push_back(static_cast<std::uint32_t>(made.inputs.size()));
-        made.inputs.push_back(is_of_class ? torch_room::plain_view(source->object) : Ref<>::share(source->object));
-        made.paths.push_back(is_tensor ? std::string() : path(*source));
+/// The input as the graph receives it.
+Ref<> given(GraphModule& made, const Source& source, const graph::Node& placeholder) {
+    const auto number = static_cast<std::uint32_t>(made.inputs.size());
+    if (placeholder.result.kind != graph::Result::Kind::Tensor) return Ref<>::share(source.object);
+    if (PyFloat_CheckExact(source.object)) {
+        made.wrapped_floats.push_back(number);
+        return torch_room::wrapped_float(PyFloat_AS_DOUBLE(source.object));
+    }
+    if (torch_room::is_plain_tensor(source.object)) return Ref<>::share(source.object);
+    made.of_classes.push_back(number);
+    return torch_room::plain_view(source.object);
+}
+
+void add_inputs(GraphModule& made, const Trace& trace) {
+    for (std::size_t i = 0; i < trace.inputs.size(); ++i) {
+        const graph::Node& placeholder = *trace.graph->at(i);
+        made.inputs.push_back(given(made, *trace.inputs[i], placeholder));
+        const bool is_tensor = placeholder.result.kind == graph::Result::Kind::Tensor;
+        const bool is_dynamic = is_tensor && placeholder.result.tensor->is_dynamic();
+        const Expression* number = placeholder.result.expression;
+        made.numbers.push_back(number == nullptr ? std::string() : print_by_symbols(*number));
+        made.dynamic.push_back(is_dynamic ? placeholder.result.tensor : nullptr);
+    }
+}
+
+void add_symbols(GraphModule& made, const std::vector<Symbol>& symbols) {
+    for (const Symbol& symbol : symbols) {
+        if (symbol.has_to_be_dynamic) made.marked_symbols.push_back(made.symbol_paths.size());
+        made.symbol_paths.push_back(path(*symbol.variable->source));
     }
 }
 
@@ -82,26 +100,46 @@ std::vector<PyObject*> GraphModule::borrowed_inputs() const {
 GraphModule make_graph_module(Trace& trace) {
     GraphModule made;
     describe_nodes(made, *trace.graph);
-    add_inputs(made, trace.inputs);
+    add_inputs(made, trace);
+    add_symbols(made, trace.symbols);
     made.written = trace.written;
     if (!has_work(*trace.graph)) {
         made.nodes = 0;
         return made;
     }
     made.undo = Undo(*trace.graph, made.borrowed_inputs(), trace.written);
-    made.module = make_module(std::move(trace.graph), trace.attributes);
-    describe_numbers(made.module.get(), trace.inputs, trace.guards);
+    made.module = make_module(trace);
     return made;
 }
 
-Ref<> make_fake_example(Borrowed<> module, PyObject* input) {
+namespace {
+
+/// Null if the module has none.
+PyObject* cell_of(Borrowed<> module) {
+    Ref<> state = checked(PyObject_GetAttr(module, interned("__dict__")));
+    return PyDict_GetItemWithError(state.get(), interned("_stator_fake_mode"));
+}
+
+}  // namespace
+
+Ref<> GraphModule::number_example(std::size_t input) const {
+    return checked(PyObject_CallMethod(cell_of(module.get()), "lazy_number", "s", numbers[input].c_str()));
+}
+
+Ref<> GraphModule::fake_example(std::size_t input) const {
     try {
+        torch_room::TensorMeta meta =
+            dynamic[input] != nullptr ? *dynamic[input] : torch_room::read_meta(inputs[input].get());
         // A tensor created in inference mode does not imply that the backend runs in it.
-        torch_room::TensorMeta meta = torch_room::read_meta(input);
         meta.dispatch_keys &= ~torch_room::trait::kInference;
-        Ref<> state = checked(PyObject_GetAttr(module, interned("__dict__")));
-        PyObject* cell = PyDict_GetItemWithError(state.get(), interned("_stator_fake_mode"));
-        return cell == nullptr ? Ref<>() : make_example(cell, meta);
+        PyObject* cell = cell_of(module.get());
+        if (cell == nullptr) return {};
+        Ref<> fake = examples_of(cell).make(cell, meta);
+        if (!numbers[input].empty()) {
+            Ref<> number = checked(PyObject_CallMethod(cell, "number", "s", numbers[input].c_str()));
+            checked(PyObject_SetAttrString(fake.get(), "item_memo", number.get()));
+        }
+        return fake;
     } catch (const PythonError&) {
         PyErr_Clear();
         return {};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/ref.h"
-#include "capture/number_inputs.h"
+#include "capture/symbols.h"
 #include "capture/undo.h"
 #include "trace/trace.h"
 
@@ -17,7 +17,12 @@ struct GraphModule {
     std::vector<Ref<>> inputs;              // as the graph receives them in this call
     std::vector<std::uint32_t> of_classes;  // those that are plain views of tensor subclasses
     std::vector<std::size_t> written;       // those that it writes to
-    std::vector<std::string> paths;         // of the numbers among them; empty for tensors
+    /// Those with dynamic sizes, by the graph, which `module` holds; null for others.
+    std::vector<const torch_room::TensorMeta*> dynamic;
+    std::vector<std::string> numbers;           // those that are numbers, as `s0`; empty for others
+    std::vector<std::uint32_t> wrapped_floats;  // floats that it gets as tensors
+    std::vector<std::string> symbol_paths;      // sources of the symbols of the trace
+    std::vector<std::size_t> marked_symbols;    // those that the user has marked as dynamic
     Undo undo;
     bool is_visible_to_program = false;
     bool has_custom_operations = false;
@@ -26,12 +31,13 @@ struct GraphModule {
     bool has_lstm = false;
 
     std::vector<PyObject*> borrowed_inputs() const;
+    /// A number as an example input: a SymInt that is created when the backend uses it.
+    Ref<> number_example(std::size_t input) const;
+    /// A FakeTensor as an example input, in the mode of the module; empty if PyTorch can't create one.
+    Ref<> fake_example(std::size_t input) const;
 };
 
 /// Takes the graph of the trace. Throws PythonError.
 GraphModule make_graph_module(Trace& trace);
-
-/// A FakeTensor in the mode of a graph module, for backends that want fake examples; empty if PyTorch can't create one.
-Ref<> make_fake_example(Borrowed<> module, PyObject* input);
 
 }  // namespace stator

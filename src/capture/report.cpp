@@ -141,6 +141,10 @@ void CaptureReport::describe_numbers(const Trace& trace) {
             {print(*relation.condition), {Ref<PyCodeObject>::share(relation.where.code.get()), relation.where.line}});
 }
 
+void CaptureReport::add_backend_relation(const std::string& text) {
+    if (report_listener != nullptr) relations.push_back({text + ", which the backend needs", {}});
+}
+
 void CaptureReport::add_time(const char* stage, double seconds) {
     auto found = std::ranges::find(times, std::string_view(stage), &std::pair<const char*, double>::first);
     if (found != times.end())

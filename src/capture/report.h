@@ -41,6 +41,8 @@ struct CaptureReport {
     }
     /// Describes the symbols and relations of a trace.
     void describe_numbers(const Trace& trace);
+    /// A condition that the backend needs.
+    void add_backend_relation(const std::string& text);
     /// Adds to the time of earlier attempts.
     void add_time(const char* stage, double seconds);
 };

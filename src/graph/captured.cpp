@@ -52,7 +52,7 @@ const Node* same_node(const Node& node) {
 
 ExampleMaker fake_tensors_in(Borrowed<> fake_mode) {
     auto make = [](PyObject* mode, const torch_room::TensorMeta& meta) { return torch_room::make_fake(mode, meta); };
-    return {make, Ref<>::share(fake_mode.get())};
+    return {make, nullptr, Ref<>::share(fake_mode.get())};
 }
 
 PyObject* fact_key(Fact fact) {
@@ -167,9 +167,17 @@ Ref<> Captured::example_of(const Result& result) {
         case Result::Kind::None:
             return Ref<>::share(Py_None);
         case Result::Kind::Constant:
+            if (result.expression != nullptr && maker_.make_number != nullptr)
+                return maker_.make_number(maker_.context.get(), *result.expression);
             return Ref<>::share(result.constant);
-        case Result::Kind::Tensor:
-            return maker_.make(maker_.context.get(), *result.tensor);
+        case Result::Kind::Tensor: {
+            Ref<> fake = maker_.make(maker_.context.get(), *result.tensor);
+            // As torch._dynamo does: what `item()` of the FakeTensor returns.
+            if (result.expression != nullptr && maker_.make_number != nullptr)
+                checked(PyObject_SetAttrString(fake.get(), "item_memo",
+                                               maker_.make_number(maker_.context.get(), *result.expression).get()));
+            return fake;
+        }
         case Result::Kind::Tuple:
         case Result::Kind::List:
             break;

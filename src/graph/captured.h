@@ -11,12 +11,15 @@
 
 namespace stator::graph {
 
-/// Creates a fake tensor from metadata. A plain function with a Python object that it needs (such as a fake mode), so
+/// Creates a fake tensor from metadata. Plain functions with a Python object that they need (such as a fake mode), so
 /// that the garbage collector sees that object.
 struct ExampleMaker {
     /// Returns a new reference; throws `PythonError`.
     Ref<> (*make)(PyObject* context, const torch_room::TensorMeta& meta) = nullptr;
-    Ref<> context;
+    /// A SymInt or SymFloat for a number that changes between calls, likewise. Null where that is its number in this
+    /// call.
+    Ref<> (*make_number)(PyObject* context, const Expression& number) = nullptr;
+    Ref<> context = {};
 };
 
 /// The maker of FakeTensors in this mode.

@@ -1,6 +1,7 @@
 /// The end of a capture: removes unused nodes and gives names.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "base/python_error.h"
@@ -12,11 +13,28 @@ void Graph::finish() {
     if (is_finished_) return;
     STATOR_CHECK(!nodes_.empty() && nodes_.back()->kind == NodeKind::Output, "a graph ends with its output");
     unnamed_ = nodes_;
+    order_placeholders();
     remove_unused();
-    std::stable_partition(nodes_.begin(), nodes_.end(),
-                          [](const Node* node) { return node->kind == NodeKind::Placeholder; });
     for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->index = static_cast<std::uint32_t>(i);
     is_finished_ = true;
+}
+
+void Graph::order_placeholders() {
+    auto rest = std::stable_partition(nodes_.begin(), nodes_.end(),
+                                      [](const Node* node) { return node->kind == NodeKind::Placeholder; });
+    const bool has_symbols =
+        std::any_of(nodes_.begin(), rest, [](const Node* node) { return node->symbols != nullptr; });
+    if (!has_symbols) return;
+    std::vector<Node*> ordered;
+    std::unordered_set<Node*> placed;
+    auto place = [&](Node* node) {
+        if (placed.insert(node).second) ordered.push_back(node);
+    };
+    for (auto node = nodes_.begin(); node != rest; ++node) {
+        if ((*node)->symbols != nullptr) std::ranges::for_each(*(*node)->symbols, place);
+        place(*node);
+    }
+    std::ranges::copy(ordered, nodes_.begin());
 }
 
 /// Removed nodes get names too: torch._dynamo names a node when it creates it, and users
@@ -61,8 +79,9 @@ void Graph::ensure_names() const {
 void Graph::remove_unused() {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
         if ((*node)->uses > 0 || (*node)->has_effect || (*node)->may_fail) {
-            if ((*node)->held != nullptr)
-                for (Node* held : *(*node)->held) ++held->uses;
+            for (const std::vector<Node*>* needed : {(*node)->held, (*node)->symbols})
+                if (needed != nullptr)
+                    for (Node* one : *needed) ++one->uses;
             continue;
         }
         for_each_input(**node, [](Node* input) { --input->uses; });

@@ -58,7 +58,7 @@ struct Result {
     const torch_room::TensorMeta* tensor = nullptr;  // Tensor
     PyObject* constant = nullptr;                    // Constant: a number, a torch.Size, ...
     /// Constant: what computes the number in every call, of one that changes between calls. `constant` is what it is in
-    /// this one.
+    /// this one. Tensor: the float that it holds, for an input that is a float.
     const Expression* expression = nullptr;
     std::vector<Result> items;     // Tuple, List
     PyTypeObject* type = nullptr;  // Tuple: a named tuple or structseq class, else null
@@ -121,6 +121,9 @@ struct Node {
     /// For an operation that may raise after a lasting effect: the nodes whose results the program still references
     /// there. They are kept until it has run. Null if there are none.
     const std::vector<Node*>* held = nullptr;
+    /// For the placeholder of a tensor: the placeholders of the symbols in its sizes, strides and offset, which
+    /// backends expect before it. Null if there are none.
+    const std::vector<Node*>* symbols = nullptr;
     /// A dict of additional entries for `torch.fx`'s `Node.meta`, or null. Kept alive by the graph's arena.
     PyObject* extra_meta = nullptr;
 };
@@ -194,6 +197,8 @@ class Graph {
     };
 
     void remove_unused();
+    /// Puts placeholders first, in the order of their creation, but symbols before the first tensor that uses them.
+    void order_placeholders();
 
     mutable Arena arena_;
     std::shared_ptr<Arena> texts_ = std::make_shared<Arena>();

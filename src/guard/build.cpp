@@ -21,12 +21,13 @@ GuardBuilder::~GuardBuilder() {
 }
 
 void GuardBuilder::build(std::span<const Guard> guards, std::span<Source* const> fetched,
-                         std::span<Source* const> all_distinct) {
+                         std::span<Source* const> all_distinct, std::span<const Expression* const> symbols) {
     reserve(guards.size() + fetched.size());
     for (const Guard& guard : guards) add(guard);
     for (Source* source : fetched) state_.fetched_from.push_back(used(source));
     std::vector<std::int32_t> distinct;
     for (Source* source : all_distinct) distinct.push_back(used(source));
+    for (const Expression* symbol : symbols) add_symbol(*symbol);
     state_.fetched.resize(fetched.size());
     state_.registers.resize(drafts_.size());
 
@@ -137,7 +138,7 @@ void GuardBuilder::add(const Guard& guard) {
     state_.facts.push_back(fact);
 }
 
-std::int64_t GuardBuilder::add_expression(const Expression& expression) {
+std::vector<Term> GuardBuilder::over_registers(const Expression& expression) {
     std::vector<Term> terms = terms_of(expression);
     for (Term& term : terms) {
         if (term.op != Expression::Op::Source) continue;
@@ -147,6 +148,17 @@ std::int64_t GuardBuilder::add_expression(const Expression& expression) {
         term.place = used(is_size ? source->parent : source);
         term.symbol = 0;
     }
+    return terms;
+}
+
+void GuardBuilder::add_symbol(const Expression& symbol) {
+    const Source* read = symbol.source->access == Access::Size ? symbol.source->parent : symbol.source;
+    // A symbol that is neither guarded nor fetched can't be part of a condition.
+    state_.symbols.push_back(read->register_number < 0 ? Term{} : over_registers(symbol).front());
+}
+
+std::int64_t GuardBuilder::add_expression(const Expression& expression) {
+    std::vector<Term> terms = over_registers(expression);
     auto& known = state_.expressions;
     std::size_t first = known.size() > kComparedExpressions ? known.size() - kComparedExpressions : 0;
     for (std::size_t i = first; i < known.size(); ++i)
@@ -168,8 +180,8 @@ bool GuardBuilder::is_repetition(const Fact& fact) const {
 }
 
 void GuardProgram::State::build(std::span<const Guard> guards, std::span<Source* const> fetched,
-                                std::span<Source* const> all_distinct) {
-    GuardBuilder(*this).build(guards, fetched, all_distinct);
+                                std::span<Source* const> all_distinct, std::span<const Expression* const> symbols) {
+    GuardBuilder(*this).build(guards, fetched, all_distinct, symbols);
 }
 
 }  // namespace stator

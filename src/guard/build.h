@@ -21,7 +21,8 @@ class GuardBuilder {
     GuardBuilder(const GuardBuilder&) = delete;
     GuardBuilder& operator=(const GuardBuilder&) = delete;
 
-    void build(std::span<const Guard> guards, std::span<Source* const> fetched, std::span<Source* const> all_distinct);
+    void build(std::span<const Guard> guards, std::span<Source* const> fetched, std::span<Source* const> all_distinct,
+               std::span<const Expression* const> symbols);
 
   private:
     static constexpr std::int32_t kNone = -1;
@@ -57,6 +58,9 @@ class GuardBuilder {
     bool is_repetition(const Fact& fact) const;
     /// The index of an expression over registers; recently added ones are reused.
     std::int64_t add_expression(const Expression& expression);
+    void add_symbol(const Expression& symbol);
+    /// The terms of an expression with the registers of their sources.
+    std::vector<Term> over_registers(const Expression& expression);
 
     template <class Test>
     bool any_fact(const Draft& draft, Test test) const {

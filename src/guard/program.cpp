@@ -123,9 +123,27 @@ PyObject* instance_dict_made(PyObject* object) {
 }  // namespace
 
 GuardProgram::GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched,
-                           std::span<Source* const> all_distinct)
+                           std::span<Source* const> all_distinct, std::span<const Expression* const> symbols)
     : state_(std::make_unique<State>()) {
-    state_->build(guards, fetched, all_distinct);
+    state_->build(guards, fetched, all_distinct, symbols);
+}
+
+void GuardProgram::require(std::vector<Term> condition) {
+    std::int32_t place = -1;
+    for (Term& term : condition) {
+        if (term.op != Expression::Op::Source) continue;
+        term = state_->symbols.at(term.symbol);
+        place = term.place;
+    }
+    STATOR_CHECK(place >= 0, "a condition without a symbol");
+    auto number = static_cast<std::int32_t>(state_->expressions.size());
+    state_->expressions.push_back(std::move(condition));
+    auto fact = static_cast<std::int32_t>(state_->facts.size());
+    state_->facts.push_back({.kind = GuardKind::Expression, .place = place, .number = number});
+    STATOR_CHECK(state_->steps.back().op == StepOp::Done, "a program ends with Done");
+    const Step step{.op = StepOp::Expression, .from = place, .number = number};
+    state_->steps.insert(state_->steps.end() - 1, step);
+    state_->fact_of_step.insert(state_->fact_of_step.end() - 1, fact);
 }
 
 GuardProgram::~GuardProgram() = default;

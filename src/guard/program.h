@@ -22,11 +22,15 @@ class GuardProgram {
   public:
     /// From the guards of a trace, in order, the sources to fetch (`fetched`, in order), and the
     /// sources whose objects have to be pairwise different. Does not refer to the sources afterwards.
+    /// Conditions may be added later on about `symbols`, the numbers of the trace that change between calls.
     GuardProgram(std::span<const Guard> guards, std::span<Source* const> fetched,
-                 std::span<Source* const> all_distinct = {});
+                 std::span<Source* const> all_distinct = {}, std::span<const Expression* const> symbols = {});
     ~GuardProgram();
     GuardProgram(GuardProgram&&) noexcept;
     GuardProgram& operator=(GuardProgram&&) noexcept;
+
+    /// Adds a condition, in which the terms of sources have only the positions of symbols, in `symbol`.
+    void require(std::vector<Term> condition);
 
     /// Whether all guards hold. `slots` are the frame's, `function` the function it runs. Never raises. Runs no user
     /// code, with three exceptions: the `__eq__` of a key with the same hash as a `str` that is looked up,

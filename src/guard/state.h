@@ -42,6 +42,7 @@ struct GuardProgram::State {
     std::vector<std::int32_t> fetched_from;
     std::vector<PyObject*> fetched;
     std::vector<std::vector<Term>> expressions;
+    std::vector<Term> symbols;  // where the symbols of the trace are read, for conditions that are added later
     std::unique_ptr<DistinctObjects> distinct;
     /// Results of Computed steps: the only objects that a check creates. They live until the next check.
     std::vector<Ref<>> computed;
@@ -82,7 +83,8 @@ struct GuardProgram::State {
     bool is_readable(std::int32_t place) const;
     void drop_computed();
     void enter_changed(Step* first, Step* enter);
-    void build(std::span<const Guard> guards, std::span<Source* const> fetched, std::span<Source* const> all_distinct);
+    void build(std::span<const Guard> guards, std::span<Source* const> fetched, std::span<Source* const> all_distinct,
+               std::span<const Expression* const> symbols);
 
     std::string print_place(std::int32_t place) const;
     std::string print_fact(const Fact& fact) const;

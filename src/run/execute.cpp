@@ -78,7 +78,7 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     return object;
 }
 
-void tell_of_sharing(const Entry& entry) {
+void note_aliased_inputs(const Entry& entry) {
     const Callee at = callee_of(entry.code.get());
     tell(NoteKind::Information, NoteOnce::AtPlace, "shared_memory", at,
          "A graph of " + at.print() +
@@ -111,7 +111,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     }
     if (answer) {
         failure->before = nullptr;
-        if (shares_memory && !std::exchange(entry.graph.has_told_of_sharing, true)) tell_of_sharing(entry);
+        if (shares_memory && !std::exchange(entry.graph.has_told_of_sharing, true)) note_aliased_inputs(entry);
         return answer;
     }
     torch_room::restore_modes(entry.state.modes);
@@ -121,17 +121,21 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
 }
 
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    if (entry.graph.of_classes.empty()) return run_graph_on(entry, inputs, failure);
+    if (entry.graph.of_classes.empty() && entry.graph.wrapped_floats.empty())
+        return run_graph_on(entry, inputs, failure);
     // Creating a view may run code: that of the first one may overwrite the second input.
     Held held(inputs);
     inputs = held.objects();
-    std::vector<Ref<>> views;
-    std::vector<PyObject*> plain(inputs.begin(), inputs.end());
-    for (std::uint32_t place : entry.graph.of_classes) {
-        views.push_back(torch_room::plain_view(inputs[place]));
-        plain[place] = views.back().get();
-    }
-    return run_graph_on(entry, plain, failure);
+    std::vector<Ref<>> made;
+    std::vector<PyObject*> given(inputs.begin(), inputs.end());
+    auto give = [&](std::uint32_t place, Ref<> input) {
+        given[place] = input.get();
+        made.push_back(std::move(input));
+    };
+    for (std::uint32_t place : entry.graph.of_classes) give(place, torch_room::plain_view(inputs[place]));
+    for (std::uint32_t place : entry.graph.wrapped_floats)
+        give(place, torch_room::wrapped_float(PyFloat_AsDouble(inputs[place])));
+    return run_graph_on(entry, given, failure);
 }
 
 }  // namespace

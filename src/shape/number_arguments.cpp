@@ -32,10 +32,6 @@ constexpr const char* kOperatorsOfFloats[] = {"pow", "ipow"};
 constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full"};
 constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
 
-/// Operations whose result depends on the storage offset, or that require it to be a multiple of something.
-constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_",  "as_strided_scatter",
-                                             "view",           "view_as_complex", "view_as_real", "set_"};
-
 struct Names {
     std::unordered_set<PyObject*> functions;
     std::unordered_set<std::string_view> methods;
@@ -70,13 +66,6 @@ const Names& names() {
     return *made;
 }
 
-std::string_view name_of(graph::NodeKind kind, PyObject* target) {
-    if (kind == graph::NodeKind::Method) return utf8(target);
-    if (PyCFunction_Check(target)) return reinterpret_cast<PyCFunctionObject*>(target)->m_ml->ml_name;
-    if (Py_IS_TYPE(target, &PyMethodDescr_Type)) return utf8(reinterpret_cast<PyDescrObject*>(target)->d_name);
-    return "";
-}
-
 }  // namespace
 
 AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target) {
@@ -86,25 +75,6 @@ AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target) {
     };
     if (is_among(names())) return AnyNumber::IntOrFloat;
     return is_among(names_of_floats()) ? AnyNumber::Float : AnyNumber::None;
-}
-
-bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target) {
-    // Operations without a rule are not known well enough.
-    if (!has_rule(kind, target)) return true;
-    std::string_view name = name_of(kind, target);
-    for (std::string_view one : kMindsOffset)
-        if (name == one) return true;
-    return false;
-}
-
-bool is_view_by_sizes(graph::NodeKind kind, Borrowed<> target, std::span<const graph::Argument> arguments) {
-    if (kind != graph::NodeKind::Method || utf8(target) != "view" || arguments.size() < 2) return false;
-    for (const graph::Argument& argument : arguments.subspan(1)) {
-        bool is_size = argument.kind == graph::Argument::Kind::Constant && PyLong_CheckExact(argument.constant);
-        if (!is_size && argument.kind != graph::Argument::Kind::Tuple && argument.kind != graph::Argument::Kind::List)
-            return false;
-    }
-    return true;
 }
 
 }  // namespace stator::shape

@@ -21,9 +21,4 @@ inline AnyNumber operator|(AnyNumber one, AnyNumber other) {
 /// comparisons of a tensor with a number.
 AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target);
 
-/// Whether the result, or whether the operation raises, may depend on the storage offset of a tensor.
-bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target);
-/// Whether this is `tensor.view` with sizes, which does not depend on the offset; with a dtype it does.
-bool is_view_by_sizes(graph::NodeKind kind, Borrowed<> target, std::span<const graph::Argument> arguments);
-
 }  // namespace stator::shape

@@ -19,11 +19,11 @@ std::vector<std::string> Knowledge::print() const {
     for (const std::string& place : changing_numbers)
         lines.push_back(place + " changes between calls: " +
                         (backend_constants.contains(place)
-                             ? "specialized all the same, because the backend specializes on it"
+                             ? "specialized all the same, because the backend fails on its symbol"
                              : "an input of the graph"));
     for (const std::string& place : backend_constants)
         if (!changing_numbers.contains(place))
-            lines.push_back(place + " is a constant, because the backend specializes on it");
+            lines.push_back(place + " is a constant, because the backend fails on its symbol");
     for (const auto& [code, held] : called_whole)
         lines.push_back(std::string(utf8(code->co_qualname)) +
                         " is called uncompiled instead of inlined, because it breaks the graph and uses no tensors");

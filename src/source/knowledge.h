@@ -17,11 +17,12 @@ namespace stator {
 struct Knowledge {
     /// Numbers that had another value in a later call, or on another rank: they become inputs of the graph.
     std::unordered_set<std::string> changing_numbers;
-    /// Numbers that the backend specialized on although they were inputs: they stay constants, even if they change.
+    /// Numbers and sizes on whose symbols the backend failed: they stay constants, even if they change.
     std::unordered_set<std::string> backend_constants;
     /// Functions that break the graph and use no tensors: called uncompiled, not inlined. Kept alive.
     std::unordered_map<PyCodeObject*, Ref<PyCodeObject>> called_whole;
 
+    /// Whether the number or size at this source becomes a symbol.
     bool is_variable(const Source& source) const {
         if (changing_numbers.empty() && !source.varies) return false;
         std::string place = path(source);

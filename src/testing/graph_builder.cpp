@@ -217,7 +217,7 @@ PyObject* finish(PyObject* self, PyObject* args) {
         std::unique_ptr<graph::Graph> graph(std::exchange(reinterpret_cast<BuilderObject*>(self)->graph, nullptr));
         graph::ExampleMaker example;
         if (PyCallable_Check(maker))
-            example = {call_maker, Ref<>::share(maker)};
+            example = {call_maker, nullptr, Ref<>::share(maker)};
         else if (maker != Py_None)
             example = graph::fake_tensors_in(maker);
         return graph::make_captured(std::move(graph), std::move(example));

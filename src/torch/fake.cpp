@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "base/check.h"
 #include "base/imported.h"
@@ -76,6 +77,25 @@ at::TensorBase empty_meta_like(const TensorMeta& meta) {
     return tensor;
 }
 
+c10::SymInt symint_of(Borrowed<> number) {
+    return pybind11::cast<c10::SymInt>(pybind11::handle(number.get()));
+}
+
+at::TensorBase empty_meta_like(const TensorMeta& meta, const NumberOf& number_of) {
+    c10::SmallVector<c10::SymInt, 8> sizes, strides;
+    for (Dim size : meta.sizes) sizes.push_back(symint_of(number_of(size).get()));
+    for (Dim stride : meta.strides) strides.push_back(symint_of(number_of(stride).get()));
+    auto dtype = static_cast<c10::ScalarType>(meta.dtype);
+    auto tensor = at::detail::empty_strided_symint_meta(sizes, strides, dtype);
+    if (meta.storage_offset.hint() != 0) {
+        c10::SymInt offset = symint_of(number_of(meta.storage_offset).get());
+        auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+        storage->set_nbytes(storage->sym_nbytes() + offset * c10::SymInt(c10::elementSize(dtype)));
+        tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+    }
+    return tensor;
+}
+
 /// PyTorch 2.13 counts references to nodes inside them, earlier versions beside them.
 template <class Node, class Pointer>
 Pointer make_node(const char* message) {
@@ -118,7 +138,10 @@ bool is_fake(Borrowed<> object) {
     return PyType_IsSubtype(Py_TYPE(object.get()), reinterpret_cast<PyTypeObject*>(fake_module().tensor_class));
 }
 
-Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
+namespace {
+
+template <class MakeEmpty>
+Ref<> make_fake_from(Borrowed<> fake_mode, const TensorMeta& meta, const MakeEmpty& make_empty) {
     if (meta.layout != Layout{}) refuse("a layout other than strided");
     if (meta.python_class != nullptr && meta.python_class != tensor_class() && meta.python_class != parameter_class())
         refuse("a subclass of torch.Tensor");
@@ -127,7 +150,7 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
     return translating_errors([&] {
         // A tensor created in inference mode is an inference tensor, and one created outside is not.
         WithInferenceMode inference((meta.dispatch_keys & trait::kInference) != 0);
-        at::Tensor tensor(empty_meta_like(meta));
+        at::Tensor tensor(make_empty());
         c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
         if (meta.dispatch_keys & trait::kConjugate) impl->_set_conj(true);
         if (meta.dispatch_keys & trait::kNegative) impl->_set_neg(true);
@@ -155,6 +178,17 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
         }
         return fake;
     });
+}
+
+}  // namespace
+
+Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
+    return make_fake_from(fake_mode, meta, [&] { return empty_meta_like(meta); });
+}
+
+Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of) {
+    if (!meta.is_dynamic()) return make_fake(fake_mode, meta);
+    return make_fake_from(fake_mode, meta, [&] { return empty_meta_like(meta, number_of); });
 }
 
 TensorMeta read_fake_meta(Borrowed<> fake) {

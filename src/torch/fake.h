@@ -8,6 +8,8 @@
 /// attributes which a version of PyTorch adds are there too.
 #pragma once
 
+#include <functional>
+
 #include "base/ref.h"
 #include "torch/meta.h"
 
@@ -24,6 +26,11 @@ Borrowed<> fake_mode_of_thread();
 /// that requires grad without being a leaf gets a `grad_fn` that raises when it is run. Throws `PythonError` where
 /// there is no such FakeTensor: layouts other than strided, subclasses, functorch wrappers.
 Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta);
+
+/// The same with symbols: `number_of` returns a SymInt or an int. (Above, a size that changes between calls is what it
+/// is in this one.)
+using NumberOf = std::function<Ref<>(Dim)>;
+Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of);
 
 /// Metadata of the tensor that a FakeTensor represents: with its fake device, and `torch.Tensor` or `Parameter` as
 /// its class.

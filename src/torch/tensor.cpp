@@ -1,5 +1,6 @@
 #include "torch/tensor.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -72,6 +73,15 @@ TensorMeta read_meta(Borrowed<> object) {
 
 Ref<> plain_view(Borrowed<> object) {
     return translating_errors([&] { return checked(THPVariable_Wrap(THPVariable_Unpack(object).alias())); });
+}
+
+Ref<> wrapped_float(double number) {
+    return translating_errors([&]() -> Ref<> {
+        c10::InferenceMode inference(false);
+        at::Tensor tensor = at::detail::empty_cpu({}, at::kDouble);
+        *static_cast<double*>(tensor.mutable_data_ptr()) = number;
+        return Ref<>::steal(THPVariable_Wrap(tensor));
+    });
 }
 
 Ref<> copy_with_own_memory(Borrowed<> object) {

@@ -28,6 +28,9 @@ Ref<> plain_view(Borrowed<> tensor);
 /// A new tensor with the same metadata and its own memory; empty if that is not possible (it has no strides).
 Ref<> copy_with_own_memory(Borrowed<> tensor);
 
+/// A tensor without dimensions that holds the float, as `torch.tensor(number, dtype=torch.float64)` makes it.
+Ref<> wrapped_float(double number);
+
 /// Identifies the storage: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);
 /// The memory between a tensor's first and last element; empty for anything else, and for tensors without data.

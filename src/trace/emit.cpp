@@ -125,8 +125,6 @@ std::vector<graph::Argument> GraphRecorder::take_arguments(Operation& operation,
     }
     if (takes_any_ != shape::AnyNumber::None) numbers_.set_float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, keywords);
-    if (!shape::is_view_by_sizes(kind, target, positional))
-        numbers_.specialize_offsets(kind, target, tensor_arguments_);
     operation.tensors = numbered(tensor_arguments_);
     operation.is_recorded =
         tracer_.modes().current().grad &&
@@ -209,7 +207,6 @@ void GraphRecorder::describe_node(const Operation& operation) {
     }
     note_lasting(node, is_lasting);
     locations_.locate(node);
-    if (answer.is_view() || answer.result.same_as_argument >= 0) numbers_.note_view(node, tensor_arguments_);
     for (const shape::MetadataChange& change : answer.changed_metadata) {
         TensorValue* changed = operation.tensor(change.argument);
         tracer_.on_undo([changed, before = changed->meta] { changed->meta = before; });

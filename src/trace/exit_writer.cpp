@@ -124,8 +124,10 @@ Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     // numbers are different. So the graph returns them.
     for (graph::Node* node : unused_operations(graph, *outputs))
         if (graph::Node* result = detached(graph, node)) outputs->values.push_back(graph::Argument::of(result));
+    if (tracer_.run_by() == Tracer::RunBy::Compiler) recorder_.numbers().add_symbols_of_inputs();
     graph.add(graph::NodeKind::Output, interned("output"),
               {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
+    recorder_.numbers().replace_specialized();
     graph.finish();
     recorder_.writes().mark_readers_as_saved(graph);
     Exit exit;

@@ -47,16 +47,6 @@ TensorValue* GraphRecorder::emit_select(TensorValue* tensor, std::int64_t dimens
     return static_cast<TensorValue*>(part);
 }
 
-TensorValue* GraphRecorder::emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start,
-                                        std::int64_t length) {
-    static PyObject* function = imported("torch", "narrow");
-    Arguments arguments =
-        Arguments::of(static_cast<Value*>(tensor), tracer_.integer(dimension), start, tracer_.integer(length));
-    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
-    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
-    return static_cast<TensorValue*>(part);
-}
-
 graph::Node* GraphRecorder::emit_effect(Borrowed<> function, const Arguments& arguments) {
     std::vector<graph::KeywordArgument> keywords;
     takes_any_ = shape::AnyNumber::None;
@@ -89,15 +79,13 @@ shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> targ
     if (!has_changing_numbers) return shape::AnyNumber::None;
     shape::AnyNumber taken = shape::takes_any_number(kind, target);
     // A rule adds the relations that it needs between ints.
-    if (tracer_.run_by() == Tracer::RunBy::Stator && shape::has_rule(kind, target))
-        taken = taken | shape::AnyNumber::Int;
+    if (shape::has_rule(kind, target)) taken = taken | shape::AnyNumber::Int;
     return taken;
 }
 
 std::vector<graph::Argument> GraphRecorder::arguments_of(const Arguments& arguments,
                                                          std::vector<graph::KeywordArgument>* keywords) {
     tensor_arguments_.clear();
-    numbers_.clear_arguments();
     // (A constant realizes itself if the operation needs its value.)
     auto argument = [this](Value* value) {
         if (value->kind != Kind::Constant) tracer_.realize(value);

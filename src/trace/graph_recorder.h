@@ -31,7 +31,6 @@ class GraphRecorder final : public Recorder {
     graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) override;
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
-    TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start, std::int64_t length) override;
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override { rows_.note(base, rows); }
     graph::Node* add_input(TensorValue* tensor) override;
     graph::Argument number_argument(ConstantValue* value) override { return numbers_.argument(value); }
@@ -44,6 +43,7 @@ class GraphRecorder final : public Recorder {
     Rows& rows() { return rows_; }
     AutogradViews& views() { return views_; }
     const InputWrites& writes() const { return writes_; }
+    const std::vector<graph::Node*>& input_nodes() const { return input_nodes_; }
     DeferredGraphCapture& deferred_graphs() { return deferred_graphs_; }
 
     /// The program has assigned this value to a variable: names its node.
@@ -58,6 +58,8 @@ class GraphRecorder final : public Recorder {
     /// Breaks the graph if the request says to stop before this node. A recomputed graph is another object in each
     /// trace.
     void expect_no_stop(Borrowed<> target, const char* reason, bool is_recomputed = false);
+
+    NumberNodes& numbers() { return numbers_; }
 
     /// Moves what was recorded to the finished trace.
     void move_to(Trace& trace);

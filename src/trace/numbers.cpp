@@ -2,10 +2,12 @@
 
 #include "base/check.h"
 #include "base/imported.h"
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/number_arguments.h"
 #include "torch/dtypes.h"
+#include "torch/names.h"
 #include "trace/graph_recorder.h"
 #include "value/kinds/changing_number.h"
 #include "value/tensor/tensor.h"
@@ -103,12 +105,85 @@ NumberNodes::FloatUse NumberNodes::float_use(graph::NodeKind kind, Borrowed<> ta
     return FloatUse::Converts;
 }
 
+namespace {
+
+using Constants = std::unordered_map<const graph::Node*, PyObject*>;
+
+void replace(graph::Argument& argument, const Constants& constants) {
+    if (argument.kind == graph::Argument::Kind::Node) {
+        auto found = constants.find(argument.node);
+        if (found == constants.end()) return;
+        --argument.node->uses;
+        argument = graph::Argument::of_constant(found->second);
+    } else if (argument.kind != graph::Argument::Kind::Constant) {
+        for (graph::Argument& item : argument.items->values) replace(item, constants);
+    }
+}
+
+}  // namespace
+
+void NumberNodes::replace_specialized() {
+    Constants constants;
+    for (const auto& [number, node] : nodes_) {
+        if (number->is_float) continue;
+        const Expression* resolved = tracer_.numbers().resolved(number);
+        if (resolved->op == Op::Constant)
+            constants.emplace(node, recorder_.graph().arena().keep(resolved->constant.object()));
+    }
+    if (constants.empty()) return;
+    for (graph::Node* node : recorder_.graph().nodes()) {
+        for (graph::Argument& argument : node->arguments) replace(argument, constants);
+        for (graph::KeywordArgument& keyword : node->keywords) replace(keyword.value, constants);
+    }
+}
+
+void NumberNodes::add_symbols(const Expression* size, std::vector<graph::Node*>& symbols) {
+    if (size->op == Op::Source) {
+        graph::Node* node = node_of(*size);
+        if (std::ranges::find(symbols, node) == symbols.end()) symbols.push_back(node);
+        return;
+    }
+    for (const Expression* operand : {size->left, size->right})
+        if (operand != nullptr) add_symbols(operand, symbols);
+}
+
+void NumberNodes::add_symbols_of_inputs() {
+    const std::vector<graph::Node*> inputs = recorder_.input_nodes();
+    for (graph::Node* input : inputs) {
+        if (input->result.kind != graph::Result::Kind::Tensor || !input->result.tensor->is_dynamic()) continue;
+        const torch_room::TensorMeta& meta = *input->result.tensor;
+        auto* symbols = recorder_.graph().arena().make<std::vector<graph::Node*>>();
+        auto add = [&](Dim dim) {
+            if (!dim.is_constant()) add_symbols(tracer_.numbers().resolved(dim.expression()), *symbols);
+        };
+        std::ranges::for_each(meta.sizes, add);
+        std::ranges::for_each(meta.strides, add);
+        add(meta.storage_offset);
+        if (!symbols->empty()) input->symbols = symbols;
+    }
+}
+
+graph::Node* NumberNodes::add_input(const Expression& number) {
+    graph::Node* input = recorder_.add_placeholder(number.source);
+    if (!number.is_float || tracer_.run_by() == Tracer::RunBy::Stator) return input;
+    // Compilers specialize on floats, but not on what is read from a tensor.
+    auto* meta = recorder_.graph().arena().make<torch_room::TensorMeta>();
+    meta->dtype = torch_room::dtype::kDouble;
+    meta->python_class = torch_room::tensor_class();
+    input->result.kind = graph::Result::Kind::Tensor;
+    input->result.tensor = meta;
+    input->result.expression = &number;
+    graph::Node* item = recorder_.graph().add(graph::NodeKind::Method, interned("item"), {graph::Argument::of(input)});
+    recorder_.locations().locate(item);
+    return item;
+}
+
 graph::Node* NumberNodes::node_of(const Expression& expression) {
     if (auto found = nodes_.find(&expression); found != nodes_.end()) return found->second;
     graph::Graph& graph = recorder_.graph();
     graph::Node* node = nullptr;
     if (expression.op == Op::Source) {
-        node = recorder_.add_placeholder(expression.source);
+        node = add_input(expression);
     } else {
         std::vector<graph::Argument> arguments;
         for (const Expression* operand : {expression.left, expression.right}) {
@@ -133,40 +208,12 @@ graph::Argument NumberNodes::argument(ConstantValue* value) {
     symbolic::realize_class(tracer_, value);
     if (!value->expression->is_float) {
         symbolic::guard_fits(tracer_, value);
-        integer_arguments_.push_back(value);
     } else if (float_use_ == FloatUse::ConvertsToInteger ||
                (float_use_ == FloatUse::Converts && !symbolic::guard_moderate(tracer_, value))) {
         tracer_.realize(value);
         return graph::Argument::of_constant(value->held);
     }
     return graph::Argument::of(node_of(*value->expression));
-}
-
-const std::vector<ConstantValue*>* NumberNodes::offset_numbers(const graph::Node* node) const {
-    auto found = offset_numbers_.find(node);
-    if (found == offset_numbers_.end() && !node->arguments.empty() &&
-        node->arguments[0].kind == graph::Argument::Kind::Node) {
-        // An item of the tuple or list that a node gave.
-        auto kind = node->arguments[0].node->result.kind;
-        if (kind == graph::Result::Kind::Tuple || kind == graph::Result::Kind::List)
-            found = offset_numbers_.find(node->arguments[0].node);
-    }
-    return found == offset_numbers_.end() ? nullptr : &found->second;
-}
-
-void NumberNodes::specialize_offsets(graph::NodeKind kind, Borrowed<> target, std::span<TensorValue* const> tensors) {
-    if (offset_numbers_.empty() || !shape::minds_storage_offset(kind, target)) return;
-    for (TensorValue* tensor : tensors)
-        if (const auto* numbers = offset_numbers(tensor->node))
-            for (ConstantValue* number : *numbers) tracer_.realize(number);
-}
-
-void NumberNodes::note_view(const graph::Node* view, std::span<TensorValue* const> tensors) {
-    if (integer_arguments_.empty() && offset_numbers_.empty()) return;
-    std::vector<ConstantValue*> all = integer_arguments_;
-    for (TensorValue* tensor : tensors)
-        if (const auto* numbers = offset_numbers(tensor->node)) all.insert(all.end(), numbers->begin(), numbers->end());
-    if (!all.empty()) offset_numbers_.emplace(view, std::move(all));
 }
 
 }  // namespace stator

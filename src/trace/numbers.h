@@ -21,18 +21,15 @@ class NumberNodes {
   public:
     NumberNodes(Tracer& tracer, GraphRecorder& recorder) : tracer_(tracer), recorder_(recorder) {}
 
-    /// Begins the arguments of a new node.
-    void clear_arguments() { integer_arguments_.clear(); }
+    /// Replaces numbers that were specialized after they had become nodes by constants.
+    void replace_specialized();
+    /// Adds a placeholder for each symbol in the sizes, strides and offsets of the inputs, as compilers expect.
+    void add_symbols_of_inputs();
+
     /// Prepares for the float arguments of an operation that takes any float.
     void set_float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
     /// A number as an argument of the node: a node of its own, or a constant after specializing.
     graph::Argument argument(ConstantValue* value);
-
-    /// Called before an operation whose result may depend on the storage offsets of its arguments: specializes the ints
-    /// that those depend on.
-    void specialize_offsets(graph::NodeKind kind, Borrowed<> target, std::span<TensorValue* const> tensors);
-    /// The storage offset of a view depends on the ints among its arguments, and on the offset of its base.
-    void note_view(const graph::Node* view, std::span<TensorValue* const> tensors);
 
   private:
     /// What an operation that takes any float does with it.
@@ -43,15 +40,14 @@ class NumberNodes {
     };
     FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
     graph::Node* node_of(const Expression& expression);
-    /// The ints that the storage offset of a node's result depends on; null if it does not depend on any.
-    const std::vector<ConstantValue*>* offset_numbers(const graph::Node* node) const;
+    /// The node of a number from outside.
+    graph::Node* add_input(const Expression& number);
+    void add_symbols(const Expression* size, std::vector<graph::Node*>& symbols);
 
     Tracer& tracer_;
     GraphRecorder& recorder_;
     std::unordered_map<const Expression*, graph::Node*> nodes_;
-    std::unordered_map<const graph::Node*, std::vector<ConstantValue*>> offset_numbers_;
-    std::vector<ConstantValue*> integer_arguments_;  // of the node under construction
-    FloatUse float_use_ = FloatUse::Computes;        // by it
+    FloatUse float_use_ = FloatUse::Computes;  // by the node under construction
 };
 
 }  // namespace stator

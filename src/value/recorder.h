@@ -28,9 +28,6 @@ class Recorder {
     virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
     /// `torch.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
-    /// `torch.narrow` to `length` items, from an int within bounds that may change between calls.
-    virtual TensorValue* emit_narrow(TensorValue* tensor, std::int64_t dimension, Value* start,
-                                     std::int64_t length) = 0;
     /// Iterating over `base` gave these rows. The graph indexes each of them, where the program called `unbind` once.
     virtual void note_rows(TensorValue* base, const std::vector<Value*>& rows) = 0;
 

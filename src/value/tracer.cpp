@@ -20,6 +20,7 @@ Source* some_source(const Expression& expression) {
 }  // namespace
 
 bool Tracer::is_dynamic(const Source& size) const {
+    if (knowledge_->backend_constants.contains(path(size))) return false;
     if (dynamic_shapes_ == DynamicShapes::Always) return true;
     return dynamic_shapes_ == DynamicShapes::Automatic && knowledge_->changing_numbers.contains(path(size));
 }

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def point_torch_at_stator() -> None:
-    """What tests compile with leads to Stator from here on; all else of torch._dynamo stays."""
+    """From now on the functions that tests compile with are those of Stator; the rest of torch._dynamo is unchanged."""
     import torch
     import torch._dynamo
 
@@ -72,13 +72,13 @@ def point_torch_at_stator() -> None:
 
 
 def tell_reasons(report: dict[str, Any], guard_fail_fn: Callable[[tuple[str]], None]) -> None:
-    """What torch._dynamo tells of a guard that fails."""
+    """A failing guard, as torch._dynamo describes it."""
     for reason in report.get("recompiled", {}).get("reasons", ()):
         guard_fail_fn((reason,))
 
 
 class Outcomes(unittest.TestResult):
-    """Writes what became of each test at once, so that nothing is lost when the process dies."""
+    """Writes the outcome of each test at once, so that nothing is lost if the process dies."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def name_of(test: unittest.TestCase) -> str:
 
 
 def reason_of(test: unittest.TestCase, err: Any) -> str:
-    """The line of the test that failed, and with what."""
+    """The line of the test that failed, and the exception."""
     kind, value, trace = err
     file = sys.modules[type(test).__module__].__file__
     lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == file]

@@ -199,7 +199,7 @@ def test_a_frame_made_for_the_purpose() -> None:
     expected = (10, 20, 30, (1,), 40, 50, {"x": 1}, "total", 100)
     assert extension._frames_enter_primed(f, store.start, slots, ["total"], None) == expected
     assert extension._frames_was_taken()
-    # from its start it would be wrong, so not even a tracer gets it
+    # it must not run from its start, so not even a tracer gets it
     sys.settrace(lambda *_: None)
     try:
         result = extension._frames_enter_primed(f, store.start, slots, ["total"], None)

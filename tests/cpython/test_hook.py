@@ -228,7 +228,7 @@ class TestAnotherTool:
         extension._frames_other_tool_off()
 
     def frames(self, action) -> int:
-        gc.disable()  # what a collection finalizes may run frames of its own
+        gc.disable()  # finalizers that a collection calls may run frames
         try:
             before = extension._frames_other_tool_count()
             action()

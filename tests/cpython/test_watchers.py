@@ -220,7 +220,7 @@ def test_a_tool_of_sys_monitoring(function, is_local: bool, wants_lines: bool) -
             result = leave(function, (1,), "left")
             assert taken() != wants_lines
             assert (result == "left") != wants_lines
-            if function is not constant or not is_local:  # its end is told by no instruction of its own
+            if function is not constant or not is_local:  # no instruction of its own reports its end
                 assert [what for where, what in met if where is code] == ["start", "return"]
         monitoring.set_local_events(tool, code, 0)
         monitoring.set_events(tool, 0)

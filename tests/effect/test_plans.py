@@ -444,7 +444,7 @@ def test_running_leaks_nothing() -> None:
 
 
 class Intercepted:
-    """Effects go past the class: what it would have done was traced."""
+    """Effects bypass methods of the class: those were traced."""
 
     shared = 1
 
@@ -564,7 +564,7 @@ def test_generators_wait_where_they_are_told() -> None:
     assert next(waiting) == (1, 2, waiting)
     assert list(waiting) == []
     assert next(fresh) == 1
-    if sys.version_info < (3, 12):  # from then on a parameter is never without a value
+    if sys.version_info < (3, 12):  # a parameter always has a value
         with pytest.raises(UnboundLocalError):
             next(fresh)
     assert ended.gi_frame is None and list(ended) == []

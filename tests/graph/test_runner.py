@@ -29,7 +29,7 @@ def same_both(captured: Any, *inputs: Any) -> tuple[Any, Any]:
 
 
 class Thing:
-    """Something whose end can be seen."""
+    """An object whose deallocation is logged."""
 
 
 def test_values_are_released_after_their_last_use() -> None:

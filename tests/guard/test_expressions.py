@@ -132,7 +132,7 @@ def test_attributes_that_count():
         box.steps = count
         assert program.check(box) == (count < 100)
         assert count >= 100 or program.fetched() == [count, 5]
-    # Without a change the quick check answers, with the object of the last walk.
+    # Without a change the quick check succeeds, with the object of the last full check.
     box.steps = 7
     for _ in range(50):
         assert program.check(box) and program.fetched() == [7, 5]
@@ -155,7 +155,7 @@ def test_changed_ints_are_named():
     assert changed(7, 8, box) == ["L['m']", "L['n']"]
     box.steps = 1001
     assert changed(7, 8, box) == ["L['box'].steps", "L['m']", "L['n']"]
-    # It was put up with for that question only.
+    # The changed number was accepted by that call only.
     assert not program.check(5, 6, box) and not program.check(7, 8, box)
     box.steps = int("1000")
     assert program.check(5, 6, box) and not program.check(7, 6, box)

@@ -11,7 +11,7 @@ import torch
 
 from tests.guard.source_tree import NOTHING, Program, SourceTree, of_slot
 
-#: What any place may hold when a check comes along. None of it may crash a check.
+#: Objects that any source may hold when it is checked. None of them may crash a check.
 ANYTHING = [None, 3, "text", (), (1,), [], [1], {}, {"a": 1}, {1: 2}, {1}, int, len, lambda: 0, types.CellType(), torch.ones(1),
             types, object(), types.MethodType(len, 3), range(3), NotImplementedError()]  # fmt: skip
 

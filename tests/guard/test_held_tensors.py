@@ -121,7 +121,7 @@ def looks(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def notices(kind: str, change: Callable[[torch.Tensor], None]) -> bool | None:
-    """Whether the guards say no after the change, as they have to if the tensor looks otherwise; None if none is made."""
+    """Whether the guards fail after the change, as they have to if the metadata differ; None if there was no change."""
     model = torch.nn.Linear(2, 2)
     held = model._parameters["held"] = KINDS[kind]()  # type: ignore[assignment]
     tree = SourceTree()

@@ -31,7 +31,7 @@ def hits(program: Program) -> int:
 
 
 def make_quick(program: Program, *slots: Any) -> None:
-    """Asks until the quick check answers."""
+    """Repeats the check until the quick check is used."""
     for _ in range(200):
         assert program.check(*slots)
         if program.raw.print_quick():
@@ -210,7 +210,7 @@ addresses_come_again = pytest.mark.skipif(
 
 @addresses_come_again
 def test_another_instance_at_the_same_address() -> None:
-    """A model dies, and another one, which must not pass, comes to live where it was."""
+    """A model is freed, and another one, which must not match, is allocated at its address."""
     met = 0
     for _ in range(50):
         model = torch.nn.Linear(4, 4)
@@ -268,7 +268,7 @@ def test_something_of_another_kind_at_the_same_address() -> None:
 
 
 def test_a_dict_that_is_new_in_each_call() -> None:
-    """As the keyword arguments of a call: its items are looked at again, and the rest stays quick."""
+    """As the keyword arguments of a call: its items are checked again, and the rest stays quick."""
     model = make_model()
     tree = SourceTree()
     parameters = guard_module(tree.slot(0, "self", model))
@@ -387,7 +387,7 @@ def test_classes_and_functions() -> None:
 
 
 def test_lists_cells_and_defaults() -> None:
-    """What has no version is looked at in each check, below what has one."""
+    """A dict without a version is read in each check, below a dict that has one."""
 
     def outer(value: Any) -> Any:
         def inner(number: int = 5, *, key: int = 6) -> Any:
@@ -513,7 +513,7 @@ def test_it_holds_nothing() -> None:
 
 
 def test_nodes_without_a_type() -> None:
-    """Where no guard says the class, the dict is fetched in each check."""
+    """If no guard fixes the class, the dict is fetched in each check."""
 
     class Plain:
         pass

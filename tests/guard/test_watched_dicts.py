@@ -30,7 +30,7 @@ def make_watched(program: Program, *slots: Any) -> None:
 
 
 def of_table(holder: dict, table: dict) -> Program:
-    """Says what is in `holder['table']`: the key 'a' is 1, 'b' is not there."""
+    """Guards `holder['table']`: the key 'a' is 1, 'b' is absent."""
     tree = SourceTree()
     node = tree.slot(0, "x", holder).key("table").typed()
     node.key("a").constant()
@@ -161,7 +161,7 @@ def test_a_dict_that_is_freed_is_noticed() -> None:
     make_watched(program, holder)
     for i in range(50):
         del holder["table"]
-        # One of these is likely to be where the old one was.
+        # One of these is likely to get the address of the old one.
         tables = [{"a": 2 + i} for _ in range(20)]
         for table in tables:
             holder["table"] = table

@@ -25,7 +25,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def shape_of(value: Any) -> Any:
-    """The classes of a result and of what it holds."""
+    """The classes of a result and of its items."""
     if isinstance(value, dict):
         return type(value), {key: shape_of(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -63,7 +63,7 @@ def same_model(
     fullgraph: bool = True,
     is_exact: bool = True,
 ) -> stator.Report:
-    """Two calls of a model, each held against an uncompiled copy: results, classes, gradients, buffers."""
+    """Two calls of a model, each compared with an uncompiled copy: results, classes, gradients, buffers."""
     torch.manual_seed(0)
     model, inputs = make()
     model.train(training)

@@ -210,7 +210,7 @@ WHOLE: dict[str, dict[str, Callable[[], Made]]] = {
 # In training these draw a number for each layer and ask whether to skip it: a tensor decides, so the graph breaks.
 RANDOM_LAYERS = {"DETR", "wav2vec 2.0"}
 
-# Right in pieces: for each, how many breaks there are at most, and why.
+# Captured with graph breaks: for each model the largest number of breaks, and the reason.
 BROKEN: dict[str, dict[str, tuple[Callable[[], Made], int]]] = {
     "transformers": {
         # An associative scan in each layer is an operation on functions.

@@ -81,7 +81,7 @@ def test_training_with_random_layers(make) -> None:
 @pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
 @pytest.mark.parametrize("training", [False, True])
 def test_hooks_installed_by_the_first_call(training: bool) -> None:
-    """The lock around that breaks the graph; with the hooks in place the model is captured in one graph."""
+    """The lock that is taken while the hooks are installed breaks the graph; afterwards the model is captured in one graph."""
     report = same_model(all_outputs, training, backend="eager", fullgraph=False)
     assert report.breaks and all("lock." in one.reason for one in report.breaks)
     assert report.captures[-1].nodes > 20

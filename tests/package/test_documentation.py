@@ -66,7 +66,7 @@ def test_every_tag_of_a_message_has_a_section() -> None:
         for topic in re.findall(r'NoteOnce::\w+,\s*"(\w+)"', file.read_text())
     }
     assert told, "notes are given in another way now"
-    assert sections == {*kinds, *told, "dynamic"}
+    assert sections == {*kinds, *told}
     assert all(kinds.values()), "each kind has a hint"
 
 

@@ -79,47 +79,6 @@ def test_the_bound_is_told_without_raising(logged):
     assert "stator.config.recompile_limit" in message
 
 
-def test_dynamic_is_told_once_at_the_line_that_asks_for_it():
-    def f(x):
-        return x + 1
-
-    with pytest.warns(UserWarning, match="each new size is a recompile") as caught:
-        stator.compile(f, dynamic=True, backend="aot_eager")
-        stator.compile(dynamic=True, backend="aot_eager")(f)
-    (warning,) = caught
-    assert warning.filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        # What they ask for is what is done.
-        stator.compile(f, dynamic=True)
-        stator.compile(f, dynamic=False, backend="aot_eager")
-        stator.compile(f, dynamic=False)
-        stator.compile(f, dynamic=None)
-
-
-@pytest.mark.parametrize("mark", ["mark_dynamic", "maybe_mark_dynamic", "mark_static"])
-def test_marked_sizes(mark):
-    def f(x, y):
-        return x + y
-
-    compiled = stator.compile(f, backend="aot_eager")
-    plain, marked = torch.ones(3), torch.ones(3)
-    getattr(torch._dynamo, mark)(marked, 0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        compiled(plain, plain)
-        stator.reset()
-        compiled(plain, marked)
-        stator.reset()
-        compiled(marked, plain)
-    texts = [str(warning.message) for warning in caught if "dynamic sizes" in str(warning.message)]
-    if mark == "mark_static":
-        assert not texts  # sizes are static
-    else:
-        (text,) = texts
-        assert ".f (" in text and "L['y']" in text
-
-
 def test_a_backend_that_needs_data(logged):
     from torch._subclasses.fake_tensor import DataDependentOutputException
 

@@ -64,7 +64,7 @@ def test_the_same_error_again(failing, tmp_path):
         stator.replay(path)
     assert raised.value.break_.kind == "internal-error" and "<lambda>" in str(raised.value.break_.stack)
     failing(None)
-    stator.replay(path)  # mended
+    stator.replay(path)  # fixed
 
 
 def test_a_module(failing, tmp_path):

@@ -18,7 +18,7 @@ PATIENCE = 60  # seconds for one program
 MEMORY = 6 << 30
 # Every so many programs, one runs through aot_autograd as well.
 AOT_EVERY = 40
-# It omits unused random numbers, so those after them differ; it registers hooks of its own, and the
+# It omits unused random numbers, so that later ones differ; it registers hooks of its own, and the
 # program's have other numbers; it holds weak references to parameters, which then can't be swapped.
 NOT_FOR_AOT = r"(?i)rand|dropout|seed|HANDLES\.append|handle = |swap_tensors"
 

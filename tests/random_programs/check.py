@@ -49,7 +49,7 @@ class Endless(BaseException):
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """What chance wrote may run for ever, uncompiled too: then there is nothing to compare."""
+    """A random program may run forever, uncompiled too: then there is nothing to compare."""
 
     def stop(*_: object) -> None:
         raise Endless
@@ -131,7 +131,7 @@ class World:
 
     @contextlib.contextmanager
     def own_handles(self) -> Iterator[None]:
-        """Hooks are numbered in all the process, and the program sees the numbers."""
+        """Hooks are numbered by one counter for the process, and the program can read the numbers."""
         RemovableHandle.next_id, others = self.next_handle, RemovableHandle.next_id
         try:
             yield
@@ -161,7 +161,7 @@ class World:
             "warnings": [
                 (str(one.message), one.lineno)
                 for one in warned
-                if not str(one.message).startswith("Stator has captured")  # the bound is for the user to know
+                if not str(one.message).startswith("Stator has captured")  # a note for the user
                 if one.filename == self.program.filename and "Triggered internally" not in str(one.message)
             ],
             "global state": global_modes(),
@@ -183,7 +183,7 @@ def described(error: BaseException | None) -> Any:
         # CPython 3.11 gives the line above once two instructions became one, which depends on how often they ran.
         lines[-1:] = [(name, None) for name, _ in lines[-1:]]
     if isinstance(error, RecursionError):
-        return "RecursionError"  # how deep a stack gets is no promise, and where it ends follows from that
+        return "RecursionError"  # the depth at which recursion fails is not guaranteed, nor is the place
     return {
         "type": type(error).__name__,
         "text": ADDRESS.sub("0x", str(error)),
@@ -194,7 +194,7 @@ def described(error: BaseException | None) -> Any:
 
 
 def gone_back(call: Call) -> BaseException | None:
-    """Backward of what came out; what it raised."""
+    """The backward pass of the result; returns the exception."""
     try:
         return backward(call)  # type: ignore[arg-type]
     except RuntimeError as error:  # reading the gradient function of a view whose base was changed
@@ -226,7 +226,7 @@ def compare_calls(expected: Call, actual: Call, one: World, other: World, where:
 
 @dataclass
 class Summary:
-    """How much a program put to the test."""
+    """Statistics of a program."""
 
     programs: int = 0
     calls: int = 0
@@ -263,7 +263,7 @@ def check(
             with room(DEPTH), limited(LONGEST):
                 expected = one.call(change, arguments, number)
             if isinstance(expected.error, RecursionError):
-                return  # how deep a stack gets is no promise
+                return  # the depth at which recursion fails is not guaranteed
             if "modified inplace" in str(expected.error):
                 # A view that autograd no longer tracks raises wherever it is used, even if the result is unused:
                 # a graph does not compute that.
@@ -286,7 +286,7 @@ def check(
 
 
 def depends_on_depth(text: str) -> bool:
-    """Whether the program does something else where the stack ends sooner: it catches RecursionError."""
+    """Whether the program behaves differently with a smaller recursion limit: it catches RecursionError."""
     try:
         check(text, compiled=False, depth=DEPTH - 50)
     except Difference:
@@ -298,7 +298,7 @@ def depends_on_depth(text: str) -> bool:
 
 @contextlib.contextmanager
 def room(depth: int) -> Iterator[None]:
-    """A recursion that has no end by chance ends soon."""
+    """Limits the depth of a program that recurses forever."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(depth)
     try:

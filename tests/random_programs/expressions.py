@@ -1,6 +1,6 @@
 """The expressions of random programs, by the kind of their value. Numbers are weights."""
 
-# What can always be written.
+# Expressions that need no variable.
 LEAVES = {
     "tensor": ["torch.ones(3)", "torch.arange(3.0)", "torch.tensor([1.0, -2.0, 3.0])", "torch.full((3,), 2.0)"],
     "int": ["0", "1", "2", "3", "-1"],
@@ -22,7 +22,7 @@ LEAVES = {
     "plain": ["1"],
 }
 
-# Where the program learns a number from a tensor: the graph ends here.
+# The program reads a number from a tensor: a graph break.
 READ_TENSOR = [
     (2, "int(<tensor>.sum())"),
     (1, "int(<tensor>[0].item())"),
@@ -144,7 +144,7 @@ EXPRESSIONS = {
         (1, "bool(<tensor>.sum() > 0)"),
         (1, "<@ints> == <ints>"),
     ],
-    # Conditions on tensors: the graph ends here.
+    # Conditions on tensors: a graph break.
     "cond": [(2, "<tensor>.sum() > <int>"), (1, "(<tensor> > 0).any()"), (1, "<tensor>[0] == <tensor>[1]"), (1, "<bool>")],
     "str": [(1, "'abc'[<int> % 3]"), (1, "f'{<@int>}'"), (1, "str(<bool>)"), (1, "<@str> + 'x'"), (1, "<@str>.upper()")],
     "tensors": [
@@ -209,7 +209,7 @@ EXPRESSIONS = {
     "error": [(2, "Custom"), (1, "(KeyError, Custom)"), (1, "ZeroDivisionError"), (1, "Exception")],
     # Anything that prints alike on both sides.
     "plain": [(2, "<int>"), (1, "<str>"), (1, "<ints>"), (1, "<table>"), (1, "<bool>"), (1, "<tensor>.tolist()"), (1, "<float>"), (1, "sorted(locals())")],
-    # What a function gives back: identity and aliasing count, so variables come twice.
+    # The result of a function: identity and aliasing are compared, so variables are listed twice.
     "result": [
         (3, "<tensor>, <int>"),
         (2, "<tensor>, <tensors>, <tensor>"),

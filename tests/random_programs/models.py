@@ -224,7 +224,7 @@ class Class:
             members += fill(feature.members).splitlines()
             for text in chance.sample(feature.forward, min(len(feature.forward), chance.choice([1, 1, 2]))):
                 body += fill(text).splitlines()
-            # What belongs to a feature changes more often than what all modules have.
+            # Changes of a feature are chosen more often than changes that all modules have.
             self.steps += [text.replace("{i}", str(number)) for text in feature.steps] * 4
         if base != "torch.nn.Module" and chance.random() < 0.7:
             body.insert(

@@ -108,7 +108,7 @@ def generate_function(seed: int) -> str:
 
 
 def written_definitions(writer: Writer) -> dict[str, list[str]]:
-    """A definition names those above it alone, so that nothing calls itself without an end."""
+    """A definition refers only to those above it, so that nothing recurses forever."""
     bodies = {}
     for name, text in WRITTEN.items():
         keep = writer.chance(0.6)

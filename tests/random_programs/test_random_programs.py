@@ -12,7 +12,7 @@ from .shrink import kind, shrunk, symptom
 torch.set_num_threads(1)
 
 PROGRAMS, SIZED, BATCH = 320, 80, 20
-# Programs that differ today, with the reason; a seed leaves this list when it is mended.
+# Programs that differ today, with the reason; a seed is removed from this list when the bug is fixed.
 KNOWN: dict[int, str] = {}
 
 
@@ -67,7 +67,7 @@ def test_differences_are_seen(place, monkeypatch):
 
     from . import check as checking
 
-    # A number that goes on from world to world is what a wrong compiler looks like.
+    # A counter that is not reset between the two worlds looks like a wrong compiler.
     monkeypatch.setitem(checking.IMPORTED, "COUNTER", itertools.count())
     text = WRONG.format(wrong=ODD[place])
     with pytest.raises(Difference):

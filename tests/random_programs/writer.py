@@ -53,7 +53,7 @@ class Variable:
 
 @dataclass
 class Function:
-    """A function being written: what it may do depends on where it stands."""
+    """A function being written, and what it may contain."""
 
     parent: "Function | None" = None
     returns_value: bool = True
@@ -85,10 +85,10 @@ class Writer:
         self.names = 0
         self.statements_left = statements
         self.forbidden: re.Pattern | None = None
-        # How much of what ends a graph is written: programs without it are captured whole.
+        # How many graph breaks are written: programs without any are captured in one graph.
         self.break_rate = self.random.choice([0.0, 0.0, 0.1, 0.3, 1.0])
         self.error_rate = self.random.choice([0.0, 0.0, 0.1, 0.5])
-        # Whether what came from outside is changed, or only what the function made.
+        # Whether outside objects are mutated, or only those that the function made.
         self.changes_outside = self.chance(0.6)
         self.only_made_here = False
 
@@ -111,7 +111,7 @@ class Writer:
         found = [one.name for one in self.variables if one.kind == kind and (one.made_here or not self.only_made_here)]
         if not found:
             raise Unavailable(kind)
-        # The later ones are closer to what is being written.
+        # Later variables are chosen more often.
         return found[-1 - int(len(found) * self.random.random() ** 2)]
 
     def own_variable(self, kind: str) -> str:
@@ -223,7 +223,7 @@ class Writer:
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def block(self, size: int) -> list[str]:
-        """Statements that stand together; the variables they make are gone behind them."""
+        """A block of statements; the variables they make are not used after it."""
         variables = list(self.variables)
         self.blocks += 1
         lines: list[str] = []
@@ -290,7 +290,7 @@ class Writer:
             elif line.startswith("def "):
                 known = len(self.variables)
                 line = self.filled(line, known=places)
-                # A function must not call itself without an end: it is known behind its body alone.
+                # A function must not recurse forever: it can be called only after its body.
                 defined = self.variables[known:]
                 del self.variables[known:]
                 end = at

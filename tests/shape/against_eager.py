@@ -20,7 +20,7 @@ from tests.shape.against_fake import Target
 
 @dataclasses.dataclass
 class Verdict:
-    """What became of one call."""
+    """The outcome of one call."""
 
     kind: str  # "agrees", "differs", "fails when run", "not captured", "refused by both"
     by: str = ""  # "rule" or "fallback"
@@ -156,7 +156,7 @@ def with_holes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def sliced(tensor: torch.Tensor) -> torch.Tensor:
-    """Of a larger tensor, away from its borders."""
+    """A part of a larger tensor, away from its borders."""
     if tensor.dim() == 0:
         return torch.stack([tensor, tensor])[1]
     wide = tensor.new_zeros([size + 2 for size in tensor.shape])
@@ -170,7 +170,7 @@ def expanded(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def odd_single(tensor: torch.Tensor) -> torch.Tensor:
-    """Strides that mean nothing, of dimensions with one element."""
+    """Arbitrary strides of dimensions with one element."""
     if 1 not in tensor.shape:
         return tensor
     strides = [7 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride())]

@@ -21,7 +21,7 @@ Target = Any  # a callable, or the name of a method
 
 @dataclasses.dataclass
 class Verdict:
-    """What became of one question."""
+    """The outcome of one question."""
 
     kind: str  # "no rule", "agrees", "differs", "fake differs from eager"
     detail: str = ""
@@ -235,7 +235,7 @@ class Recorded(TorchFunctionMode):
 
 
 def calls_inside(target: Target, args: tuple, kwargs: dict) -> list[tuple[Any, tuple, dict]]:
-    """What a function of the operator database, which no program calls, calls itself."""
+    """The operations that a function of the operator database calls; no program calls that function itself."""
     with torch.inference_mode(False):
         args, kwargs = copy_inputs(args, kwargs)
     try:
@@ -247,7 +247,7 @@ def calls_inside(target: Target, args: tuple, kwargs: dict) -> list[tuple[Any, t
 
 
 def calls_behind(target: Target, args: tuple, kwargs: dict) -> list[tuple[Any, tuple, dict]]:
-    """What PyTorch's own functions in Python call in the end."""
+    """The native operations that PyTorch's Python functions call."""
     modules = [torch.nn.functional, torch.functional, torch._tensor]
     names = ["has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"]
     with contextlib.ExitStack() as undo:

@@ -42,7 +42,7 @@ def draw_samples(op: Any, dtype: torch.dtype, requires_grad: bool) -> list[tuple
         warnings.simplefilter("ignore")
         try:
             drawn = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), 4 * SAMPLES))
-        except Exception:  # a sample that can't be made here is none
+        except Exception:  # samples that can't be created here are skipped
             return []
     drawn = drawn[:SAMPLES] + drawn[-1:] if len(drawn) > SAMPLES else drawn
     calls = [((sample.input, *sample.args), sample.kwargs) for sample in drawn]
@@ -165,7 +165,7 @@ WHERE_FAKE_TENSOR_IS_WRONG = {
 @pytest.mark.parametrize("name", WHERE_FAKE_TENSOR_IS_WRONG)
 def test_the_kernel_is_right(name: str) -> None:
     verdict = against_eager.compare(*WHERE_FAKE_TENSOR_IS_WRONG[name]())
-    # Where FakeTensor is wrong about sizes, nothing is said.
+    # If FakeTensor is wrong about sizes, there is no answer.
     assert verdict.kind == ("not captured" if name == "pixel_unshuffle of nothing" else "agrees"), verdict
 
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from stator import _testing
 from tests.support.processes import fresh
+from tests.support.torch_settings import default_dtype
 
 X = torch.randn(8, 4)
 
@@ -87,11 +88,8 @@ def test_state_is_part_of_the_question() -> None:
         assert text(F.linear, (X, torch.randn(3, 4))) == "bf16[8, 3]"
     assert text(F.linear, (X, torch.randn(3, 4))) == "f32[8, 3]"
     assert text(torch.zeros, (2,)) == "f32[2]"
-    torch.set_default_dtype(torch.float64)
-    try:
+    with default_dtype(torch.float64):
         assert text(torch.zeros, (2,)) == "f64[2]"
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 def test_how_attention_may_be_computed_is_part_of_the_question() -> None:
@@ -167,7 +165,7 @@ def test_what_metadata_holds(way: str) -> None:
         "class": torch.Tensor,
     }  # fmt: skip
     assert _testing.tensor_meta(base[2:, 1]) == meta
-    # Of a view of a view, too, and for what comes from a place behind the beginning of its storage.
+    # Also for a view of a view, and for a tensor with a storage offset.
     for target, args in [
         ("narrow", (base[3:], 0, 1, 2)),
         ("select", (base[3:], 1, 2)),
@@ -192,7 +190,7 @@ def test_numbers_are_weak_in_promotion(way: str) -> None:
         assert text(target, (half, 2.5), {}, way) == "f16[2]"
         assert text(target, (small, 300), {}, way) == "i8[2]"
         assert text(target, (small, 2.5), {}, way) == "f32[2]"
-        # A tensor without dimensions is weaker than one with, and stronger than a number.
+        # In type promotion, a 0-d tensor is weaker than one with dimensions, and stronger than a number.
         assert text(target, (half, scalar), {}, way) == "f16[2]"
         assert text(target, (small, scalar), {}, way) == "f64[2]"
         assert text(target, (scalar, 2.5), {}, way) == "f64[]"

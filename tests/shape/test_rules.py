@@ -7,7 +7,6 @@ dtypes and layouts.
 from __future__ import annotations
 
 import collections
-import contextlib
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from stator import _testing
 from tests.shape import against_fake, rule_coverage
 from tests.shape.against_fake import Verdict
 from tests.support.long import LONG
+from tests.support.torch_settings import default_dtype
 
 SAMPLES = 30 if LONG else 2
 DTYPES = (
@@ -120,10 +120,10 @@ def draw_samples(
     with warnings.catch_warnings(), torch.inference_mode(inference):
         warnings.simplefilter("ignore")
         try:
-            # The last of several times as many shows more than the next.
+            # Every n-th of a larger number of samples covers more forms than the first ones.
             drawn = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), 5 * count))
             drawn = drawn[: max(count - 1, 1)] + drawn[-1:] if len(drawn) > count else drawn
-        except Exception:  # a sample that can't be made here is none
+        except Exception:  # samples that can't be created here are skipped
             return []
     return [((sample.input, *sample.args), sample.kwargs) for sample in drawn]
 
@@ -212,12 +212,12 @@ def test_other_modes(mode: str) -> None:
         "inference": torch.inference_mode,
         "inference tensors": torch.inference_mode,
         "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-        "float64 by default": default_float64,
+        "float64 by default": lambda: default_dtype(torch.float64),
     }[mode]
     inside = mode == "inference tensors"
     tally = Tally(FAKE_DIFFERS | (FAKE_DIFFERS_IN_INFERENCE if mode == "inference" else {}))
     for op in OPERATIONS:
-        # What autocast does shows on what is of its type already.
+        # Autocast also affects tensors that have its dtype already.
         for dtype in (torch.float32, torch.bfloat16 if mode == "autocast" else torch.int64):
             if not op.supports_dtype(dtype, "cpu"):
                 continue
@@ -248,15 +248,6 @@ def test_what_is_called_behind(mode: str) -> None:
     assert tally.counts["agrees"] > 300
 
 
-@contextlib.contextmanager
-def default_float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
 def test_what_pytorch_rejects_has_no_rule() -> None:
     rejected = 0
     wrong: list[str] = []
@@ -276,7 +267,7 @@ def test_what_pytorch_rejects_has_no_rule() -> None:
                 pytest.fail(f"{against_fake.show(op.op, args, sample.kwargs)} raised {raised!r} in a rule")
             if answer is None:
                 continue
-            # What depends on the contents of tensors is refused when it runs, by FakeTensor as by a rule.
+            # Arguments that are invalid because of their data are accepted by FakeTensor and by the rule.
             verdict = against_fake.compare(op.op, args, sample.kwargs)
             if verdict.kind != "agrees":
                 wrong.append(f"{against_fake.show(op.op, args, sample.kwargs)}: {verdict.detail}")

@@ -55,7 +55,7 @@ ODD: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "zero": lambda x: torch._efficientzerotensor(x.shape),
 }
 
-# They have no sizes to ask about.
+# They have no sizes.
 NESTED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "nested": lambda x: torch.nested.nested_tensor([x, x]),
     "jagged": lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
@@ -108,7 +108,7 @@ def test_no_rule_answers(kind: str, form: int) -> None:
         # On the tensor itself: a copy of a lazy conjugate is no conjugate.
         try:
             result = against_fake.call(target, args, {})
-        except (RuntimeError, NotImplementedError):  # FakeTensor does not know of all that has no kernel
+        except (RuntimeError, NotImplementedError):  # FakeTensor accepts some operations without a kernel
             return
         real = against_fake.describe_real(result, against_fake.flatten_tensors(args))
     assert answer["result"] == real

@@ -160,7 +160,7 @@ class Comparison:
         elif isinstance(expected, weakref.ref):
             self.same(expected(), actual(), path + "()")
         elif isinstance(expected, functools._lru_cache_wrapper):
-            # What it remembers, not how often it was asked: a graph that relies on an answer does not ask again.
+            # The cached results, not the number of hits: a graph that relies on a cached result does not call the function.
             self.same(expected.cache_info()[2:], actual.cache_info()[2:], path + ".cache_info()[2:]")
         elif isinstance(expected, (bytearray, memoryview)):
             self._require(bytes(expected) == bytes(actual), "bytes", expected, actual, path)

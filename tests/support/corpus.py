@@ -9,7 +9,7 @@
 
     test_programs = corpus.test()
 
-`core` programs are captured whole. So are `effects`, but they change what came from outside, perhaps what they depend on
+`core` programs are captured in one graph. So are `effects`, but they mutate outside objects, perhaps those they depend on
 themselves. `later_effects` can't be captured as one graph: there only results count. An argument is given another maker by keyword: `@corpus.core(x=T(2))`.
 """
 

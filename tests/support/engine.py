@@ -16,7 +16,7 @@ import torch
 import torch._dynamo
 import torch._dynamo.guards
 
-# To measure guards that nobody here asks about, torch._dynamo flushes the processor's caches after every capture: that is
+# To measure the time of guards, torch._dynamo flushes the processor's caches after every capture: that is
 # half of the time of a small one.
 torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
 

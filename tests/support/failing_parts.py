@@ -1,7 +1,7 @@
 """Programs in which an operation raises because of its data: an operation, something that happens before it, and a
 place.
 
-`python tests/programs/failing_parts.py BACKEND` runs all combinations of them.
+`python -m tests.support.failing_parts BACKEND` runs all combinations of them.
 """
 
 import functools

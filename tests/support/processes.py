@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import types
 
-# Seconds after which a process is taken to hang, on a machine however busy.
+# Seconds after which a process is assumed to hang, also on a busy machine.
 HANGS = 850
 
 

@@ -15,7 +15,7 @@ import torch
 
 import stator
 
-NOT_COMPARED = ("version ", "output 0 of")  # words of autograd's that tell of the graph rather than of the program
+NOT_COMPARED = ("version ", "output 0 of")  # names of autograd nodes that depend on the graph, not on the program
 
 
 def seen(value: Any) -> Any:

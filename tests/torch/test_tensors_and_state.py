@@ -42,7 +42,7 @@ def test_a_check_says_what_differs(other: Any, words: str) -> None:
 
 def test_a_check_holds_for_tensors_alike() -> None:
     assert why_not(X, torch.zeros(8, 4)) == ""
-    # The offset is no part of it.
+    # The storage offset is not compared.
     assert why_not(X, torch.zeros(10, 4)[2:]) == ""
     for make in (
         lambda: torch.randn(3).requires_grad_(),

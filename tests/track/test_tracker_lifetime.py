@@ -179,7 +179,7 @@ def test_results_and_gradients_are_those_of_the_plain_program():
 
 
 def test_many_steps_in_one_context_take_little_memory():
-    """What a step did is remembered once: the log grows by a few bytes for each further step."""
+    """The log stores a step once, and grows by a few bytes for each further step."""
     import tracemalloc
 
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(10)))

@@ -52,7 +52,7 @@ class Record(TorchDispatchMode):
             self.around.pop()
 
     def made(self, result):
-        """What leads to `result` and is not known yet was made here."""
+        """Nodes on the way to `result` that are not known yet were created here."""
         around, found = tuple(self.around), [result.grad_fn]
         while found:
             node = found.pop()

@@ -21,7 +21,7 @@ class Seen(NamedTuple):
 
 
 class Watch(TorchDispatchMode):
-    """Asks `tracker` at each operation that PyTorch dispatches."""
+    """Reads `tracker` at each operation that PyTorch dispatches."""
 
     def __init__(self, tracker: Any) -> None:
         super().__init__()

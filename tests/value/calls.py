@@ -157,7 +157,7 @@ def taken(iterator: Any, depth: int) -> list[Any]:
 
 
 def shown(value: Any, depth: int = 0) -> Any:
-    """A value with its class and all that is in it. Iterators are used up."""
+    """A value with its class and its contents. Iterators are consumed."""
     name = type(value).__name__
     if depth > 4:
         return "..."

@@ -16,7 +16,7 @@ from tests.value.calls import MORE_OPERANDS, differences
 CALLS_FOR_A_SEED = 500
 
 NOT_CALLED = {
-    # They look at the surroundings, or never end.
+    # They read the frame, or never end.
     *(
         "print",
         "input",
@@ -75,7 +75,7 @@ def random_call(source):
 
 
 def is_identity_of_equals(expected, found):
-    """Whether only the identity differs of strings, frozensets and sizes that equal an operand: CPython's affair."""
+    """Whether only the identity of a string, frozenset or size that equals an operand differs, which depends on CPython's caches."""
     return (
         expected[0] == "gave" == found[0]
         and expected[1] == found[1]
@@ -91,7 +91,7 @@ def means_the_same(expected, found):
     return expected == found or is_identity_of_equals(expected, found)
 
 
-# What each of them does otherwise, and why it stays so.
+# How each of them differs, and why that is accepted.
 KNOWN = {
     "int.": "the order in which two wrong arguments are complained about",
     "itertools.combinations": "the length is looked at before the iterable",

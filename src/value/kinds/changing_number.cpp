@@ -130,6 +130,8 @@ Value* result(Tracer& tracer, const Expression* expression) {
 void make_variable(Tracer& tracer, ConstantValue* value) {
     auto number = Number::of(value->held);
     if (!number) return;
+    // Compilers compute with such floats by sympy, which has neither infinity nor NaN.
+    if (tracer.run_by() == Tracer::RunBy::Compiler && number->is_float() && !std::isfinite(number->real())) return;
     value->expression = tracer.numbers().variable(value->source, *number);
 }
 
@@ -292,50 +294,16 @@ bool is_whole(Tracer& tracer, Value* part) {
     return true;
 }
 
-/// A slice whose two ends both change from call to call, as in a write to a cache at its position.
-bool is_moving(const Value* part) {
-    auto* slice = cast<SliceValue>(part);
-    return slice != nullptr && is(slice->start) && is(slice->stop) && slice->step->object() == Py_None;
-}
-
-/// The length of a moving slice. Guards that length, and that the slice lies within the dimension. -1 if it does not
-/// now.
-std::int64_t guard_length(Tracer& tracer, const TensorValue* tensor, const SliceValue* slice, std::size_t dimension) {
-    auto* start = static_cast<ConstantValue*>(slice->start);
-    auto* stop = static_cast<ConstantValue*>(slice->stop);
-    if (!PyLong_CheckExact(start->held) || !PyLong_CheckExact(stop->held)) return -1;
-    std::int64_t first = seen(start).integer(), length = seen(stop).integer() - first;
-    const auto& sizes = tensor->meta->sizes;
-    if (dimension >= sizes.size()) return -1;
-    std::int64_t size = sizes[dimension].value();
-    if (first < 0 || length < 0 || first + length > size) return -1;
-    auto* difference = cast<ConstantValue>(binary(tracer, BinaryOperator::Subtract, stop, start));
-    if (difference == nullptr) return -1;
-    realize_class(tracer, start);
-    realize_class(tracer, stop);
-    decide(tracer, Op::GreaterEqual, start, 0);
-    decide(tracer, Op::LessEqual, start, size - length);
-    if (is(difference)) decide(tracer, Op::Equal, difference, length);
-    return length;
-}
-
-/// Whether slices stay as they are with symbolic ends, for the rule of `[]` to say what it assumes of them.
-bool takes_symbolic_slices(const Tracer& tracer) {
-    return tracer.run_by() == Tracer::RunBy::Stator;
-}
-
 }  // namespace
 
 Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     std::vector<Value*> parts;
-    if (is(key) || (is_moving(key) && !takes_symbolic_slices(tracer))) {
+    if (is(key)) {
         parts.push_back(key);
     } else if (auto* tuple = cast<TupleValue>(key); tuple != nullptr && tuple->class_ == &PyTuple_Type) {
         parts = tuple->all(tracer);
-        if (std::ranges::none_of(parts, [](const Value* part) { return is(part) || is_moving(part); }))
-            return {tensor, key};
+        if (std::ranges::none_of(parts, is)) return {tensor, key};
     } else {
-        if (!takes_symbolic_slices(tracer)) realize_all(tracer, key);
         return {tensor, key};
     }
     std::size_t known = 0;  // how many parts from the start take one dimension each
@@ -343,33 +311,19 @@ Selected select(Tracer& tracer, TensorValue* tensor, Value* key) {
     if (!is_basic(parts)) known = 0;
     std::vector<Value*> rest;
     std::vector<std::size_t> selected;
-    bool is_narrowed = false;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (i < known && is(parts[i]) && guard_bounds(tracer, tensor, static_cast<ConstantValue*>(parts[i]), i)) {
             selected.push_back(i);
             continue;
         }
-        if (takes_symbolic_slices(tracer) && parts[i]->kind == Kind::Slice) {
-            rest.push_back(parts[i]);
-            continue;
-        }
-        if (i < known && is_moving(parts[i])) {
-            auto* slice = static_cast<SliceValue*>(parts[i]);
-            if (std::int64_t length = guard_length(tracer, tensor, slice, i); length >= 0) {
-                tensor = tracer.recorder().emit_narrow(tensor, static_cast<std::int64_t>(i), slice->start, length);
-                rest.push_back(tracer.make<SliceValue>(tracer.none(), tracer.none(), tracer.none()));
-                is_narrowed = true;
-                continue;
-            }
-        }
-        realize_all(tracer, parts[i]);
+        // The rule of `[]` adds the relations between a size and the ends of a slice.
+        if (parts[i]->kind != Kind::Slice) realize_all(tracer, parts[i]);
         rest.push_back(parts[i]);
     }
     // From last to first, so that the earlier dimensions keep their positions.
     for (auto dimension = selected.rbegin(); dimension != selected.rend(); ++dimension)
         tensor = tracer.recorder().emit_select(tensor, static_cast<std::int64_t>(*dimension), parts[*dimension]);
-    bool is_done = (!selected.empty() || is_narrowed) &&
-                   std::ranges::all_of(rest, [&](Value* part) { return is_whole(tracer, part); });
+    bool is_done = !selected.empty() && std::ranges::all_of(rest, [&](Value* part) { return is_whole(tracer, part); });
     return {tensor, is_done ? nullptr : rest.size() == 1 ? rest[0] : make_tuple(tracer, std::move(rest))};
 }
 

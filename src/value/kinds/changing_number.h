@@ -44,9 +44,8 @@ bool guard_moderate(Tracer& tracer, ConstantValue* value);
 /// Realizes every number in a value.
 void realize_all(Tracer& tracer, Value* value);
 
-/// `tensor[key]` after the symbolic ints of the key are applied. Each becomes a `torch.select` or `torch.narrow`,
-/// because
-/// `[]` would specialize a SymInt. The rest of the key has no symbolic int.
+/// `tensor[key]` after the symbolic ints of the key are applied. Each becomes a `torch.select`, because `[]` would
+/// specialize a SymInt. The rest of the key has symbolic ints only in slices.
 struct Selected {
     TensorValue* tensor;
     Value* rest;  // null if nothing is left

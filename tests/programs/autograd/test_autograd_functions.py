@@ -388,7 +388,7 @@ f = Model()
 """,
 }
 
-# What backward reads there may be something else when it runs: these break.
+# The value that backward reads may have changed when it runs: these break.
 READS_IN_BACKWARD = {
     "reads what the program has set": """
 class Settings:
@@ -530,7 +530,7 @@ def test_once_differentiable_is_kept():
 
 
 def test_node_of_the_function_is_its_own():
-    """A program that looks at the node of its Function finds what it has put there."""
+    """A program that reads the node of its Function finds the attributes that it has set."""
     space = Source(WHOLE["attributes of the context"]).namespace()
 
     def program(x):

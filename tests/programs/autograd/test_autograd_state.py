@@ -76,7 +76,7 @@ def f(x):
 @pytest.mark.parametrize("first", ALL)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_state_in_turn(name, first):
-    """Each kind of tensor after each other kind: what was assumed of the first must not be of the next."""
+    """Each kind of tensor after each other kind: assumptions about the first must not be made for the next."""
     others = [f"ARGS[0] = {one}" for one in ALL if one != first]
     same(Source(PREPARED + PROGRAMS[name]), T(3), mutate=[f"ARGS[0] = {first}", *others], fullgraph=False,
          compare_dynamo=False, calls=2)  # fmt: skip

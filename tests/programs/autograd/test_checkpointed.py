@@ -131,7 +131,7 @@ def test_after_changes():
 
 
 def test_what_is_computed_again_is_not_kept():
-    """The graph is computed twice, and what it computes is not held in between."""
+    """The graph is computed twice, and its results are not kept in between."""
     if not CAPTURES:
         pytest.skip("counts what a captured graph does")
     reset()

@@ -48,7 +48,7 @@ class Holder:
 
 
 class Reads(torch.autograd.Function):
-    """Its backward calls what it is given."""
+    """Its backward calls the function that it is given."""
 
     @staticmethod
     def forward(ctx, x, read, given):

@@ -93,7 +93,7 @@ def test_refused(program: str, refused: str, backend: str) -> None:
 
 
 def test_gradients_of_a_returned_view_made_without_gradients() -> None:
-    """The gradient of the view does not reach what it is a view of."""
+    """The gradient of the view does not reach its base."""
 
     def scenario(compile, note):
         def of_result(a):
@@ -125,7 +125,7 @@ def test_gradients_of_a_returned_view_made_without_gradients() -> None:
 
 
 def test_parts_that_leave_are_compiled() -> None:
-    """What a program may well do with views costs no graph: giving back parts, writing without gradients."""
+    """Common uses of views are compiled: returning them, writing to them without gradients."""
     graphs = []
 
     def backend(module, inputs):

@@ -179,7 +179,7 @@ def test_hook_inside_that_is_not_captured(hook):
 
     with pytest.raises(unsupported()):
         compile(program, fullgraph=True)(torch.ones(3, requires_grad=True))
-    # With a break it is as uncompiled.
+    # With a graph break it behaves as uncompiled.
     uncompiled, x = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     results = []
     for function, leaf in ((program, uncompiled), (compile(program, fullgraph=False), x)):
@@ -222,7 +222,7 @@ BOUND = {
 @pytest.mark.parametrize("kind", [*BOUND, "closure over an argument"])
 @pytest.mark.parametrize("is_new", [True, False])
 def test_hook_on_a_result_is_bound_to_an_object(kind, backend, is_new):
-    """What the hook reads is an input of the graph, or guarded. An object from outside may change until it is called."""
+    """The values that the hook reads are inputs of the graph, or guarded. An outside object may change until it is called."""
 
     def program(x, holder, value):
         y = x.sin()

@@ -61,7 +61,7 @@ def test_modules(backend, training):
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
-    """What inductor builds is kept for all processes of a machine; one may find what another has only half written."""
+    """Inductor caches its code for all processes of a machine; one may read a file that another has not finished writing."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
 
 

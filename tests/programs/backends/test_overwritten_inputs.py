@@ -70,7 +70,7 @@ PROGRAMS = [read_then_overwritten, read_then_changed, through_a_view, by_items, 
 
 
 def gradients(program, calls):
-    """Of several calls together: what each of them has saved lives through the others' writes."""
+    """Of several calls together: tensors that one call has saved are not changed by writes of the others."""
     x, w, b = torch.tensor(X), nn.Parameter(torch.tensor([1.0, 2.0, -1.0])), torch.tensor([0.5, 0.3, -1.0])
     results = [program(x, w, b).sum() for _ in range(calls)]
     sum(results).backward()
@@ -88,7 +88,7 @@ def test_gradients(program, backend, calls):
 
 
 class Codebook(nn.Module):
-    """As vector quantizers do it: the codes follow what is looked up."""
+    """As in vector quantizers: the codes are updated by the inputs."""
 
     def __init__(self):
         super().__init__()
@@ -143,5 +143,5 @@ def test_what_is_saved():
     assert tags(lambda x, w, b: torch.exp(b) * w, x, w, b) == []
     with torch.no_grad():
         assert tags(read_then_changed, x, w, b) == []
-    # What a batch is normalized by costs no memory.
+    # The statistics of a batch normalization are not saved, which would take memory.
     assert tags(nn.BatchNorm1d(3), x) == ["add_"]

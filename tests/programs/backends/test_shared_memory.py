@@ -33,7 +33,7 @@ HELD = torch.zeros(3)
 
 
 def calls():
-    """Pairs of inputs, with the memory behind them, in orders that a cache has to tell apart."""
+    """Pairs of inputs, with their memory, in orders that a cache has to distinguish."""
     apart = torch.arange(3.0), torch.arange(3.0) + 5
     yield "apart", apart, apart
     memory = torch.arange(12.0)

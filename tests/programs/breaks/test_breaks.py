@@ -323,7 +323,7 @@ def f(x):
 def f(x):
     t = x + 1
     return sum((t * HOLE for k in range(2)), t)
-""", 3, 2),  # what `sum` adds up is added by C code
+""", 3, 2),  # `sum` adds in C code
     "generator with send": ("""
 def g(t):
     k = yield t * 2

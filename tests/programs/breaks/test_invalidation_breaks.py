@@ -85,7 +85,7 @@ def test_mode_changes_between_calls_that_break(name):
     )
 
 
-# What the opaque call itself changes must be seen by the code behind it, in the very same call.
+# Changes that the opaque call itself makes must be visible to the code after it, in the same call.
 CHANGED_BY_THE_CALL = {
     "global": ("G = 2", "global G; G += 1", "G"),
     "global tensor": ("G = torch.ones(3)", "global G; G = G + 1", "G"),

@@ -102,7 +102,7 @@ def test_loops(iterable: str, loop: str) -> None:
     same(Source(PROGRAM.format(body=body)), T(3, grad=True), lambda: [1, 2, 3, 4], fullgraph=False, calls=3)
 
 
-# What the loop does to what it walks over, or to its iterator. Each has a break in each round.
+# What the loop does to the object that it iterates over, or to its iterator. Each has a break in each iteration.
 CHANGES = {
     "list_grows": """
         for item in data:
@@ -202,7 +202,7 @@ def test_changes_meanwhile(name: str) -> None:
 
 
 def test_two_lists_that_become_one() -> None:
-    """What is captured for two lists does not serve where they are one: the one is walked over, the other changed."""
+    """An entry that was captured for two lists is not used if both are one list: one is iterated over, the other mutated."""
     program = """
     CALLS = []
 

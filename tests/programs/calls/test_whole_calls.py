@@ -127,7 +127,7 @@ def test_transforms(name: str) -> None:
 
 
 def test_fails_only_where_it_is_compiled() -> None:
-    """A program that leaves something out while it is compiled, and then misses it: it runs as it is written."""
+    """A program that skips something if `is_compiling()`, and then fails without it: it runs uncompiled."""
     program = """
     def f(x, mask=None):
         if mask is None and not torch.compiler.is_compiling():
@@ -192,7 +192,7 @@ NEEDS_DATA = """
 
 
 def test_backend_that_needs_data() -> None:
-    """A backend that can't go on without the contents of tensors leaves the graph as it is, unless it has to be whole."""
+    """If a backend needs the data of tensors, the graph runs as captured; with fullgraph=True the error is raised."""
     namespace = {"torch": torch}
     exec(textwrap.dedent(NEEDS_DATA), namespace)
     program = namespace["f"]

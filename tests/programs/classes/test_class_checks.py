@@ -70,7 +70,7 @@ CHECKS = {
     "an old name of integers": ("torch.LongTensor", "torch.ones(2), torch.ones(2).long(), nn.Parameter(torch.ones(2))"),
 }
 
-# What looks at frames, or is written in C: it breaks the graph.
+# Checks that read frames, or that are written in C: they break the graph.
 BREAKS = ("protocol", "proxy", "generic", "mock")
 
 

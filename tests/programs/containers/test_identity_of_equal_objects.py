@@ -162,7 +162,7 @@ o.scale in (0.5, 1.0) and o.scale == 0.5
 
 @pytest.mark.parametrize("expression", ORDINARY.strip().split("\n"))
 def test_ordinary_questions_are_captured(expression: str) -> None:
-    """Where equality decides, an equal object in the place of another compiles nothing."""
+    """If only equality matters, replacing an object by an equal one causes no recompile."""
     state = "o.mode, o.flag, o.kind, o.number, o.text = None, True, Kind.A, 2, ' '.join(['b', 'c'])\n"
     state += "o.pair, o.scale = tuple([1, 2]), float('0.5')"
     text = f"""

@@ -126,7 +126,7 @@ def test_sizes_of_zero_and_one_are_captured_by_themselves():
 def test_tensors_that_share_a_size():
     calls = [(torch.randn(length, 3), torch.randn(length, 3)) for length in LENGTHS]
     assert captures_of(lambda x, y: x * y, calls) == 2
-    # Apart from each other they are another program.
+    # Where the two sizes differ it is another program.
     calls += [(torch.randn(5, 3), torch.randn(1, 3)), (torch.randn(9, 3), torch.randn(1, 3))]
     assert captures_of(lambda x, y: x * y, calls) == 3
 

@@ -147,7 +147,7 @@ def test_sets(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["s.pop()", "s.add(3); return x + 1, list(s)", "s |= {5}; return x + 1, sorted(s)"])
 def test_order_of_sets(line: str) -> None:
-    """Where the elements of a changed set are is known to the real set alone."""
+    """Only the real set knows the order of its elements after a mutation."""
     check(f"def f(x, s):\n    {line}\n    return x + 1", lambda: {1, 2, 3}, fullgraph=False)
     if line == "s.pop()":
         check("def f(x, s):\n    return x + 1, s.pop(), s", lambda: {1}, fresh=True)
@@ -581,7 +581,7 @@ def test_changes_between_calls(name: str) -> None:
 
 
 def test_only_the_asked_keys_are_guarded() -> None:
-    """A dict that gets a key is not held to its other keys."""
+    """A dict to which a key is added is not guarded on its other keys."""
     text = "D = {'a': 1}\ndef f(x):\n    D['b'] = x\n    return x + D['a']"
     quiet = [("unrelated", change) for change in ("D['c'] = 1", "del D['b']", "D['b'] = 5")]
     check(text, calls=3, mutate=quiet)

@@ -160,7 +160,7 @@ def test_another_backend_fails_before_anything_is_seen():
          tolerance=1e-5)  # fmt: skip
 
 
-# Nobody uses what these compute. `k` holds zeros and small numbers in one call, and 9 or 0 in another.
+# The results of these are not used. `k` holds zeros and small numbers in one call, and 9 or 0 in another.
 UNUSED = {
     "gather": "x.gather(0, k.expand(3, 3))", "take": "torch.take(x, k * 3)", "index": "x[k]", "index behind": "x[:, k]",
     "index_select": "x.index_select(0, k)", "embedding": "F.embedding(k, TABLE)", "one_hot": "F.one_hot(k, 4)",

@@ -7,7 +7,6 @@ import operator
 import pytest
 import torch
 
-from tests.support import engine
 from tests.support.rebuilt import both, same
 
 

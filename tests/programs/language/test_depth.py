@@ -2,13 +2,12 @@
 levels."""
 
 import sys
-import time
 
 import pytest
 import torch
 import torch.nn as nn
 
-from tests.support.engine import CAPTURES, ENGINE, captured, compile, reset
+from tests.support.engine import CAPTURES, ENGINE, captured, reset
 from tests.support.harness import Built, T, same
 
 pytestmark = pytest.mark.skipif(ENGINE == "dynamo", reason="too deep for torch._dynamo")
@@ -144,23 +143,6 @@ def test_recursive_data():
         return node
 
     same(program, T(2), make, compare_dynamo=False)
-
-
-@pytest.mark.skipif(not CAPTURES, reason="about capture alone")
-def test_time_grows_with_depth_linearly():
-    def seconds(depth):
-        module, x = Chain(depth), torch.ones(2)
-        best = float("inf")
-        for _ in range(8):
-            reset()
-            start = time.thread_time()
-            compile(module, backend=lambda graph, inputs: graph.forward)(x)
-            best = min(best, time.thread_time() - start)
-        return best
-
-    seconds(10)
-    # 4.3 on a quiet machine; a ratio that grows with the depth would be 16.
-    assert min(seconds(300) / seconds(75) for _ in range(3)) < 5.5
 
 
 @pytest.mark.skipif(not CAPTURES, reason="about capture alone")

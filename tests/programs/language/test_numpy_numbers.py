@@ -81,7 +81,7 @@ def test_given_as_an_argument() -> None:
     same(program, T(4, 3), lambda: numpy.float64(2.0), mutate=["import numpy", *changes], compare_dynamo=False)
 
 
-# Right, in pieces: what PyTorch or numpy does there is theirs to say.
+# Captured with graph breaks: only PyTorch or numpy knows the result.
 IN_PIECES = {
     "has_a_dtype": "def f(x): return torch.tensor(np.float64(2)).dtype, torch.as_tensor(np.int32(2)).dtype, x.new_tensor(np.float32(2)), torch.tensor([np.float64(1)]).dtype",
     "single_precision": "def f(x): return x * CONFIG.narrow, CONFIG.narrow * x, x + np.float16(0.1)",

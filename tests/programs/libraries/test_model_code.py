@@ -282,7 +282,7 @@ IN_PIECES = {"signature_counts_parameters", "config_copied_deeply", "copies_that
 def test_programs(name: str) -> None:
     text, changes = PROGRAMS[name]
     source = Source(textwrap.dedent(text))
-    if name in IN_PIECES:  # because of what a change leads to
+    if name in IN_PIECES:  # because of what the program does after a change
         same(source, T(3), compare_dynamo=False, fullgraph=name != "copies_that_classes_make", stateful=True)
     same(source, T(3), compare_dynamo=False, mutate=changes, fullgraph=name not in IN_PIECES, stateful=True)
 

@@ -103,7 +103,7 @@ OPTIMIZERS = {
     [*((name, "eager") for name in OPTIMIZERS), ("Adam", "aot_eager"), ("AdamW fused", "aot_eager")],
 )
 def test_steps(name: str, backend: str) -> None:
-    """A compiled step changes parameters and state as the optimizer itself does, and is captured for good."""
+    """A compiled step changes parameters and state as the uncompiled optimizer does, and is not captured again."""
 
     def train(compiled: bool) -> tuple:
         torch.manual_seed(0)
@@ -121,7 +121,7 @@ def test_steps(name: str, backend: str) -> None:
         return list(model.parameters()), optimizer.state_dict()["state"], captures
 
     expected, actual = train(False), train(True)
-    # Told that they are compiled, optimizers count their steps in tensors, with the rounding of those.
+    # If `is_compiling()` is True, optimizers count their steps in tensors, with the rounding of those.
     torch.testing.assert_close(actual[:2], expected[:2], rtol=1e-4, atol=1e-5)
     assert actual[2][0] > 0
     assert actual[2][2:] == [0, 0]

@@ -26,7 +26,7 @@ def undisturbed() -> Iterator[None]:
     """Objects die when their last reference goes, and at no other time."""
     reset()
     gc.collect()
-    gc.disable()  # what the collector frees is not what the program let go
+    gc.disable()  # objects that the collector frees were not dropped by the program
     yield
     gc.enable()
     reset()
@@ -34,7 +34,7 @@ def undisturbed() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Where others have disturbed this process, the outcome is that of the test in another one."""
+    """If earlier tests have changed this process, the test runs in another one."""
     if "undisturbed" not in pyfuncitem.fixturenames or is_undisturbed():
         return None
     assert "STATOR_TEST_ALONE" not in os.environ, "even a process of its own is disturbed"

@@ -86,7 +86,7 @@ def test_module_of_the_program():
 
 
 def test_parameters_made_of_data():
-    # Nothing can stand in for the data: it breaks, and is as uncompiled.
+    # It needs real data: the graph breaks, and the result is that of the uncompiled program.
     same(
         Built(FromData), lambda: [torch.ones(3) * 4, torch.zeros(3)], fullgraph=False, compare_dynamo=False, fresh=False
     )
@@ -116,7 +116,7 @@ def test_runs_after_breaks():
 
 
 def test_drawn_in_the_order_of_the_program() -> None:
-    """The parameters are drawn at random, behind what the program draws before."""
+    """The parameters are drawn at random, after the random numbers that the program draws before."""
     program = """
 import torch
 from torch import nn

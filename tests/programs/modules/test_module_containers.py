@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.harness import Source, T, same, unrelated
+from tests.support.harness import Source, T, same
 
 HEAD = """
 class Double(nn.Module):

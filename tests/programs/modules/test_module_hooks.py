@@ -112,7 +112,7 @@ def test_backward_hooks(name, backend):
     ids=["forward pre", "forward", "full backward", "full backward pre"],
 )
 def test_hooks_of_all_modules(register, hook):
-    """Added after compiling, and removed again: each time as uncompiled."""
+    """Added after compiling, and removed again: each time the result is that of the uncompiled program."""
     reset()
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 4), nn.Tanh())

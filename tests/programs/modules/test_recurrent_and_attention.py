@@ -48,7 +48,7 @@ def test_recurrent_is_captured_whole(name):
     if name.startswith("lstm") and not LSTM_IS_CAPTURED:
         pytest.skip("not captured with this PyTorch")
     make, arguments = RECURRENT[name]
-    # What backends make of a layer leaves out the dropout between two: it is not captured.
+    # Backends compile the layers without the dropout between them: it is not captured.
     same(Built(lambda: make().train(name != "lstm with dropout")), *arguments, compare_dynamo=False)
 
 
@@ -145,7 +145,7 @@ def test_multihead_attention(name, training):
     make = Built(lambda: nn.MultiheadAttention(8, 2, batch_first=True, **options).train(training))
     whole = name != "both masks"  # masks of two kinds: PyTorch warns
     same(make, T(2, 3, 8), T(2, 3, 8), T(2, 3, 8), kwargs=arguments, fullgraph=whole)
-    if not training:  # where PyTorch has a kernel that does all at once
+    if not training:  # PyTorch has a fused kernel for this
         same(make, T(2, 3, 8), T(2, 3, 8), T(2, 3, 8), kwargs=arguments, under=torch.no_grad, fullgraph=whole)
 
 

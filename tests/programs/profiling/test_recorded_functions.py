@@ -93,7 +93,7 @@ def test_a_profiler_sees_them(broken: bool) -> None:
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
             call(torch.ones(3))
         names = [event.name for event in profiler.events() if event.name in ("outer", "inner")]
-        # What is entered in one piece of the program is entered again in the next.
+        # A context that is open at a graph break is entered again after it.
         assert names == ["outer"] * (1 + broken) + ["inner"]
     stator.reset()
 

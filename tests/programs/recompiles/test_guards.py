@@ -14,6 +14,7 @@ import torch
 from tests.support.engine import CAPTURES, Recorder, compile, reset
 from tests.support.harness import Source, T, same
 from tests.support.harness import unrelated as same_as_before
+from tests.support.torch_settings import default_dtype, deterministic
 
 X = T(3, 4)
 
@@ -27,7 +28,7 @@ CASES = {
     "none argument": ("def f(x, c): return x if c is None else x + c", [X, None], ["ARGS[1] = 2", "ARGS[1] = torch.ones(4)", same_as_before("ARGS[1] = None")]),
     "complex argument": ("def f(x, c): return x * c", [X, 1j], ["ARGS[1] = 2j"]),
     "type of argument": ("def f(x, n): return x * n, type(n)", [X, 2], ["ARGS[1] = 2.0", "ARGS[1] = True", "ARGS[1] = torch.tensor(2)"]),
-    "int and bool are told apart": ("def f(x, n): return x + 1, n, n is True", [X, 1], ["ARGS[1] = True", "ARGS[1] = 1.0"]),
+    "int and bool differ": ("def f(x, n): return x + 1, n, n is True", [X, 1], ["ARGS[1] = True", "ARGS[1] = 1.0"]),
     "int subclass": ("class I(int):\n    def __mul__(self, o): return 7\ndef f(x, n): return x + n * 2", [X, 3], ["ARGS[1] = I(3)"]),
     "dtype argument": ("def f(x, d): return x.to(d)", [X, torch.float64], ["ARGS[1] = torch.float16", same_as_before("ARGS[1] = torch.float64")]),
     "enum argument": ("class E(enum.Enum):\n    A = 1\n    B = 2\nCHOICE = E.A\ndef f(x): return x + 1 if CHOICE is E.A else x * 2", [X], ["CHOICE = E.B", same_as_before("CHOICE = E.A")]),
@@ -161,28 +162,9 @@ MODES = {
     "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "autocast with another dtype": lambda: torch.autocast("cpu", dtype=torch.float16),
     "default dtype": lambda: default_dtype(torch.float64),
-    "deterministic": lambda: deterministic(),
+    "deterministic": deterministic,
     "default device": lambda: torch.device("cpu"),
 }
-
-
-@contextlib.contextmanager
-def default_dtype(dtype):
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-@contextlib.contextmanager
-def deterministic():
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
 
 
 def under(mode):

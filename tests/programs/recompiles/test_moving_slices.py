@@ -1,7 +1,6 @@
 """Slices of fixed length that start elsewhere in every call, as in a write to a cache at its position."""
 
 import pytest
-import torch
 
 from tests.support.changing import same_both
 

@@ -194,7 +194,7 @@ def test_with_fullgraph_the_bound_is_an_error():
             "recompile_limit",
         ):
             assert part in str(caught.value)
-    # What was captured is used, and there is a remedy.
+    # The entries are still used, and the message has a remedy.
     assert torch.equal(compiled(torch.ones(2)), sized(torch.ones(2)))
     with stator.config.patch(recompile_limit=limit + 1):
         assert torch.equal(compiled(torch.ones(limit + 1)), sized(torch.ones(limit + 1)))

@@ -48,7 +48,7 @@ def check(layers, recorder, graphs):
 
 
 def test_equal_layers_are_captured_once():
-    # Twice: what is called has become a variable by then.
+    # Twice: by then the called function is a variable.
     check([Layer() for _ in range(10)], Recorder(), 2)
 
 

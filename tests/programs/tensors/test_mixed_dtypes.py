@@ -30,7 +30,7 @@ def test_as_uncompiled(call, use):
          fullgraph=False, compare_dynamo=False)  # fmt: skip
 
 
-# Kernels that there are for some dtypes alone.
+# Kernels that exist for some dtypes only.
 KERNELS = ["torch.linalg.inv({})", "torch.linalg.det({})", "F.conv1d({}[None], {}[:, :, None])", "torch.cholesky_inverse({})", "F.avg_pool1d({}, 2)", "torch.sinc({})", "torch.fft.fft({})", "torch.erfinv({})",
            "torch.trapezoid({})", "F.layer_norm({}, (3,))", "torch.std({})", "torch.multinomial({}, 1)", "torch.poisson({})", "torch.bernoulli({})", "torch.quantile({}, 0.5)", "torch.median({})", "torch.logcumsumexp({}, 0)",
            "F.interpolate({}[None], 6)", "torch.histc({})", "torch.cdist({}, {})", "torch.triu({})", "F.pad({}, (1, 1), mode='reflect')", "torch.special.i0({})", "torch.renorm({}, 1, 0, 1.0)", "torch.polygamma(1, {})"]  # fmt: skip

@@ -161,7 +161,7 @@ WARNING = {
 
 @pytest.mark.parametrize("name", WARNING)
 def test_warnings_are_those_of_the_program(name: str) -> None:
-    """Shape inference, which runs the operation too, adds none and takes none."""
+    """Shape inference, which runs the operation too, neither adds warnings nor suppresses them."""
 
     def run(function: Callable) -> list[list[str]]:
         calls = []

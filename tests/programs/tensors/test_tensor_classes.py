@@ -220,7 +220,7 @@ def outcome(program: Callable[..., Any], given: tuple[torch.Tensor, ...]) -> Any
     if (loss := first_tensor(result)) is not None and all(getattr(x, "requires_grad", False) for x in given):
         with torch._C.DisableTorchFunctionSubclass():
             found = torch.autograd.grad(loss.sum(), given, allow_unused=True)
-        # What a loss does not depend on has no gradient; through a compiled graph, one of zeros.
+        # A tensor that the loss does not depend on has no gradient; through a compiled graph, a gradient of zeros.
         gradients = [described(g if g is not None else torch.zeros(x.shape)) for g, x in zip(found, given, strict=True)]
     return described(result), seen, gradients
 
@@ -308,7 +308,7 @@ def test_made_inside() -> None:
 
 
 class Typed(nn.Parameter):
-    """As libraries mark what their parameters hold."""
+    """As in libraries that mark the contents of their parameters."""
 
     def __new__(cls, data, kind=None):
         made = torch.Tensor._make_subclass(cls, data if data is not None else torch.empty(0), False)

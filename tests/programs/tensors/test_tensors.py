@@ -663,7 +663,7 @@ def tensor_subclass_parameter(x, p):
     return x * p, isinstance(p, torch.nn.Parameter), isinstance(p, torch.Tensor), type(p) is torch.nn.Parameter
 
 
-# What needs values, changes metadata of inputs or raises.
+# Operations that need data, change metadata of inputs or raise.
 
 
 later_effects.lines(

@@ -8,7 +8,7 @@ from tests.support.callouts import CALLOUT, scaled
 
 @pytest.fixture
 def callouts_end() -> Iterator[None]:
-    """What a callout does in the middle of a call, it does in this test alone."""
+    """Restores the action of the call-outs after each test."""
     code, bound = scaled.__code__, stator.config.recompile_limit
     stator.reset()
     yield

@@ -23,7 +23,7 @@ numbers = itertools.count()
 
 
 def new_operator(on_fake=None, on_real=None):
-    """An operator with implementations of the program's own. Each is new: what it gives is known of none."""
+    """A custom operator. Each is a new one, so that no answer is cached for it."""
 
     def real(x: torch.Tensor) -> torch.Tensor:
         if on_real is not None:
@@ -82,7 +82,7 @@ class Poking(abc.ABC):  # noqa: B024
 
 
 def subclass_hook():
-    # Its answer is known until something is registered anywhere.
+    # Its result is cached until a class is registered with any abstract base class.
     class Unrelated(abc.ABC):  # noqa: B024
         pass
 
@@ -252,7 +252,7 @@ class Finalized:
 
 
 def replaced_value():
-    """The plan drops what it replaces."""
+    """The plan drops the replaced object."""
     holder = Holder()
     holder.last = None
 

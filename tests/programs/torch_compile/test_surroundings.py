@@ -20,7 +20,7 @@ BACKENDS = ("eager", "aot_eager")
 
 
 def shown(value):
-    """What is compared of a result."""
+    """The properties of a result that are compared."""
     if not isinstance(value, torch.Tensor):
         return value
     described = (type(value).__name__, value.dtype, value.layout, value.device.type, value.requires_grad)

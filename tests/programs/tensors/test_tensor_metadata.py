@@ -205,7 +205,7 @@ def test_changed(name: str) -> None:
         torch.set_default_dtype(torch.float32)
 
 
-# The contents are not known, or not those that were computed first.
+# The contents are not known, or have changed since they were computed.
 UNKNOWN = {
     "written": "def f(x):\n    n = torch.tensor(2)\n    n += 1\n    return x * n.item()",
     "a_view_written": "def f(x):\n    n = torch.tensor([2])\n    n[0] = 5\n    return x * n.item(), x * int(n)",

@@ -96,7 +96,7 @@ def test_programs_are_told_that_they_are_compiled() -> None:
 
 
 def test_an_operation_that_fails_for_the_answer() -> None:
-    """Uncompiled the program goes another way: it must not see the exception."""
+    """Uncompiled the program takes another branch: it must not see the exception."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.cat(x) if torch.compiler.is_compiling() else x - 1

@@ -1,0 +1,276 @@
+"""Symbols at the hand-off to a backend.
+
+A trace computes with its own symbols, without sympy. A backend that wants a `ShapeEnv` gets one that is filled here: a
+symbol for each number and size that changes between calls, with its range, and the relations between them. What the
+backend assumes on top of that are new guards of the `ShapeEnv`: they go back to the engine, as conditions of the entry.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    import sympy
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+# An expression of the engine has at most this many nodes.
+LARGEST_CONDITION = 64
+
+
+class Symbol(NamedTuple):
+    """A number that changes between calls, as the engine describes it."""
+
+    name: str  # `s0`
+    place: str  # `L['x'].size()[0]`
+    hint: int | float
+    least: int | None
+    most: int | None
+    equal_to: str | None  # a constant, or an expression over other symbols
+    is_size: bool
+    is_marked: bool  # specializing it is an error
+
+
+class Symbols:
+    """The symbols of one graph."""
+
+    def __init__(self, symbols: list[tuple[Any, ...]], relations: list[str]) -> None:
+        self.all = [Symbol(*symbol) for symbol in symbols]
+        self.relations = relations
+        self._values = _Values(self)
+        self._numbers: dict[str, Any] = {}
+        self._by_sympy: dict[sympy.Symbol, int] = {}
+        self._shape_env: ShapeEnv | None = None
+        self._known_guards = 0
+
+    def fill(self, shape_env: ShapeEnv) -> None:
+        """Adds the symbols and their relations to a new ShapeEnv."""
+        self._shape_env = shape_env
+        for symbol in self.all:
+            # aot_autograd rejects floats that are not used as tensors, so they are created when the graph reads one.
+            if not isinstance(symbol.hint, float):
+                self.number(symbol.name)
+        for relation in self.relations:
+            # True in this call: this adds a guard, unless it follows from those before.
+            if not bool(self.number(relation)):
+                raise AssertionError(f"the relation {relation} does not hold in the call that was captured")
+        self._known_guards = len(shape_env.guards)
+
+    def number(self, text: str) -> Any:
+        """The SymInt of an expression such as `2 * s0`; an int if it is a constant."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = eval(text, _functions(), self._values)
+        return found
+
+    def create(self, name: str) -> Any:
+        """The value of a symbol."""
+        number = int(name[1:])
+        symbol, shape_env = self.all[number], self._shape_env
+        if symbol.equal_to is not None:
+            return self.number(symbol.equal_to)
+        assert shape_env is not None
+        from torch._dynamo.source import ConstantSource
+        from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+        source = ConstantSource(symbol.place)
+        make = shape_env.create_symbol if symbol.is_size else shape_env.create_unspecified_symbol
+        expression = make(symbol.hint, source, DimDynamic.DYNAMIC)
+        self._by_sympy[expression] = number
+        if isinstance(symbol.hint, float):
+            return shape_env.create_symfloatnode(expression, hint=symbol.hint, source=source)
+        if symbol.least is not None or symbol.most is not None:
+            shape_env.constrain_symbol_range(expression, *_bounds(symbol.least, symbol.most))
+        return shape_env.create_symintnode(expression, hint=symbol.hint, source=source)
+
+    def assumptions(self) -> Assumptions:
+        """What was assumed since `fill`."""
+        if self._shape_env is None:
+            return Assumptions([], [], [])
+        conditions: list[tuple[str, list[float | str]]] = []
+        fixed = set()
+        for guard in self._shape_env.guards[self._known_guards :]:
+            try:
+                terms = list(self._postfix(guard.expr))
+                if len(terms) > LARGEST_CONDITION:
+                    raise _CannotSay(guard.expr)
+                if guard.expr.free_symbols:
+                    conditions.append((self._text(guard.expr), terms))
+            except _CannotSay:
+                # Valid for the numbers of this call alone.
+                for symbol in sorted(guard.expr.free_symbols, key=str):
+                    number = self._number_of(symbol)
+                    fixed.add(number)
+                    name, place, hint = self.all[number][:3]
+                    text = f"{place} == {hint}, because the engine can't check {self._text(guard.expr)}"
+                    conditions.append((text, [name, hint, "is"]))
+        for symbol, number in self._by_sympy.items():
+            if self._shape_env.simplify(symbol).is_number:
+                fixed.add(number)
+        return Assumptions(conditions, sorted(fixed), [])
+
+    def rejected_by(self, error: Exception) -> Assumptions:
+        """The backend has failed, for which the symbols may be the reason."""
+        if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            return Assumptions([], [], list(range(len(self.all))), f"{type(error).__name__}: {error}")
+        # Only some floats: aot_autograd leaves their names here for torch._dynamo, and later compilations read them.
+        from torch._dynamo.symbolic_convert import TensorifyState
+
+        names = set(TensorifyState.force_specializations)
+        TensorifyState.clear()
+        floats = [number for symbol, number in self._by_sympy.items() if str(symbol) in names]
+        return Assumptions([], [], floats)
+
+    @property
+    def are_required(self) -> bool:
+        return any(symbol.is_marked for symbol in self.all)
+
+    @property
+    def have_floats(self) -> bool:
+        return any(isinstance(symbol.hint, float) for symbol in self.all)
+
+    def _number_of(self, symbol: sympy.Basic) -> int:
+        number = self._by_sympy.get(symbol)
+        if number is None:
+            raise AssertionError(f"the backend guards on {symbol}, which is not an input of the graph")
+        return number
+
+    def _text(self, expression: sympy.Basic) -> str:
+        return str(expression.xreplace({one: _named(self.all[i].place) for one, i in self._by_sympy.items()}))
+
+    def _postfix(self, expression: sympy.Basic) -> Iterator[float | str]:
+        """The expression in the order of a stack machine: numbers, symbols, and operations that take two operands."""
+        if expression.is_Symbol:
+            yield self.all[self._number_of(expression)].name
+        elif expression.is_Integer:
+            if not -(2**62) <= int(expression) < 2**62:
+                raise _CannotSay(expression)
+            yield int(expression)
+        elif expression.is_Float:
+            yield float(expression)
+        elif expression in (True, False):
+            yield int(bool(expression))
+        elif (operations := _operations().get(expression.func)) is not None:
+            first, *others = expression.args
+            yield from self._postfix(first)
+            for other in others:
+                yield from self._postfix(other)
+                yield operations
+        elif type(expression).__name__ in ("Pow", "PowByNatural"):
+            base, exponent = expression.args
+            if not exponent.is_Integer or exponent < 0:
+                raise _CannotSay(expression)
+            yield from self._postfix(base)
+            yield from self._postfix(exponent)
+            yield "**"
+        elif type(expression).__name__ == "Not":
+            yield from self._postfix(expression.args[0])
+            yield 0
+            yield "=="
+        elif type(expression).__name__ == "ModularIndexing":
+            base, divisor, modulus = expression.args
+            yield from self._postfix(base)
+            yield from self._postfix(divisor)
+            yield "//"
+            yield from self._postfix(modulus)
+            yield "%"
+        else:
+            raise _CannotSay(expression)
+
+
+class Assumptions(NamedTuple):
+    """What a backend assumed about symbols, as the engine reads it from the graph module."""
+
+    conditions: list[tuple[str, list[float | str]]]
+    fixed: list[int]
+    rejected: list[int]
+    failure: str = ""  # why they are rejected, if that is an error
+
+
+class _Values(dict[str, Any]):
+    """The values of symbols by their names, created when they are first read."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        super().__init__()
+        self._symbols = symbols
+
+    def __missing__(self, name: str) -> Any:
+        if name in _functions():
+            raise KeyError(name)
+        value = self[name] = self._symbols.create(name)
+        return value
+
+
+class _CannotSay(Exception):
+    """The engine has no such operation."""
+
+
+class LazyNumber(torch.SymInt):
+    """An example input for backends that may never look at it: its node, and so the ShapeEnv, is created on demand."""
+
+    def __init__(self, cell: Any, text: str) -> None:
+        self._cell = cell
+        self._text = text
+
+    @property
+    def node(self) -> Any:
+        return self._cell.number(self._text).node
+
+
+@functools.cache
+def _functions() -> dict[str, Any]:
+    """The functions in the text of expressions, for SymInts and SymFloats."""
+    names = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
+    of_math = {name: getattr(torch, f"_sym_{name}") for name in names}
+    return {
+        "__builtins__": {},
+        "abs": abs,
+        "round": round,
+        "min": torch.sym_min,
+        "max": torch.sym_max,
+        "int": torch.sym_int,
+        "math": types.SimpleNamespace(floor=math.floor, ceil=math.ceil, **of_math),
+    }
+
+
+def _bounds(least: int | None, most: int | None) -> tuple[Any, Any]:
+    from torch.utils._sympy.numbers import int_oo
+
+    return (-int_oo if least is None else least), (int_oo if most is None else most)
+
+
+def _named(place: str) -> Any:
+    import sympy
+
+    return sympy.Symbol(place)
+
+
+@functools.cache
+def _operations() -> dict[Any, str]:
+    """The engine's operations on two numbers, by the classes of sympy's."""
+    import sympy
+    from torch.utils._sympy import functions
+
+    return {
+        sympy.Add: "+",
+        sympy.Mul: "*",
+        sympy.Eq: "==",
+        sympy.Ne: "!=",
+        sympy.Lt: "<",
+        sympy.Le: "<=",
+        sympy.Gt: ">",
+        sympy.Ge: ">=",
+        sympy.And: "&",
+        sympy.Or: "|",
+        functions.FloorDiv: "//",
+        functions.CleanDiv: "//",
+        functions.Mod: "%",
+        functions.PythonMod: "%",
+        functions.Min: "min",
+        functions.Max: "max",
+    }
