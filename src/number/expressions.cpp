@@ -228,7 +228,7 @@ const Expression* Expressions::quotient(Op op, const Expression* left, const Exp
     if (divisor.terms().size() != 1 || facts_.range_of(divisor).least <= 0) return nullptr;
     Polynomial dividend = facts_.resolved(polynomial_of(left));
     auto [whole, rest] = dividend.divided_by(divisor.terms()[0]);
-    if (rest == polynomial_of(left)) return nullptr;
+    if (rest == polynomial_of(left)) return op == Op::FloorDivide ? quotient_of_quotient(rest, right) : nullptr;
     const Expression* rest_number = rest.as_constant() ? constant(*rest.as_constant()) : written_out(rest);
     const Expression* whole_number = whole.as_constant() ? constant(*whole.as_constant()) : written_out(whole);
     if (rest_number == nullptr || whole_number == nullptr) return nullptr;
@@ -238,6 +238,7 @@ const Expression* Expressions::quotient(Op op, const Expression* left, const Exp
     const Expression* part = is_small ? (op == Op::Remainder ? rest_number : constant(0)) : nullptr;
     if (part == nullptr && rest.as_constant() && divisor.as_constant())
         part = constant(*stator::apply(op, rest_number->hint, right->hint));
+    if (part == nullptr && op == Op::FloorDivide) part = quotient_of_quotient(rest, right);
     if (part == nullptr) {
         Operation operation{op, rest_number, right};
         auto hint = stator::apply(op, rest_number->hint, right->hint);
@@ -248,6 +249,22 @@ const Expression* Expressions::quotient(Op op, const Expression* left, const Exp
         if (part == nullptr) return nullptr;
     }
     return op == Op::Remainder ? part : apply(Op::Add, whole_number, part);
+}
+
+/// `(s0 // 2 + 3) // 4` is `(s0 + 6) // 8`. Null for any other.
+const Expression* Expressions::quotient_of_quotient(const Polynomial& dividend, const Expression* divisor) {
+    std::span<const Monomial> terms = dividend.terms();
+    if (divisor->op != Op::Constant || terms.empty() || terms.size() > 2) return nullptr;
+    if (terms.size() == 2 && !terms[0].is_constant()) return nullptr;
+    if (terms.back().degree() != 1 || terms.back().coefficient != 1) return nullptr;
+    const Expression* inner = atoms_[terms.back().atoms.back()];
+    if (inner->op != Op::FloorDivide || inner->right->op != Op::Constant) return nullptr;
+    if (inner->right->constant.integer() <= 0 || divisor->constant.integer() <= 0) return nullptr;
+    const std::int64_t offset = terms.size() == 2 ? terms[0].coefficient : 0;
+    auto shift = stator::apply(Op::Multiply, offset, inner->right->constant.integer());
+    const Expression* both = apply(Op::Multiply, inner->right, divisor);
+    const Expression* whole = shift && both != nullptr ? apply(Op::Add, inner->left, constant(*shift)) : nullptr;
+    return whole == nullptr ? nullptr : apply(Op::FloorDivide, whole, both);
 }
 
 Range Expressions::range_of_operation(Op op, const Expression* left, const Expression* right) {

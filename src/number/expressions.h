@@ -100,6 +100,7 @@ class Expressions {
     const Expression* of_polynomial(const Polynomial& polynomial, const Operation& from, Number hint);
     const Expression* written_out(const Polynomial& polynomial);
     const Expression* quotient(Expression::Op op, const Expression* left, const Expression* right);
+    const Expression* quotient_of_quotient(const Polynomial& dividend, const Expression* divisor);
     const Expression* extreme(Expression::Op op, const Expression* left, const Expression* right, Number hint);
     /// Of a float, as an int.
     const Expression* whole_part(Expression::Op op, const Expression* number, Number hint);

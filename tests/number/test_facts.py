@@ -30,6 +30,8 @@ def test_equal_expressions_are_written_alike():
 
 def test_multiples_come_out_of_quotients():
     assert texts(("//", ("+", ("*", 6, "s0"), 3), 2), ("%", ("+", ("*", 6, "s0"), 3), 2)) == ["(s0 * 3) + 1", "1"]
+    quarter = ("//", ("+", ("//", ("-", "s0", 1), 2), 3), 4)
+    assert texts(("//", ("//", "s0", 2), 3), quarter) == ["s0 // 6", "(s0 + 5) // 8"]
     assert texts(("//", ("*", "s0", "s1"), "s1"), ("%", ("*", "s0", "s1"), "s0")) == ["s0", "0"]
 
 

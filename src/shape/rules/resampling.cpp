@@ -31,6 +31,18 @@ bool is_mode_for(std::string_view mode, std::size_t spatial) {
     return mode == "trilinear" && spatial == 3;
 }
 
+/// `int(size * factor)`.
+std::optional<Dim> scaled(Dim size, double factor) {
+    // Such factors have an exact product with every size that a tensor can have.
+    for (std::int64_t divisor : {1, 2, 4, 8, 16}) {
+        double whole = factor * static_cast<double>(divisor);
+        if (whole >= 1 && whole < 1 << 20 && whole == std::floor(whole))
+            return size * static_cast<std::int64_t>(whole) / divisor;
+    }
+    double wanted = static_cast<double>(size.value()) * factor;
+    return wanted >= 1 && wanted < 1e9 ? std::optional(Dim(static_cast<std::int64_t>(wanted))) : std::nullopt;
+}
+
 /// The requested spatial sizes, given directly or as factors.
 std::optional<Dims> wanted_sizes(const TensorMeta& self, const Operand& size, const Operand& factor) {
     std::size_t spatial = self.dimensions() - 2;
@@ -44,9 +56,9 @@ std::optional<Dims> wanted_sizes(const TensorMeta& self, const Operand& size, co
     if (!factors) return std::nullopt;
     Dims sizes;
     for (std::size_t i = 0; i < spatial; ++i) {
-        double wanted = static_cast<double>(self.sizes[i + 2].value()) * (*factors)[i];
-        if (!(wanted >= 1 && wanted < 1e9)) return std::nullopt;
-        sizes.push_back(Dim(static_cast<std::int64_t>(wanted)));
+        auto wanted = scaled(self.sizes[i + 2], (*factors)[i]);
+        if (!wanted || *wanted < 1 || !(*wanted < 1'000'000'000)) return std::nullopt;
+        sizes.push_back(*wanted);
     }
     return sizes;
 }

@@ -11,7 +11,7 @@ from collections import namedtuple
 import pytest
 import torch
 
-from tests.programs.dynamic.captures import assert_as_dynamo, captures_of
+from tests.support.changing_sizes import assert_as_dynamo, captures_of
 
 T = torch.randn
 KEPT: list = []

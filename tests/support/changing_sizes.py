@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -70,26 +72,32 @@ def captures_of(
     return engine.captures() - before
 
 
-def captures_of_dynamo(program: Callable, calls: Iterable[tuple], *, fullgraph: bool = True, **options: Any) -> int:
-    """The number of captures of torch._dynamo for these calls, including those without operations."""
-    count = 0
+@contextlib.contextmanager
+def counted_by_dynamo() -> Iterator[collections.Counter]:
+    """Counts the captures of torch._dynamo, including those without operations; there is no limit to them."""
+    counts: collections.Counter[str] = collections.Counter()
 
     def started(arguments: Any) -> None:
-        nonlocal count
-        count += arguments.callback_trigger == torch._dynamo.callback.CallbackTrigger.DYNAMO
+        counts["captures"] += arguments.callback_trigger == torch._dynamo.callback.CallbackTrigger.DYNAMO
 
     torch._dynamo.reset()
     callbacks = torch._dynamo.callback_handler
     callbacks.register_start_callback(started)
     try:
         with torch._dynamo.config.patch(recompile_limit=1000, accumulated_recompile_limit=10000):
-            compiled = torch.compile(program, backend="eager", fullgraph=fullgraph, **options)
-            for arguments in calls:
-                outcome(compiled, arguments)
+            yield counts
     finally:
         callbacks.remove_start_callback(started)
         torch._dynamo.reset()
-    return count
+
+
+def captures_of_dynamo(program: Callable, calls: Iterable[tuple], *, fullgraph: bool = True, **options: Any) -> int:
+    """The number of captures of torch._dynamo for these calls."""
+    with counted_by_dynamo() as counts:
+        compiled = torch.compile(program, backend="eager", fullgraph=fullgraph, **options)
+        for arguments in calls:
+            outcome(compiled, arguments)
+    return counts["captures"]
 
 
 def assert_as_dynamo(program: Callable, calls: list[tuple], **options: Any) -> None:
