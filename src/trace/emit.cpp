@@ -184,6 +184,13 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
 
 namespace {
 
+/// Whether a write to one tensor can't change the other: it is to memory that an operation of the graph made.
+bool are_apart(const graph::Node* written, const graph::Node* other) {
+    written = memory_of(written);
+    const bool is_made = written->kind == graph::NodeKind::Function || written->kind == graph::NodeKind::Method;
+    return is_made && written->memory == nullptr && memory_of(other) != written;
+}
+
 /// An argument of a call that computes with numbers.
 graph::Argument as_number_argument(Tracer& tracer, Value* value) {
     auto* number = cast<ConstantValue>(value);
@@ -197,6 +204,13 @@ graph::Argument as_number_argument(Tracer& tracer, Value* value) {
 }
 
 }  // namespace
+
+/// The program has written to a tensor: what was read from it, or may have been, is read again.
+void GraphRecorder::forget_numbers_of(const TensorValue* written) {
+    auto is_outdated = [&](const auto& read) { return !are_apart(written->node, read.first); };
+    std::erase_if(data_sizes_.counts, is_outdated);
+    std::erase_if(read_numbers_, is_outdated);
+}
 
 ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                                           PyTypeObject* type, Range range) {
@@ -294,10 +308,9 @@ void GraphRecorder::describe_node(const Operation& operation) {
     const bool may_fail_on_numbers = tracer_.numbers().take_doubts() || takes_unbacked_number(*node);
     if (may_fail_on_numbers) expect_run_by_stator();
     node->may_fail = answer.may_fail || may_fail_on_numbers;
-    if (answer.mutates()) {
-        data_sizes_.counts.clear();
-        read_numbers_.clear();
-    }
+    for (int argument : answer.written) forget_numbers_of(operation.tensor(argument));
+    for (const shape::MetadataChange& change : answer.changed_metadata)
+        forget_numbers_of(operation.tensor(change.argument));
     bool is_lasting = answer.side_effect ||
                       std::ranges::any_of(answer.changed_metadata, is_outside, &shape::MetadataChange::argument);
     node->is_visible_to_program = answer.random || is_lasting || std::ranges::any_of(answer.written, is_outside);

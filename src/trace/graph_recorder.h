@@ -80,6 +80,7 @@ class GraphRecorder final : public Recorder {
     // The steps of `emit` (emit.cpp):
     std::vector<graph::Argument> take_arguments(Operation& operation, std::vector<graph::KeywordArgument>* keywords);
     const shape::Answer& infer(const Operation& operation);
+    void forget_numbers_of(const TensorValue* written);
     void emit_requirements(const std::vector<const Expression*>& requirements);
     Value* emit_with_known_integers(const Operation& operation);
     void check_mutations(const Operation& operation);

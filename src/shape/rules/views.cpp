@@ -48,6 +48,13 @@ bool view(Call& call) {
                              call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
 }
 
+/// A contiguous copy, or a view if a size that depends on data is 0 or 1: writing to it may write to the original.
+bool returns_copy_or_view(Call& call, Dims sizes) {
+    const TensorMeta& self = *call[0].tensor();
+    Dims strides = contiguous_strides(sizes);
+    return call.returns_view(call[0], call.view_of(self, std::move(sizes), std::move(strides), self.storage_offset));
+}
+
 /// A view if possible, otherwise a contiguous copy.
 bool reshape_to(Call& call, const Dims& requested) {
     const TensorMeta& self = *call[0].tensor();
@@ -56,6 +63,7 @@ bool reshape_to(Call& call, const Dims& requested) {
     if (auto strides = view_strides(self.sizes, self.strides, *sizes))
         return call.returns_view(call[0],
                                  call.view_of(self, std::move(*sizes), std::move(*strides), self.storage_offset));
+    if (has_unbacked(self.sizes) || has_unbacked(*sizes)) return returns_copy_or_view(call, std::move(*sizes));
     return call.returns(call.fresh(std::move(*sizes), self.dtype, self.device), call.records({&self}));
 }
 
@@ -329,6 +337,7 @@ bool contiguous(Call& call) {
         if (*format != torch_room::MemoryFormat::Contiguous) return false;
     }
     if (is_known_contiguous(self->sizes, self->strides)) return call.returns_same(call[0]);
+    if (has_unbacked(self->sizes)) return returns_copy_or_view(call, self->sizes);
     return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device), call.records({self}));
 }
 
