@@ -10,11 +10,13 @@
 #include "base/stopwatch.h"
 #include "bytecode/code.h"
 #include "capture/backend.h"
+#include "capture/dynamic_settings.h"
 #include "capture/failed_traces.h"
 #include "capture/graph_module.h"
 #include "capture/notes.h"
 #include "capture/rank_agreement.h"
 #include "capture/settings.h"
+#include "capture/symbols.h"
 #include "cpython/objects.h"
 #include "torch/tensor.h"
 #include "value/kinds/function.h"
@@ -71,29 +73,6 @@ void tell_of_marked_sizes(const std::vector<Source*>& inputs, cpython::Frame* fr
                     "is given once.");
             return;
         }
-    }
-}
-
-bool contains(const Expression& expression, const Expression* variable) {
-    return &expression == variable || (expression.left != nullptr && contains(*expression.left, variable)) ||
-           (expression.right != nullptr && contains(*expression.right, variable));
-}
-
-/// Raises an error if a size was specialized that the user has marked as dynamic.
-void expect_dynamic(const Trace& trace) {
-    for (const Symbol& symbol : trace.symbols) {
-        if (!symbol.has_to_be_dynamic || symbol.resolved->op != Expression::Op::Constant) continue;
-        std::string text = print(*symbol.variable) +
-                           " is marked with torch._dynamo.mark_dynamic, but is specialized to " +
-                           print(symbol.resolved->constant);
-        for (const Relation& relation : trace.relations) {
-            if (!contains(*relation.condition, symbol.variable)) continue;
-            text += ": " + print(*relation.condition);
-            if (relation.where.code) text += " at " + callee_of(relation.where.code.get(), relation.where.line).print();
-        }
-        text += ". Change that line, or use torch._dynamo.maybe_mark_dynamic.";
-        Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-        checked(PyObject_CallMethod(errors.get(), "raise_constraint_violation", "s", text.c_str()));
     }
 }
 
@@ -184,6 +163,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (!guards) return nullptr;
     clock.end("guards");
     expect_dynamic(trace);
+    log_symbols(trace, request.frame, request.at);
     if (!traits_of(request.options.backend.get()).runs_as_captured) tell_of_marked_sizes(trace.inputs, request.frame);
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
@@ -236,10 +216,9 @@ TraceRequest CaptureRequest::for_trace() const {
     TraceRequest request = TraceRequest::of(frame, at);
     request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
     request.wants_one_graph = options.fullgraph;
-    if (traits_of(options.backend.get()).runs_as_captured)
-        request.dynamic_shapes = options.dynamic_shapes;
-    else
-        request.run_by = Tracer::RunBy::Compiler;
+    request.dynamic = read_dynamic_policy(options.dynamic_shapes);
+    request.dynamic.has_dynamic_sizes = traits_of(options.backend.get()).runs_as_captured;
+    if (!request.dynamic.has_dynamic_sizes) request.run_by = Tracer::RunBy::Compiler;
     return request;
 }
 

@@ -29,6 +29,11 @@ PyObject* instance_of(cpython::Frame* frame) {
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
 }
 
+/// The instance that an entry was captured for; null if there is none, None if it was freed.
+PyObject* owner_of(const Entry& entry) {
+    return entry.owner ? PyWeakref_GET_OBJECT(entry.owner.get()) : nullptr;
+}
+
 [[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
     std::string reasons;
     for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
@@ -67,8 +72,7 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
-        for (const auto& entry : point.entries())
-            competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+        for (const auto& entry : point.entries()) competing += owner_of(*entry) == instance;
         return competing < limit && point.entries().size() < limit * kMostInstances;
     };
     std::vector<Shared<Entry>> forgotten = point.take_forgotten(/*has_to_be=*/!is_there());
@@ -78,10 +82,14 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
 /// Finds numbers that have changed, from the failing guards of existing entries.
 void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& knowledge) {
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
+    PyObject* const instance = instance_of(frame);
     for (const Shared<Entry>& entry : std::vector(point.entries())) {
         if (cpython::code_of(frame) != entry->code.get()) continue;
-        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function))
+        const bool is_of_instance = owner_of(*entry) == instance;
+        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function)) {
+            if (is_of_instance) knowledge.changing_in_place.insert(place);
             knowledge.changing_numbers.insert(std::move(place));
+        }
     }
 }
 

@@ -127,10 +127,11 @@ Value* result(Tracer& tracer, const Expression* expression) {
 
 }  // namespace
 
-void make_variable(Tracer& tracer, ConstantValue* value) {
+void make_variable(Tracer& tracer, ConstantValue* value, SymbolOrigin origin) {
     auto number = Number::of(value->held);
     if (!number) return;
     value->expression = tracer.numbers().variable(value->source, *number);
+    tracer.set_origin(value->expression, origin);
 }
 
 void realize_class(Tracer& tracer, Value* value) {

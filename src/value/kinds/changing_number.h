@@ -19,7 +19,7 @@ inline bool is(const Value* value) {
 }
 
 /// Makes a number from outside symbolic, if it fits into 64 bits.
-void make_variable(Tracer& tracer, ConstantValue* value);
+void make_variable(Tracer& tracer, ConstantValue* value, SymbolOrigin origin);
 
 // The symbolic result of an operation; null if no operand is symbolic, or if the operation needs the number itself.
 Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right);
