@@ -159,9 +159,7 @@ CASES = {
     "mark_dynamic with dynamic=False": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic), dynamic=False),
     "mark_dynamic with dynamic=True": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic), dynamic=True),
     "mark_dynamic with a range": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, min=3, max=9)),
-    "mark_dynamic with more": lambda: Case(
-        double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, hint_override=8, specialize_on=[lambda n: n == 5])
-    ),
+    "mark_dynamic with a hint": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, hint_override=8)),
     "maybe_mark_dynamic": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.maybe_mark_dynamic)),
     "maybe_mark_dynamic with dynamic=False": lambda: Case(
         double, sizes(4, 5, 6, mark=dynamo.maybe_mark_dynamic), dynamic=False
@@ -256,25 +254,22 @@ def run(case: Case, function: Callable[..., Any]) -> list[Any]:
 
 def plain(source: str) -> str:
     """A source by the names of attributes."""
-    source = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
-    return re.sub(r"___as_tensor\((.*)\)|(.*)\.unspecialized", r"\1\2", source)
+    return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
 
 
 def symbols_of_dynamo(graph_module: torch.fx.GraphModule) -> set[str]:
     symbols = set()
     for node in graph_module.graph.find_nodes(op="placeholder"):
-        value, source = node.meta["example_value"], plain(node.meta["grapharg"].source.name)
-        if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
-            symbols.add(source)
+        value, source = node.meta["example_value"], node.meta["grapharg"].source
+        if is_symbol(value) or node.meta["grapharg"].pass_arg_as_tensor:
+            symbols.add(plain(source.name))
         elif isinstance(value, torch.Tensor):
-            symbols.update(f"{source}.size()[{i}]" for i, size in enumerate(value.shape) if is_symbol(size))
-            if "as_tensor" in node.meta["grapharg"].source.name:
-                symbols.add(source)
+            symbols.update(f"{plain(source.name)}.size()[{i}]" for i, size in enumerate(value.shape) if is_symbol(size))
     return symbols
 
 
-def is_symbol(size: Any) -> bool:
-    return isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None
+def is_symbol(value: Any) -> bool:
+    return isinstance(value, torch.SymFloat) or (isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None)
 
 
 def by_dynamo(case: Case) -> tuple[list[Any], list[set[str]]]:
@@ -299,6 +294,13 @@ def by_stator(case: Case) -> tuple[list[Any], list[set[str]]]:
         found = (re.match(r"s\d+ is (.*?): (.*)", line) for line in capture.symbols)
         captured.append({plain(match[1]) for match in found if not match[2].startswith("specialized")})
     return results, captured
+
+
+def test_specialize_on_changes_nothing_in_a_capture():
+    case = Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, specialize_on=[lambda n: n == 5]))
+    results, captured = by_stator(case)
+    Comparison().same(run(case, double), results, "results")
+    assert captured == [{"L['x'].size()[0]"}]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -20,7 +20,9 @@ def columns(*rows, start=0):
 
 
 def outcome(program, x):
-    x = x.detach().as_strided(x.size(), x.stride(), x.storage_offset()).requires_grad_(x.requires_grad)
+    """Of a call with a copy of the tensor, with the same layout."""
+    memory = x.as_strided((x.untyped_storage().nbytes() // x.itemsize,), (1,), 0).clone()
+    x = memory.as_strided(x.size(), x.stride(), x.storage_offset())
     try:
         return program(x), x
     except Exception as error:
@@ -32,11 +34,7 @@ def captures_of(program, tensors, **options):
     compiled = stator.compile(program, **options)
     before = engine.captures()
     for x in tensors:
-        keep = x.clone()
-        expected = outcome(program, x)
-        x.detach().copy_(keep)
-        Comparison().same(expected, outcome(compiled, x), "results")
-        x.detach().copy_(keep)
+        Comparison().same(outcome(program, x), outcome(compiled, x), "results")
     return engine.captures() - before
 
 
@@ -87,9 +85,9 @@ PROGRAMS = {
 def test_two_captures_serve_all_row_lengths(name):
     program = PROGRAMS[name]
     count = captures_of(program, columns(*ROWS))
-    assert count <= captures_of_dynamo(program, columns(*ROWS))
-    if name not in ("a view that fails", "view of a row"):
+    if name != "a view that fails":
         assert count == 2
+        assert count <= captures_of_dynamo(program, columns(*ROWS))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -156,14 +154,14 @@ def test_offsets_that_change(dynamic):
 
 def test_gradients():
     def program(x):
-        (gradient,) = torch.autograd.grad((x * x).softmax(-1).sum(), x)
-        return gradient
+        return (x * x).softmax(-1)
 
-    tensors = [x.requires_grad_() for x in columns(*ROWS)]
-    for x in tensors:
-        compiled = stator.compile(lambda x: (x * x).softmax(-1))
+    engine.reset()
+    compiled = stator.compile(program)
+    for x in columns(*ROWS):
+        x.requires_grad_()
         outcomes = []
-        for function in (compiled, lambda x: (x * x).softmax(-1)):
+        for function in (compiled, program):
             x.grad = None
             function(x).sum().backward()
             outcomes.append(x.grad)
