@@ -48,7 +48,8 @@ std::string print_symbol(const Symbol& symbol, const Trace& trace) {
         line += "specialized to " + print(symbol.variable->hint);
         if (symbol.specialized_by >= 0)
             line += " by " + print_relation(trace.relations[static_cast<std::size_t>(symbol.specialized_by)]);
-    } else if (symbol.resolved != symbol.variable) {
+    } else if (!contains(*symbol.resolved, symbol.variable)) {
+        // (A multiple of 2 is resolved to `(s0 // 2) * 2`.)
         line += "equal to " + print_by_symbols(*symbol.resolved);
     } else {
         line += print(symbol.variable->hint) + " in this call" + print_range(symbol.range);

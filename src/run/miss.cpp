@@ -81,9 +81,14 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
 
 /// Finds numbers that have changed, from the failing guards of existing entries.
 void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& knowledge) {
+    // The last ones, so that a capture does not take longer the more there are.
+    constexpr std::size_t kMostEntries = 32;
+    const std::vector<Shared<Entry>>& all = point.entries();
+    const std::vector<Shared<Entry>> entries(
+        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostEntries)));
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     PyObject* const instance = instance_of(frame);
-    for (const Shared<Entry>& entry : std::vector(point.entries())) {
+    for (const Shared<Entry>& entry : entries) {
         if (cpython::code_of(frame) != entry->code.get()) continue;
         const bool is_of_instance = owner_of(*entry) == instance;
         for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function)) {
@@ -166,7 +171,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
             report.recompiled.push_back(other->explain(frame));
     // Owned here, because a reset may happen meanwhile.
     Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
-    learn_changes(point, frame, knowledge->known);
+    if (cache.options().dynamic_shapes != DynamicShapes::Never) learn_changes(point, frame, knowledge->known);
     const CompileOptions options = cache.options_with(forced_backend);
     std::optional<BreakReport> failed;
     try {
