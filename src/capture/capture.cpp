@@ -16,7 +16,7 @@
 #include "capture/notes.h"
 #include "capture/rank_agreement.h"
 #include "capture/settings.h"
-#include "capture/symbols.h"
+#include "capture/symbol_report.h"
 #include "cpython/objects.h"
 #include "torch/tensor.h"
 #include "value/kinds/function.h"

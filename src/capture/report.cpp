@@ -7,7 +7,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "capture/notes.h"
-#include "capture/symbols.h"
+#include "capture/symbol_report.h"
 
 namespace stator {
 

@@ -1,4 +1,4 @@
-#include "capture/symbols.h"
+#include "capture/symbol_report.h"
 
 #include "base/python_error.h"
 #include "base/text.h"
