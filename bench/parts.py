@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+import stator
 from bench.tables import aligned, seconds
 from stator import _C, _testing
 from stator.graph_module import GraphModule
@@ -79,8 +80,33 @@ def leaving_frames() -> dict[str, float]:
     return {name: best_of(call, rounds=7) / count for name, call in calls.items()}
 
 
+def by_size(x: torch.Tensor) -> torch.Tensor:
+    return x[0, 0] * hash(f"{x.shape[0]}")  # needs the number: each size is an entry of its own
+
+
+def looking_up() -> dict[str, float]:
+    """A cached call among few and among many entries that differ by the sizes of a tensor; each call takes another."""
+
+    def call_among(count: int, rows: int, dynamic: bool | None) -> float:
+        compiled = stator.compile(by_size, dynamic=dynamic)
+        # With `dynamic=None`, the other dimension stays a symbol.
+        tensors = [torch.ones(size + 2, 2 + size % rows) for size in range(count)]
+        for tensor in tensors:
+            compiled(tensor)
+        some = tensors[:: count // 4]
+        return best_of(lambda: [compiled(tensor) for tensor in some], rounds=500) / len(some)
+
+    figures = {}
+    with stator.config.patch(recompile_limit=2000):
+        for count in (4, 1000):
+            figures[f"a cached call among {count} sizes"] = call_among(count, 1, False)
+        for count in (4, 200):
+            figures[f"a cached call among {count} sizes that the program specializes"] = call_among(count, 9, None)
+    return figures
+
+
 def measure() -> dict[str, float]:
-    return {**graph_modules(), **decoding(), **leaving_frames()}
+    return {**graph_modules(), **decoding(), **leaving_frames(), **looking_up()}
 
 
 def table(figures: dict[str, float]) -> str:

@@ -51,6 +51,11 @@ def tell(
         logger.log(logging.WARNING if kind == "log" else logging.INFO, "%s", text)
 
 
+def log(topic: str, text: str) -> None:
+    """Called by the engine: for the log alone, every time."""
+    logger.info("%s", _with_link(topic, text))
+
+
 def forget() -> None:
     """Notes about a place may be given again there; notes that are given once a process are not."""
     _told.difference_update([key for key in _told if len(key) > 1])

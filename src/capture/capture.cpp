@@ -10,11 +10,13 @@
 #include "base/stopwatch.h"
 #include "bytecode/code.h"
 #include "capture/backend.h"
+#include "capture/dynamic_settings.h"
 #include "capture/failed_traces.h"
 #include "capture/graph_module.h"
 #include "capture/notes.h"
 #include "capture/rank_agreement.h"
 #include "capture/settings.h"
+#include "capture/symbol_report.h"
 #include "cpython/objects.h"
 #include "torch/tensor.h"
 #include "value/kinds/function.h"
@@ -49,28 +51,6 @@ class StageClock {
     CaptureReport& report_;
     Stopwatch watch_;
 };
-
-bool contains(const Expression& expression, const Expression* variable) {
-    return &expression == variable || (expression.left != nullptr && contains(*expression.left, variable)) ||
-           (expression.right != nullptr && contains(*expression.right, variable));
-}
-
-/// Raises an error if a size was specialized that the user has marked as dynamic.
-void expect_dynamic(const Trace& trace) {
-    for (const Symbol& symbol : trace.symbols) {
-        if (!symbol.has_to_be_dynamic || symbol.resolved->op != Expression::Op::Constant) continue;
-        std::string text = print(*symbol.variable) +
-                           " is marked with torch._dynamo.mark_dynamic, but is specialized to " +
-                           print(symbol.resolved->constant);
-        for (const Relation& relation : trace.relations) {
-            if (!contains(*relation.condition, symbol.variable)) continue;
-            text += ": " + print(*relation.condition);
-            if (relation.where.code) text += " at " + callee_of(relation.where.code.get(), relation.where.line).print();
-        }
-        text += ". Change that line, or use torch._dynamo.maybe_mark_dynamic.";
-        raise_constraint_violation(text);
-    }
-}
 
 /// Whether functions still have the code that was traced. Code that runs during a trace may have replaced it.
 bool has_traced_code(std::span<const Guard> guards) {
@@ -161,6 +141,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (!guards) return nullptr;
     clock.end("guards");
     expect_dynamic(trace);
+    log_symbols(trace, request.frame, request.at);
     if (report_listener != nullptr) {
         report.graph_text = graph::print(*trace.graph);
         report.plan_text = print(trace.plan);
@@ -217,14 +198,13 @@ TraceRequest CaptureRequest::for_trace() const {
     TraceRequest request = TraceRequest::of(frame, at);
     request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
     request.wants_one_graph = options.fullgraph;
-    request.dynamic_shapes = options.dynamic_shapes;
+    request.dynamic = read_dynamic_policy(options.dynamic_shapes);
     if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
     // As in torch.compile, fullgraph=True turns both on.
     request.captures_scalars =
         options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
-    request.captures_data_sizes =
-        options.fullgraph ||
-        dynamo_switch("capture_dynamic_output_shape_ops", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
+    request.captures_data_sizes = options.fullgraph || dynamo_switch("capture_dynamic_output_shape_ops",
+                                                                     "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
     return request;
 }
 

@@ -84,7 +84,7 @@ void add_inputs(GraphModule& made, const Trace& trace) {
 
 void add_symbols(GraphModule& made, const std::vector<Symbol>& symbols) {
     for (const Symbol& symbol : symbols) {
-        if (symbol.has_to_be_dynamic) made.marked_symbols.push_back(made.symbol_paths.size());
+        if (symbol.marked) made.marked_symbols.push_back(made.symbol_paths.size());
         made.symbol_paths.push_back(path(*symbol.variable->source));
     }
 }

@@ -29,6 +29,10 @@ void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, con
     cpython::Unwatched unwatched(PyThreadState_Get());
     try {
         Ref<> notes = checked(PyImport_ImportModule("stator.notes"));
+        if (once == NoteOnce::Never) {
+            checked(PyObject_CallMethod(notes.get(), "log", "ss", topic, text.c_str()));
+            return;
+        }
         PyObject* listener = report_listener == nullptr ? Py_None : report_listener;
         checked(PyObject_CallMethod(notes.get(), "tell", "sssisOOs", name(kind), topic, at.file.c_str(), at.line,
                                     text.c_str(), once == NoteOnce::AtPlace ? Py_True : Py_False, listener,

@@ -13,7 +13,8 @@ enum class NoteKind {
     Warning,      // a RuntimeWarning at the program's line
 };
 
-enum class NoteOnce { InProcess, AtPlace };
+/// `Never`: every time, to the log alone, where a report says it anyway.
+enum class NoteOnce { InProcess, AtPlace, Never };
 
 /// Gives the message once, and every time to a report that is being collected in this thread. Never raises, whatever
 /// the warning filters are. `topic` is a stable tag, a section of docs/graph-breaks.md.

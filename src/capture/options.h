@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/ref.h"
-#include "value/tracer.h"
+#include "source/dynamic_policy.h"
 
 namespace stator {
 
@@ -10,7 +10,7 @@ struct CompileOptions {
     Ref<> backend;  // backend(graph_module, example_inputs) -> callable
     bool fullgraph = false;
     bool registers_attributes = false;  // parameters and buffers become attributes of the graph module
-    Tracer::DynamicShapes dynamic_shapes = Tracer::DynamicShapes::Automatic;
+    DynamicShapes dynamic_shapes = DynamicShapes::Automatic;
 };
 
 }  // namespace stator

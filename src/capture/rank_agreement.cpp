@@ -37,7 +37,9 @@ std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace&
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places.get()); ++i) {
         std::string place(utf8(PyList_GET_ITEM(places.get(), i)));
         // A number that is an input already, or can't be one, is not learned again.
-        if (!knowledge.changing_numbers.contains(place)) again.learned.changing_numbers.insert(std::move(place));
+        if (knowledge.changing_numbers.contains(place)) continue;
+        again.learned.changing_in_place.insert(place);
+        again.learned.changing_numbers.insert(std::move(place));
     }
     if (again.learned.changing_numbers.empty()) return std::nullopt;
     return again;

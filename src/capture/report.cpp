@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "capture/notes.h"
+#include "capture/symbol_report.h"
 
 namespace stator {
 
@@ -112,30 +113,9 @@ Ref<> as_dict(const CaptureReport& report) {
 
 }  // namespace
 
-namespace {
-
-std::string print_range(Range range) {
-    std::string text;
-    if (range.least != Range::kNoLeast) text += ", at least " + std::to_string(range.least);
-    if (range.most != Range::kNoMost) text += ", at most " + std::to_string(range.most);
-    return text;
-}
-
-}  // namespace
-
 void CaptureReport::describe_numbers(const Trace& trace) {
-    symbols.clear();
+    symbols = print_symbols(trace);
     relations.clear();
-    for (const Symbol& symbol : trace.symbols) {
-        std::string line = "s" + std::to_string(symbol.variable->symbol) + " is " + print(*symbol.variable) + ": ";
-        if (symbol.resolved->op == Expression::Op::Constant)
-            line += "specialized to " + print(symbol.resolved->constant);
-        else if (symbol.resolved != symbol.variable)
-            line += "equal to " + print_by_symbols(*symbol.resolved);
-        else
-            line += print(symbol.variable->hint) + " in this call" + print_range(symbol.range);
-        symbols.push_back(std::move(line));
-    }
     for (const Relation& relation : trace.relations)
         relations.push_back(
             {print(*relation.condition), {Ref<PyCodeObject>::share(relation.where.code.get()), relation.where.line}});

@@ -31,7 +31,7 @@ Ref<> describe(const Symbol& symbol) {
                                  text(path(*variable.source)).release(), variable.hint.object().release(),
                                  none_or(symbol.range.least == Range::kNoLeast, symbol.range.least).release(),
                                  none_or(symbol.range.most == Range::kNoMost, symbol.range.most).release(), equal.get(),
-                                 is_size ? Py_True : Py_False, symbol.has_to_be_dynamic ? Py_True : Py_False));
+                                 is_size ? Py_True : Py_False, symbol.marked ? Py_True : Py_False));
 }
 
 /// Whether Python computes the condition from ints. (The backend does not see floats as numbers.)

@@ -16,6 +16,19 @@ constexpr std::size_t kComparedExpressions = 32;
 
 }  // namespace
 
+std::int32_t layout_number_of(const Source& source) {
+    switch (source.access) {
+        case Access::Size:
+            return source.number;
+        case Access::Stride:
+            return static_cast<std::int32_t>(torch_room::kFirstStride) + source.number;
+        case Access::Offset:
+            return static_cast<std::int32_t>(torch_room::kStorageOffset);
+        default:
+            return -1;
+    }
+}
+
 GuardBuilder::~GuardBuilder() {
     for (Draft& draft : drafts_) draft.source->register_number = kNone;
 }
@@ -91,8 +104,8 @@ std::int32_t GuardBuilder::used(Source* source) {
 
 void GuardBuilder::add(const Guard& guard) {
     // A relation between sizes reads them from their tensors.
-    Source* about = guard.kind == GuardKind::Expression && guard.source->access == Access::Size ? guard.source->parent
-                                                                                                : guard.source;
+    const bool is_of_layout = guard.kind == GuardKind::Expression && layout_number_of(*guard.source) >= 0;
+    Source* about = is_of_layout ? guard.source->parent : guard.source;
     Fact fact{.kind = guard.kind, .place = draft_of(about), .number = guard.number, .expected = guard.expected};
     if (guard.other != nullptr) {
         fact.other = used(guard.other);
@@ -143,16 +156,15 @@ std::vector<Term> GuardBuilder::over_registers(const Expression& expression) {
     for (Term& term : terms) {
         if (term.op != Expression::Op::Source) continue;
         Source* source = std::exchange(term.source, nullptr);
-        const bool is_size = source->access == Access::Size;
-        if (is_size) term.dimension = source->number;
-        term.place = used(is_size ? source->parent : source);
+        term.dimension = layout_number_of(*source);
+        term.place = used(term.dimension >= 0 ? source->parent : source);
         term.symbol = 0;
     }
     return terms;
 }
 
 void GuardBuilder::add_symbol(const Expression& symbol) {
-    const Source* read = symbol.source->access == Access::Size ? symbol.source->parent : symbol.source;
+    const Source* read = layout_number_of(*symbol.source) >= 0 ? symbol.source->parent : symbol.source;
     // A symbol that is neither guarded nor fetched can't be part of a condition.
     state_.symbols.push_back(read->register_number < 0 ? Term{} : over_registers(symbol).front());
 }

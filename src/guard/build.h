@@ -11,6 +11,10 @@
 
 namespace stator {
 
+/// The number of a size, a stride or a storage offset of the tensor that the source is a child of; -1 for other
+/// sources.
+std::int32_t layout_number_of(const Source& source);
+
 class GuardBuilder {
   public:
     using State = GuardProgram::State;

@@ -130,8 +130,10 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             state_.computed.emplace_back();
             break;
         case Access::Size:
+        case Access::Stride:
+        case Access::Offset:
             step.op = StepOp::Size;
-            step.version = static_cast<std::uint64_t>(source.number);
+            step.version = static_cast<std::uint64_t>(layout_number_of(source));
             step.number = static_cast<std::int32_t>(state_.computed.size());
             state_.computed.emplace_back();
             break;

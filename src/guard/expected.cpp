@@ -114,6 +114,19 @@ bool GuardProgram::State::is_readable(std::int32_t number) const {
     return true;
 }
 
+/// The sizes of a tensor that are compared, one by one, where others change between calls.
+void GuardProgram::State::add_fixed_sizes(const Fact& fact, std::vector<Expected>& all) const {
+    const torch_room::TensorCheck& check = tensors[fact.tensor];
+    for (std::size_t i = 0; i < check.dimensions; ++i) {
+        if (check.dynamic.is_dynamic(i)) continue;
+        all.push_back({.place = print_place(fact.place) + torch_room::print_layout_number(i),
+                       .kind = fact.kind,
+                       .number = fact.place,
+                       .key = static_cast<std::uint64_t>(check.sizes_and_strides[i]),
+                       .dimension = static_cast<std::int32_t>(i)});
+    }
+}
+
 std::vector<GuardProgram::Expected> GuardProgram::expected() const {
     // The first ones are about arguments and their contents. A deep model has thousands, none of which selects much.
     constexpr std::size_t kMost = 128;
@@ -121,9 +134,10 @@ std::vector<GuardProgram::Expected> GuardProgram::expected() const {
     for (const Fact& fact : state_->facts) {
         if (!state_->is_readable(fact.place)) continue;
         std::optional<std::uint64_t> key;
-        if (fact.kind == GuardKind::Tensor)
-            key = torch_room::may_run_python(state_->tensors[fact.tensor]) ||
-                          state_->tensors[fact.tensor].dynamic.sizes != 0
+        if (fact.kind == GuardKind::Tensor && state_->tensors[fact.tensor].dynamic.any())
+            state_->add_fixed_sizes(fact, all);
+        else if (fact.kind == GuardKind::Tensor)
+            key = torch_room::may_run_python(state_->tensors[fact.tensor])
                       ? std::nullopt
                       : std::optional(torch_room::sizes_key(state_->tensors[fact.tensor]));
         else if (fact.kind == GuardKind::Constant)
@@ -134,14 +148,17 @@ std::vector<GuardProgram::Expected> GuardProgram::expected() const {
             key = reinterpret_cast<std::uint64_t>(fact.expected);
         if (!key) continue;
         all.push_back({state_->print_place(fact.place), fact.kind, fact.place, *key});
-        if (all.size() == kMost) break;
+        if (all.size() >= kMost) break;
     }
     return all;
 }
 
 std::optional<std::uint64_t> GuardProgram::found(const Expected& at, PyObject* const* slots, PyObject* function) const {
     PyObject* object = state_->read(at.number, slots, function);
-    return object == nullptr ? std::nullopt : key_of(at.kind, object);
+    if (object == nullptr) return std::nullopt;
+    if (at.dimension < 0) return key_of(at.kind, object);
+    if (!torch_room::sizes_key(object)) return std::nullopt;  // its sizes are computed by code
+    return static_cast<std::uint64_t>(torch_room::layout_number(object, static_cast<std::size_t>(at.dimension)));
 }
 
 }  // namespace stator

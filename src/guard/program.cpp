@@ -172,7 +172,7 @@ bool GuardProgram::State::holds(std::span<const Term> expression) const {
     auto read = [this](const Term& term) -> std::optional<Number> {
         PyObject* object = registers[term.place];
         if (term.dimension >= 0)
-            return Number::of_int(torch_room::size_of(object, static_cast<std::size_t>(term.dimension)));
+            return Number::of_int(torch_room::layout_number(object, static_cast<std::size_t>(term.dimension)));
         return object == nullptr ? std::nullopt : Number::of(object);
     };
     return evaluate(expression, read) == Number::of_int(1);
@@ -278,7 +278,7 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             }
             case StepOp::Size:
                 computed[step->number] = Ref<>::steal(
-                    PyLong_FromLongLong(torch_room::size_of(from, static_cast<std::size_t>(step->version))));
+                    PyLong_FromLongLong(torch_room::layout_number(from, static_cast<std::size_t>(step->version))));
                 found = computed[step->number].get();
                 if (found == nullptr) PyErr_Clear();
                 break;
@@ -508,6 +508,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     // Changed numbers are accepted during this run, to find other changed ones.
     std::vector<std::pair<std::int32_t, PyObject*>> put_up_with;
     std::vector<std::pair<std::int32_t, torch_room::TensorCheck>> other_sizes;
+    std::vector<std::pair<std::int32_t, std::uint64_t>> other_offsets;
     std::vector<Ref<>> held;
     while (!execute<false>(steps.data(), slots, function, nullptr)) {
         has_run_code = false;
@@ -516,11 +517,17 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
         PyObject* object = step.from < 0 ? nullptr : registers[step.from];
         if (step.op == StepOp::Tensor) {
             torch_room::TensorCheck& check = tensors[step.number];
-            std::vector<std::size_t> dimensions = torch_room::changed_sizes(object, check);
-            if (dimensions.empty()) break;
-            for (std::size_t dimension : dimensions)
-                places.push_back(print_place(step.from) + ".size()[" + std::to_string(dimension) + "]");
+            std::vector<std::size_t> changed = torch_room::changed_layout(object, check);
+            if (changed.empty()) break;
+            for (std::size_t number : changed)
+                places.push_back(print_place(step.from) + torch_room::print_layout_number(number));
             other_sizes.emplace_back(step.number, std::exchange(check, torch_room::make_check(object)));
+            continue;
+        }
+        if (step.op == StepOp::Offset) {
+            places.push_back(print_place(step.from) + torch_room::print_layout_number(torch_room::kStorageOffset));
+            other_offsets.emplace_back(failed, step.version);
+            step.version = static_cast<std::uint64_t>(torch_room::storage_offset(object));
             continue;
         }
         if (step.op != StepOp::Constant || !Py_IS_TYPE(object, Py_TYPE(step.object))) break;
@@ -532,6 +539,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
     }
     for (auto [index, expected] : put_up_with) steps[index].object = expected;
     for (auto& [index, check] : other_sizes) tensors[index] = std::move(check);
+    for (auto [index, offset] : other_offsets) steps[index].version = offset;
     // Blocks have succeeded that would not have: nothing that they remember holds.
     quick.forget();
     for (Step& step : steps)

@@ -52,8 +52,9 @@ class GuardProgram {
     struct Expected {
         std::string place;  // its text, which is the same in other programs
         GuardKind kind;
-        std::int32_t number;  // the register in this program
-        std::uint64_t key;    // a hash of the value
+        std::int32_t number;          // the register in this program
+        std::uint64_t key;            // a hash of the value
+        std::int32_t dimension = -1;  // of a tensor: only the size of this dimension is compared
     };
     std::vector<Expected> expected() const;
     /// The key of what a frame holds at such a source of this program: if it is not `at.key`, the guard fails.

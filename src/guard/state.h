@@ -81,6 +81,7 @@ struct GuardProgram::State {
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);
     PyObject* read(std::int32_t place, PyObject* const* slots, PyObject* function) const;
     bool is_readable(std::int32_t place) const;
+    void add_fixed_sizes(const Fact& fact, std::vector<Expected>& all) const;
     void drop_computed();
     void enter_changed(Step* first, Step* enter);
     void build(std::span<const Guard> guards, std::span<Source* const> fetched, std::span<Source* const> all_distinct,

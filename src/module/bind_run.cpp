@@ -99,8 +99,8 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     };
     auto dynamic_shapes = [options] {
         PyObject* option = PyDict_GetItemString(options, "dynamic");
-        if (option == nullptr || option == Py_None) return Tracer::DynamicShapes::Automatic;
-        return PyObject_IsTrue(option) == 1 ? Tracer::DynamicShapes::Always : Tracer::DynamicShapes::Never;
+        if (option == nullptr || option == Py_None) return DynamicShapes::Automatic;
+        return PyObject_IsTrue(option) == 1 ? DynamicShapes::Always : DynamicShapes::Never;
     };
     compiled->cache =
         new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes"), dynamic_shapes()});

@@ -40,9 +40,20 @@ CompileOptions EntryCache::options_with(const Ref<>& forced_backend) const {
 }
 
 SharedKnowledge& EntryCache::knowledge_of(PyCodeObject* code) {
-    Shared<SharedKnowledge>& knowledge = knowledge_[code];
-    if (!knowledge) knowledge = Shared<SharedKnowledge>::make();
-    return *knowledge;
+    if (auto known = knowledge_.find(code); known != knowledge_.end()) return *known->second;
+    // Instances of a class, and functions made by one `def`, share what was learned.
+    Shared<SharedKnowledge> shared;
+    for (EntryCache* other : std::vector<EntryCache*>(all_caches().begin(), all_caches().end())) {
+        // Comparing backends may run any code, and may free a cache.
+        if (other == this || !all_caches().contains(other)) continue;
+        auto found = other->knowledge_.find(code);
+        if (found == other->knowledge_.end()) continue;
+        shared = found->second;
+        if (compiles_like(*other)) break;
+        shared = nullptr;
+    }
+    if (!shared) shared = Shared<SharedKnowledge>::make();
+    return *knowledge_.insert_or_assign(code, std::move(shared)).first->second;
 }
 
 bool EntryCache::compiles_like(const EntryCache& other) const {

@@ -29,6 +29,11 @@ PyObject* instance_of(cpython::Frame* frame) {
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(first)) ? first : nullptr;
 }
 
+/// The instance that an entry was captured for; null if there is none, None if it was freed.
+PyObject* owner_of(const Entry& entry) {
+    return entry.owner ? PyWeakref_GET_OBJECT(entry.owner.get()) : nullptr;
+}
+
 [[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
     std::string reasons;
     for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
@@ -67,8 +72,7 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
-        for (const auto& entry : point.entries())
-            competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
+        for (const auto& entry : point.entries()) competing += owner_of(*entry) == instance;
         return competing < limit && point.entries().size() < limit * kMostInstances;
     };
     std::vector<Shared<Entry>> forgotten = point.take_entries_of_freed_instances(/*has_to_be=*/!is_there());
@@ -77,11 +81,20 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
 
 /// Finds numbers that have changed, from the failing guards of existing entries.
 void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& knowledge) {
+    // The last ones, so that a capture does not take longer the more there are.
+    constexpr std::size_t kMostEntries = 32;
+    const std::vector<Shared<Entry>>& all = point.entries();
+    const std::vector<Shared<Entry>> entries(
+        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostEntries)));
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
-    for (const Shared<Entry>& entry : std::vector(point.entries())) {
+    PyObject* const instance = instance_of(frame);
+    for (const Shared<Entry>& entry : entries) {
         if (cpython::code_of(frame) != entry->code.get()) continue;
-        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function))
+        const bool is_of_instance = owner_of(*entry) == instance;
+        for (std::string& place : entry->guards.changed_numbers(cpython::slots(frame), function)) {
+            if (is_of_instance) knowledge.changing_in_place.insert(place);
             knowledge.changing_numbers.insert(std::move(place));
+        }
     }
 }
 
@@ -158,7 +171,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
             report.recompiled.push_back(other->explain(frame));
     // Owned here, because a reset may happen meanwhile.
     Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
-    learn_changes(point, frame, knowledge->known);
+    if (cache.options().dynamic_shapes != DynamicShapes::Never) learn_changes(point, frame, knowledge->known);
     const CompileOptions options = cache.options_with(forced_backend);
     std::optional<BreakReport> failed;
     try {

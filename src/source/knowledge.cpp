@@ -9,6 +9,7 @@ namespace stator {
 bool Knowledge::add(const Knowledge& other) {
     bool is_new = false;
     for (const std::string& place : other.changing_numbers) is_new |= changing_numbers.insert(place).second;
+    for (const std::string& place : other.changing_in_place) is_new |= changing_in_place.insert(place).second;
     for (const std::string& place : other.backend_constants) is_new |= backend_constants.insert(place).second;
     for (const auto& [code, held] : other.called_whole) is_new |= called_whole.emplace(code, held).second;
     return is_new;

@@ -17,17 +17,13 @@ namespace stator {
 struct Knowledge {
     /// Numbers that had another value in a later call, or on another rank: they become inputs of the graph.
     std::unordered_set<std::string> changing_numbers;
+    /// Those of them that had another value for the same instance: an int of a module that only differs between
+    /// instances stays a constant of each.
+    std::unordered_set<std::string> changing_in_place;
     /// Numbers and sizes on whose symbols the backend failed: they stay constants, even if they change.
     std::unordered_set<std::string> backend_constants;
     /// Functions that break the graph and use no tensors: called uncompiled, not inlined. Kept alive.
     std::unordered_map<PyCodeObject*, Ref<PyCodeObject>> called_whole;
-
-    /// Whether the number or size at this source becomes a symbol.
-    bool is_variable(const Source& source) const {
-        if (changing_numbers.empty() && !source.varies) return false;
-        std::string place = path(source);
-        return (source.varies || changing_numbers.contains(place)) && !backend_constants.contains(place);
-    }
 
     /// Adds the facts of another one. Returns whether any of them was new.
     bool add(const Knowledge& other);

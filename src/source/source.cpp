@@ -125,6 +125,12 @@ void append(std::string& text, const Source& source) {
         case Access::Size:
             text += ".size()";
             return subscript(std::to_string(source.number));
+        case Access::Stride:
+            text += ".stride()";
+            return subscript(std::to_string(source.number));
+        case Access::Offset:
+            text += ".storage_offset()";
+            return;
     }
 }
 

@@ -4,6 +4,9 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/check.h"
 #include "base/text.h"
 #include "torch/errors.h"
@@ -161,10 +164,41 @@ TensorCheck make_check(Borrowed<> object, const DynamicSizes* dynamic) {
     });
 }
 
-std::int64_t size_of(Borrowed<> object, std::size_t dimension) {
+std::int64_t layout_number(Borrowed<> object, std::size_t number) {
     if (!is_tensor(object)) return -1;
-    auto sizes = implementation(object)->sizes();
-    return dimension < sizes.size() ? sizes[dimension] : -1;
+    if (number == kStorageOffset) return storage_offset(object);
+    const c10::TensorImpl& tensor = *implementation(object);
+    auto numbers = number < kFirstStride ? tensor.sizes() : tensor.strides();
+    const std::size_t dimension = number % kFirstStride;
+    return dimension < numbers.size() ? numbers[dimension] : -1;
+}
+
+std::string print_layout_number(std::size_t number) {
+    if (number == kStorageOffset) return ".storage_offset()";
+    return (number < kFirstStride ? ".size()[" : ".stride()[") + std::to_string(number % kFirstStride) + "]";
+}
+
+std::vector<std::size_t> by_stride(std::span<const std::int64_t> strides) {
+    std::vector<std::size_t> order(strides.size());
+    std::iota(order.rbegin(), order.rend(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return strides[i]; });
+    return order;
+}
+
+std::vector<std::int8_t> followed_by_strides(std::span<const std::int64_t> sizes,
+                                             std::span<const std::int64_t> strides) {
+    std::vector<std::int8_t> followed(strides.size(), -1);
+    const std::vector<std::size_t> order = by_stride(strides);
+    for (std::size_t at = 0; at < order.size(); ++at)
+        for (std::size_t before = at; before-- > 0;) {
+            const std::size_t other = order[before];
+            std::int64_t product = 0;
+            if (strides[other] == 0 || __builtin_mul_overflow(sizes[other], strides[other], &product)) continue;
+            if (product != strides[order[at]]) continue;
+            followed[order[at]] = static_cast<std::int8_t>(other);
+            break;
+        }
+    return followed;
 }
 
 AutogradState read_autograd_state(Borrowed<> object) {
@@ -196,13 +230,17 @@ bool are_equal(const std::int64_t* left, const std::int64_t* right, std::size_t 
     return true;
 }
 
-/// Sizes and strides, where some sizes change between calls.
+/// Sizes and strides, where some of them change between calls.
 bool matches_dynamic(const c10::TensorImpl& tensor, const TensorCheck& check) {
     auto sizes = tensor.sizes(), strides = tensor.strides();
     if (sizes.size() != check.dimensions) return false;
     const std::int64_t* expected = check.sizes_and_strides.data();
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (check.dynamic.is_dynamic(i) ? sizes[i] < 2 : sizes[i] != expected[i]) return false;
+        if (check.dynamic.has_dynamic_stride(i)) {
+            if (strides[i] < 2) return false;
+            continue;
+        }
         const int follows = check.dynamic.stride_follows[i];
         std::int64_t stride = expected[sizes.size() + i];
         if (follows >= 0 && __builtin_mul_overflow(sizes[static_cast<std::size_t>(follows)],
@@ -224,7 +262,7 @@ inline bool matches_fixed(const c10::TensorImpl& tensor, const TensorCheck& chec
 inline bool matches_or_throws(const c10::TensorImpl& tensor, const TensorCheck& check) {
     // The key set is compared first: it tells whether this tensor stores sizes and strides itself.
     if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
-    if (!(check.dynamic.sizes == 0 ? matches_fixed(tensor, check) : matches_dynamic(tensor, check))) return false;
+    if (!(check.dynamic.any() ? matches_dynamic(tensor, check) : matches_fixed(tensor, check))) return false;
     if (!tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype))) return false;
     c10::Device device = tensor.device();
     return device.index() == check.device.index && static_cast<DeviceKind>(device.type()) == check.device.kind;
@@ -250,7 +288,24 @@ bool matches(Borrowed<> object, const TensorCheck& check) {
     });
 }
 
-std::vector<std::size_t> changed_sizes(Borrowed<> object, const TensorCheck& check) {
+namespace {
+
+/// Strides that differ from what is expected and do not follow from sizes, before or now.
+void add_changed_strides(const c10::TensorImpl& tensor, const TensorCheck& check, std::vector<std::size_t>& changed) {
+    const std::span<const std::int64_t> expected = check.sizes_and_strides;
+    const auto old_sizes = expected.first(check.dimensions), old_strides = expected.subspan(check.dimensions);
+    const std::span<const std::int64_t> sizes(tensor.sizes().data(), check.dimensions);
+    const std::span<const std::int64_t> strides(tensor.strides().data(), check.dimensions);
+    if (by_stride(old_strides) != by_stride(strides)) return;
+    const auto before = followed_by_strides(old_sizes, old_strides), now = followed_by_strides(sizes, strides);
+    for (std::size_t i = 0; i < check.dimensions; ++i)
+        if (!check.dynamic.has_dynamic_stride(i) && old_strides[i] != strides[i] && (before[i] != now[i] || now[i] < 0))
+            changed.push_back(kFirstStride + i);
+}
+
+}  // namespace
+
+std::vector<std::size_t> changed_layout(Borrowed<> object, const TensorCheck& check) {
     std::vector<std::size_t> changed;
     if (Py_TYPE(object.get()) != check.type || !check.has_strides || may_run_python(check) ||
         check.dimensions > DynamicSizes::kMostDimensions)
@@ -264,6 +319,7 @@ std::vector<std::size_t> changed_sizes(Borrowed<> object, const TensorCheck& che
         return changed;
     for (std::size_t i = 0; i < check.dimensions; ++i)
         if (!check.dynamic.is_dynamic(i) && tensor.sizes()[i] != check.sizes_and_strides[i]) changed.push_back(i);
+    add_changed_strides(tensor, check, changed);
     return changed;
 }
 
@@ -300,7 +356,12 @@ std::string explain_mismatch(Borrowed<> object, const TensorCheck& check) {
             return "size of dimension " + std::to_string(i) + " is " + std::to_string(now.sizes_and_strides[i]) +
                    ", was at least 2";
         }
-        if (!is_size && check.dynamic.sizes != 0) {
+        if (!is_size && check.dynamic.has_dynamic_stride(i - now.dimensions)) {
+            if (now.sizes_and_strides[i] >= 2) continue;
+            return "stride of dimension " + std::to_string(i - now.dimensions) + " is " +
+                   std::to_string(now.sizes_and_strides[i]) + ", was at least 2";
+        }
+        if (!is_size && check.dynamic.any()) {
             const int follows = check.dynamic.stride_follows[i - now.dimensions];
             if (follows >= 0 && now.sizes_and_strides[i] ==
                                     now.sizes_and_strides[static_cast<std::size_t>(follows)] *
@@ -326,8 +387,9 @@ std::string print(const TensorCheck& check) {
     const DynamicSizes& dynamic = check.dynamic;
     text += list(0, [&](std::size_t i) { return dynamic.is_dynamic(i); });
     if (check.has_strides)
-        text += " strides " + list(check.dimensions,
-                                   [&](std::size_t i) { return dynamic.sizes != 0 && dynamic.stride_follows[i] >= 0; });
+        text += " strides " + list(check.dimensions, [&](std::size_t i) {
+                    return dynamic.has_dynamic_stride(i) || (dynamic.any() && dynamic.stride_follows[i] >= 0);
+                });
     text += " " + device_name(check.device);
     if (check.requires_grad) text += " requires_grad";
     return text;

@@ -65,15 +65,18 @@ struct TensorImage {
     bool operator==(const TensorImage&) const = default;
 };
 
-/// Which sizes of a tensor change between calls, and the strides that follow from them.
+/// Which sizes and strides of a tensor change between calls, and the strides that follow from them.
 struct DynamicSizes {
     static constexpr std::size_t kMostDimensions = 32;
 
-    std::uint32_t sizes = 0;  // bit i: dimension i has any size of at least 2
+    std::uint32_t sizes = 0;    // bit i: dimension i has any size of at least 2
+    std::uint32_t strides = 0;  // bit i: dimension i has any stride of at least 2
     /// For each dimension i the dimension j whose `size * stride` is the stride of i; -1 where the stride is fixed.
     std::vector<std::int8_t> stride_follows;
 
     bool is_dynamic(std::size_t dimension) const { return (sizes >> dimension & 1) != 0; }
+    bool has_dynamic_stride(std::size_t dimension) const { return (strides >> dimension & 1) != 0; }
+    bool any() const { return (sizes | strides) != 0; }
     bool operator==(const DynamicSizes&) const = default;
 };
 
@@ -95,11 +98,24 @@ struct TensorCheck {
 
 TensorCheck make_check(Borrowed<> tensor, const DynamicSizes* dynamic = nullptr);
 
-/// The dimensions whose sizes differ, if nothing else does but strides; else none.
-std::vector<std::size_t> changed_sizes(Borrowed<> tensor, const TensorCheck& check);
+/// The sizes, strides and the storage offset of a tensor are numbered: the size of dimension i is number i.
+inline constexpr std::size_t kFirstStride = DynamicSizes::kMostDimensions;
+inline constexpr std::size_t kStorageOffset = 2 * DynamicSizes::kMostDimensions;
+/// -1 where there is none. Some 3 ns.
+std::int64_t layout_number(Borrowed<> tensor, std::size_t number);
+/// `.size()[0]`, `.stride()[1]`, `.storage_offset()`.
+std::string print_layout_number(std::size_t number);
 
-/// The size of a dimension of a tensor; -1 where there is none. Some 3 ns.
-std::int64_t size_of(Borrowed<> tensor, std::size_t dimension);
+/// The sizes, and the strides that do not follow from sizes, which differ from what is expected, if nothing else does;
+/// else none. A tensor whose dimensions are in another order in memory has no such strides.
+std::vector<std::size_t> changed_layout(Borrowed<> tensor, const TensorCheck& check);
+
+/// The dimensions of a tensor, those whose elements are closest in memory first.
+std::vector<std::size_t> by_stride(std::span<const std::int64_t> strides);
+/// For each dimension the one whose `size * stride` is its stride, and that comes before it in this order; -1 if there
+/// is none.
+std::vector<std::int8_t> followed_by_strides(std::span<const std::int64_t> sizes,
+                                             std::span<const std::int64_t> strides);
 
 /// Some 10 ns; allocates nothing, raises nothing. `object` may be anything.
 bool matches(Borrowed<> object, const TensorCheck& check);

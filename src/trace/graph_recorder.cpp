@@ -217,13 +217,6 @@ bool is_plain_attribute(const Source& source) {
            is_module(*source.parent->parent);
 }
 
-bool is_parameter_or_buffer(const Source& source) {
-    if (source.access != Access::DictItem || source.parent->access != Access::DictItem) return false;
-    const Source& holder = *source.parent;
-    bool has_name = holder.key == interned("_parameters") || holder.key == interned("_buffers");
-    return has_name && holder.parent->access == Access::InstanceDict;
-}
-
 }  // namespace
 
 graph::Node* GraphRecorder::add_attribute(TensorValue* tensor) {

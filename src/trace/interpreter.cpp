@@ -11,6 +11,7 @@
 #include "cpython/frame.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
+#include "trace/specialized_sizes.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/exception.h"
@@ -62,7 +63,7 @@ bool only_loads(bytecode::Op op) {
 }  // namespace
 
 Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge)
-    : Tracer(knowledge, request.run_by, request.wants_one_graph, request.dynamic_shapes),
+    : Tracer(knowledge, request.run_by, request.wants_one_graph, request.dynamic),
       torch_modes_(*this),
       lifetimes_(*this, stack_),
       effect_writer_(*this, lifetimes_),
@@ -665,6 +666,17 @@ bool is_pytorchs(PyCodeObject* code) {
 
 }  // namespace
 
+void Interpreter::note_specialized() {
+    using Op = Expression::Op;
+    const Op last = relations_.back().condition->op;
+    if (last != Op::Equal && last != Op::Same) return;
+    for (const Expression* variable : numbers_.variables()) {
+        const bool is_constant = variable->is_float ? relations_.back().condition->left == variable
+                                                    : numbers_.resolved(variable)->op == Op::Constant;
+        if (is_constant) specialized_by_.emplace(variable, static_cast<int>(relations_.size()) - 1);
+    }
+}
+
 void Interpreter::guard_relation(const Expression& condition) {
     Tracer::guard_relation(condition);
     // The innermost line outside of PyTorch's own Python code, if there is one.
@@ -678,6 +690,7 @@ void Interpreter::guard_relation(const Expression& condition) {
         if (!is_pytorchs(code)) break;
     }
     relations_.push_back(std::move(relation));
+    note_specialized();
 }
 
 void Interpreter::ask(const Expression& question) {
@@ -734,10 +747,17 @@ Trace Interpreter::take_trace() {
     trace.mismatched_calls = std::move(mismatched_calls_);
     trace.instructions = instructions_;
     trace.decoding_seconds = decoding_seconds_;
-    for (const Expression* variable : numbers_.variables())
-        trace.symbols.push_back({variable, numbers_.resolved(variable),
-                                 variable->is_float ? Range() : numbers_.range_of(variable),
-                                 std::ranges::find(required_dynamic_, variable) != required_dynamic_.end()});
+    for (const Expression* variable : numbers_.variables()) {
+        Symbol symbol{variable, numbers_.resolved(variable)};
+        if (!variable->is_float) symbol.range = numbers_.range_of(variable);
+        if (auto marked = required_dynamic_.find(variable); marked != required_dynamic_.end())
+            symbol.marked = marked->second;
+        symbol.origin = origin_of(variable);
+        if (auto found = specialized_by_.find(variable); found != specialized_by_.end())
+            symbol.specialized_by = found->second;
+        trace.symbols.push_back(symbol);
+    }
+    guard_specialized_sizes(trace.guards, trace.symbols, arena_);
     trace.relations = std::move(relations_);
     trace.depends_on_data = !numbers_.unbacked_numbers().empty();
     numbers_.close();

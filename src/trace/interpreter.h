@@ -43,6 +43,8 @@ class Interpreter final : public Tracer {
     bool keeps_compiled_by_torch() override;
     void guard_relation(const Expression& condition) override;
     [[noreturn]] void ask(const Expression& question) override;
+    /// Records which numbers are constants since the last relation.
+    void note_specialized();
 
     // --- the interface for opcode handlers ---
 
@@ -146,6 +148,7 @@ class Interpreter final : public Tracer {
     BreakReport report_;
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Relation> relations_;
+    std::unordered_map<const Expression*, int> specialized_by_;  // positions in `relations_`
     std::size_t instructions_ = 0;
     std::size_t backward_jumps_ = 0;
     double decoding_seconds_ = 0;

@@ -47,12 +47,15 @@ struct BreakReport {
 /// A number or a size that changes between calls, and what is known of it at the end of the trace.
 struct Symbol {
     const Expression* variable;
-    const Expression* resolved;  // another number that it equals, or itself
-    Range range;                 // of an int
-    bool has_to_be_dynamic;      // the user says so: specializing it is an error
+    const Expression* resolved;   // another number that it equals, or itself
+    Range range;                  // of an int
+    std::optional<Range> marked;  // the user says that it is dynamic, in this range: specializing it is an error
+    SymbolOrigin origin = SymbolOrigin::Changed;
+    int specialized_by = -1;  // the relation that made it a constant, by its position; -1 if there is none
 };
 
-/// A condition on such numbers that later calls have to satisfy, and the line of the program that needs it.
+/// A condition on such numbers that later calls have to satisfy, and the line of the program that needs it. There is no
+/// line where the backend needs it.
 struct Relation {
     const Expression* condition;
     UserLine where;
@@ -78,7 +81,7 @@ struct TraceRequest {
     /// No graph break is allowed. Functions that `torch.compile` made are inlined.
     bool wants_one_graph = false;
     Tracer::RunBy run_by = Tracer::RunBy::Stator;
-    Tracer::DynamicShapes dynamic_shapes = Tracer::DynamicShapes::Never;
+    DynamicPolicy dynamic;
     /// See `Tracer::captures_scalars` and `Tracer::captures_data_sizes`.
     bool captures_scalars = false;
     bool captures_data_sizes = false;

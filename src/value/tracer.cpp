@@ -19,14 +19,43 @@ Source* some_source(const Expression& expression) {
 
 }  // namespace
 
-bool Tracer::is_dynamic(const Source& size) const {
-    if (knowledge_->backend_constants.contains(path(size))) return false;
-    if (dynamic_shapes_ == DynamicShapes::Always) return true;
-    return dynamic_shapes_ == DynamicShapes::Automatic && knowledge_->changing_numbers.contains(path(size));
+bool Tracer::has_changed(const Source& number) const {
+    if (!dynamic_.is_automatic || knowledge_->changing_numbers.empty()) return false;
+    const std::string place = path(number);
+    return knowledge_->changing_numbers.contains(place) && !knowledge_->backend_constants.contains(place);
+}
+
+std::optional<SymbolOrigin> Tracer::origin_of_number(const Source& number) const {
+    const Knowledge& known = *knowledge_;
+    if (known.changing_numbers.empty() && !number.varies && !dynamic_.may_be_dynamic_at_first()) return std::nullopt;
+    const std::string place = path(number);
+    if (known.backend_constants.contains(place)) return std::nullopt;
+    const bool is_int = PyLong_CheckExact(number.object);
+    PyObject* const module = is_int ? module_above(number) : nullptr;
+    if (is_int) {
+        if (dynamic_.names(number)) return SymbolOrigin::Named;
+        auto value = Number::of(number.object);
+        if (value && dynamic_.has_value(value->integer())) return SymbolOrigin::Listed;
+        if (dynamic_.specializes_ints) return std::nullopt;
+        if (module != nullptr && !dynamic_.has_dynamic_ints_of_modules &&
+            (is_static_module(module) || !known.changing_in_place.contains(place)))
+            return std::nullopt;
+    } else if (dynamic_.specializes_floats) {
+        return std::nullopt;
+    }
+    if (dynamic_.is_automatic && known.changing_numbers.contains(place)) return SymbolOrigin::Changed;
+    if (dynamic_.is_automatic && number.varies) return SymbolOrigin::Assigned;
+    const bool is_by_default = !dynamic_.is_static_by_default;
+    if (is_by_default && (is_of_arguments(number) || (module != nullptr && dynamic_.has_dynamic_ints_of_modules)))
+        return SymbolOrigin::Default;
+    return std::nullopt;
 }
 
 void Tracer::require_dynamic(const Expression* size, Range range) {
-    required_dynamic_.push_back(size);
+    required_dynamic_.insert_or_assign(size, range);
+    // What is out of range is an error when the trace has ended.
+    const std::int64_t hint = size->hint.integer();
+    if (hint < range.least || hint > range.most) return;
     using Op = Expression::Op;
     if (range.least != Range::kNoLeast) numbers_.decide(Op::GreaterEqual, size, numbers_.constant(range.least));
     if (range.most != Range::kNoMost) numbers_.decide(Op::LessEqual, size, numbers_.constant(range.most));

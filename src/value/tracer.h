@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "base/arena.h"
 #include "guard/guard.h"
 #include "number/expressions.h"
+#include "source/dynamic_policy.h"
 #include "source/knowledge.h"
 #include "value/break.h"
 #include "value/task.h"
@@ -133,20 +135,21 @@ class Tracer {
     /// `is_compiling()` was True for the program. If the program raises later on, that may be the reason.
     void note_compiling_was_true() { told_compiling_ = true; }
 
-    /// Which sizes of tensors are symbols: none, those that have changed between calls, or all.
-    enum class DynamicShapes : std::uint8_t { Never, Automatic, Always };
-    DynamicShapes dynamic_shapes() const { return dynamic_shapes_; }
     /// Whether numbers that are read from tensors (`item()`) are captured as numbers that only the graph knows.
     bool captures_scalars() const { return captures_scalars_; }
     /// The same for operations whose results have such sizes: `nonzero`, a mask as index.
     bool captures_data_sizes() const { return captures_data_sizes_; }
-    /// Whether any size may be a symbol, unless tensors are marked.
-    bool has_dynamic_sizes() const {
-        return dynamic_shapes_ == DynamicShapes::Always ||
-               (dynamic_shapes_ == DynamicShapes::Automatic && !knowledge_->changing_numbers.empty());
+    /// Which numbers and sizes of tensors may be symbols.
+    const DynamicPolicy& dynamic() const { return dynamic_; }
+    /// Whether the number at this source had another value in another call, and may be a symbol because of that.
+    bool has_changed(const Source& number) const;
+    /// Why the number at this source is a symbol; nothing if it is a constant.
+    std::optional<SymbolOrigin> origin_of_number(const Source& number) const;
+    void set_origin(const Expression* symbol, SymbolOrigin origin) { origins_.emplace(symbol, origin); }
+    SymbolOrigin origin_of(const Expression* symbol) const {
+        auto found = origins_.find(symbol);
+        return found == origins_.end() ? SymbolOrigin::Changed : found->second;
     }
-    /// Whether the size at this source is one.
-    bool is_dynamic(const Source& size) const;
     /// A size that the user has marked as dynamic, within a range: specializing it is an error.
     void require_dynamic(const Expression* size, Range range);
 
@@ -165,8 +168,8 @@ class Tracer {
     }
 
   protected:
-    Tracer(const Knowledge& knowledge, RunBy run_by, bool wants_one_graph, DynamicShapes dynamic_shapes)
-        : knowledge_(&knowledge), run_by_(run_by), wants_one_graph_(wants_one_graph), dynamic_shapes_(dynamic_shapes) {}
+    Tracer(const Knowledge& knowledge, RunBy run_by, bool wants_one_graph, const DynamicPolicy& dynamic)
+        : knowledge_(&knowledge), run_by_(run_by), wants_one_graph_(wants_one_graph), dynamic_(dynamic) {}
 
     void realize_now(Value* value);
     /// Guards a condition on numbers that change between calls.
@@ -183,7 +186,7 @@ class Tracer {
     const Knowledge* knowledge_;
     RunBy run_by_;
     bool wants_one_graph_;
-    DynamicShapes dynamic_shapes_;
+    DynamicPolicy dynamic_;
     bool captures_scalars_ = false;
     bool captures_data_sizes_ = false;
     bool told_compiling_ = false;
@@ -195,7 +198,8 @@ class Tracer {
     std::shared_ptr<Arena> number_arena_ = std::make_shared<Arena>();
     Expressions numbers_{*number_arena_, [this](const Expression& condition) { guard_relation(condition); },
                          [this](const Expression& question) { ask(question); }};
-    std::vector<const Expression*> required_dynamic_;
+    std::unordered_map<const Expression*, Range> required_dynamic_;
+    std::unordered_map<const Expression*, SymbolOrigin> origins_;
     UndoLog undo_log_;
     std::vector<Guard> guards_;
     std::vector<Source*> distinct_;

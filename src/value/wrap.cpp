@@ -156,8 +156,9 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
     source->value = value;
     on_undo([source] { source->value = nullptr; });
     bool is_number = PyLong_CheckExact(object.get()) || PyFloat_CheckExact(object.get());
-    if (is_number && knowledge_->is_variable(*source))
-        symbolic::make_variable(*this, static_cast<ConstantValue*>(value));
+    if (is_number)
+        if (auto origin = origin_of_number(*source))
+            symbolic::make_variable(*this, static_cast<ConstantValue*>(value), *origin);
     if (has_identity(value)) {
         by_identity_.emplace(object.get(), value);
         on_undo([this, key = object.get()] { by_identity_.erase(key); });

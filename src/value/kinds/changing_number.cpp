@@ -195,12 +195,13 @@ Value* extreme_by_data(Tracer& tracer, bool greatest, Value* left, Value* right)
 
 }  // namespace
 
-void make_variable(Tracer& tracer, ConstantValue* value) {
+void make_variable(Tracer& tracer, ConstantValue* value, SymbolOrigin origin) {
     auto number = Number::of(value->held);
     if (!number) return;
     // Compilers compute with such floats by sympy, which has neither infinity nor NaN.
     if (tracer.run_by() == Tracer::RunBy::Compiler && number->is_float() && !std::isfinite(number->real())) return;
     value->expression = tracer.numbers().variable(value->source, *number);
+    tracer.set_origin(value->expression, origin);
 }
 
 void realize_class(Tracer& tracer, Value* value) {

@@ -34,7 +34,7 @@ std::optional<bool> decided(Tracer& tracer, Value* condition);
 Value* inverted(Tracer& tracer, Value* condition);
 
 /// Makes a number from outside symbolic, if it fits into 64 bits.
-void make_variable(Tracer& tracer, ConstantValue* value);
+void make_variable(Tracer& tracer, ConstantValue* value, SymbolOrigin origin);
 
 // The symbolic result of an operation; null if no operand is symbolic, or if the operation needs the number itself.
 Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right);

@@ -232,6 +232,8 @@ Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
     const TensorValue* base = cast<TensorValue>(arguments.positional[0]);
     while (base->view_of != nullptr) base = base->view_of;
+    if (base == arguments.positional[0] && base->outside != nullptr)
+        if (Value* offset = changing_offset(tracer, base)) return offset;
     // Guarded only here: other graphs do not depend on the storage offset of an input.
     if (base->outside != nullptr) tracer.guard({GuardKind::Offset, base->source, base->outside});
     return tracer.recorder().emit_method(interned("storage_offset"), arguments);

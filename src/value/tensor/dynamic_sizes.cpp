@@ -18,19 +18,22 @@ using Op = Expression::Op;
 using torch_room::DynamicSizes;
 using torch_room::TensorMeta;
 
-/// Whether a tensor is part of a module: its sizes are those of the model, as torch.compile has it
-/// (`force_parameter_static_shapes`, `force_nn_module_property_static_shapes`).
-bool belongs_to_module(const Source* source) {
-    const auto& known = torch_room::known();
-    for (source = source->parent; source != nullptr; source = source->parent)
-        if (source->object != nullptr && PyObject_TypeCheck(source->object, known.module_class)) return true;
-    return false;
+/// Whether the sizes of a tensor are those of the model, which do not change.
+bool has_static_sizes(const DynamicPolicy& policy, const TensorValue* tensor) {
+    const Source& source = *tensor->source;
+    if (policy.has_static_parameters &&
+        (Py_TYPE(tensor->outside) != torch_room::tensor_class() || is_parameter_or_buffer(source)))
+        return true;
+    if (!policy.has_static_module_properties) return false;
+    PyObject* module = module_above(source);
+    return module != nullptr && is_static_module(module);
 }
 
-bool may_be_dynamic(const TensorValue* tensor, const TensorMeta& meta) {
-    return tensor->source->access != Access::Pinned && !tensor->is_of_object && meta.layout == torch_room::Layout{} &&
-           meta.dispatch_keys == 0 && meta.dimensions() <= DynamicSizes::kMostDimensions &&
-           meta.python_class == torch_room::tensor_class() && !belongs_to_module(tensor->source);
+bool may_be_dynamic(const DynamicPolicy& policy, const TensorValue* tensor, const TensorMeta& meta) {
+    if (tensor->source->access == Access::Pinned || tensor->is_of_object || meta.layout != torch_room::Layout{} ||
+        meta.dispatch_keys != 0 || meta.dimensions() > DynamicSizes::kMostDimensions)
+        return false;
+    return policy.names(*tensor->source) || !has_static_sizes(policy, tensor);
 }
 
 /// What `torch._dynamo.mark_dynamic` and its relatives have said of a tensor: sets of dimensions among its attributes.
@@ -40,8 +43,12 @@ class Marks {
 
     bool are_there() const { return attributes_ != nullptr && PyDict_GET_SIZE(attributes_) > 0; }
     bool is_dynamic(std::size_t dimension) const { return has(interned("_dynamo_dynamic_indices"), dimension); }
+    /// Unbacked sizes too: here they are symbols like others.
     bool may_be_dynamic(std::size_t dimension) const {
-        return has(interned("_dynamo_weak_dynamic_indices"), dimension);
+        return has(interned("_dynamo_weak_dynamic_indices"), dimension) ||
+               has(interned("_dynamo_propagated_dynamic_indices"), dimension) ||
+               has(interned("_dynamo_unbacked_indices"), dimension) ||
+               has(interned("_dynamo_strict_unbacked_indices"), dimension);
     }
     bool is_static(std::size_t dimension) const { return has(interned("_dynamo_static_indices"), dimension); }
     /// The bounds that `mark_dynamic` was given.
@@ -75,47 +82,94 @@ class Marks {
     PyObject* attributes_;  // of the tensor; null if there are none
 };
 
-Source* size_source(Tracer& tracer, Source* tensor, std::size_t dimension, std::int64_t size) {
-    Ref<> object = checked(PyLong_FromLongLong(size));
-    PyObject* kept = tracer.keep(std::move(object));
-    return tracer.provenance().child(tensor, Access::Size, nullptr, static_cast<int>(dimension), kept);
+/// A number of the tensor's layout as a number from outside.
+Source* layout_source(Tracer& tracer, Source* tensor, Access access, std::size_t dimension, std::int64_t number) {
+    PyObject* kept = tracer.keep(checked(PyLong_FromLongLong(number)));
+    return tracer.provenance().child(tensor, access, nullptr, static_cast<int>(dimension), kept);
 }
 
-/// Equal sizes are taken to stay equal: they share the symbol of the first.
-const Expression* symbol_of(Tracer& tracer, Source* source, std::int64_t size) {
-    constexpr Range kSizes{2, Range::kNoMost};
+/// 0 and 1 are always constants.
+constexpr Range kDynamic{2, Range::kNoMost};
+
+/// With `dynamic=True`, equal sizes are taken to stay equal: they share the symbol of the first.
+void share_symbol(Tracer& tracer, const Expression* symbol) {
     Expressions& numbers = tracer.numbers();
-    const Expression* symbol = numbers.variable(source, Number::of_int(size), kSizes);
     for (const Expression* earlier : numbers.variables()) {
         if (earlier == symbol || earlier->is_float || earlier->source->access != Access::Size) continue;
-        if (earlier->hint.integer() != size) continue;
+        if (earlier->hint != symbol->hint || tracer.origin_of(earlier) != SymbolOrigin::Default) continue;
         numbers.decide(Op::Equal, symbol, earlier);
-        break;
+        return;
     }
-    return numbers.resolved(symbol);
+}
+
+/// Why the size of a dimension is a symbol; nothing if it is a constant.
+std::optional<SymbolOrigin> origin_of_size(const Tracer& tracer, const TensorValue* tensor, const Marks& marks,
+                                           std::size_t dimension, const Source& size, std::int64_t value) {
+    const DynamicPolicy& policy = tracer.dynamic();
+    if (marks.is_dynamic(dimension)) return SymbolOrigin::Marked;
+    if (marks.may_be_dynamic(dimension)) return SymbolOrigin::MaybeMarked;
+    if (marks.is_static(dimension)) return std::nullopt;
+    if (tracer.knowledge().backend_constants.contains(path(size))) return std::nullopt;
+    if (tracer.has_changed(size)) return SymbolOrigin::Changed;
+    if (policy.names(*tensor->source, static_cast<int>(dimension))) return SymbolOrigin::Named;
+    if (policy.has_value(value)) return SymbolOrigin::Listed;
+    if (!policy.is_static_by_default && !has_static_sizes(policy, tensor)) return SymbolOrigin::Default;
+    return std::nullopt;
+}
+
+void make_size_dynamic(Tracer& tracer, const TensorValue* tensor, const Marks& marks, std::size_t dimension,
+                       Dim& size) {
+    const std::int64_t value = size.value();
+    Source* source = layout_source(tracer, tensor->source, Access::Size, dimension, value);
+    auto origin = origin_of_size(tracer, tensor, marks, dimension, *source, value);
+    if (!origin) return;
+    const Expression* symbol = tracer.numbers().variable(source, Number::of_int(value), kDynamic);
+    tracer.set_origin(symbol, *origin);
+    if (*origin == SymbolOrigin::Default) share_symbol(tracer, symbol);
+    if (*origin == SymbolOrigin::Marked && !tracer.dynamic().may_specialize_marked_sizes)
+        tracer.require_dynamic(symbol, marks.range(dimension));
+    size = Dim::of(tracer.numbers().resolved(symbol));
+}
+
+/// A stride that changes although the sizes do not explain it.
+void make_stride_dynamic(Tracer& tracer, const TensorValue* tensor, std::size_t dimension, Dim& stride) {
+    const std::int64_t value = stride.value();
+    Source* source = layout_source(tracer, tensor->source, Access::Stride, dimension, value);
+    if (!tracer.has_changed(*source)) return;
+    const Expression* symbol = tracer.numbers().variable(source, Number::of_int(value), kDynamic);
+    tracer.set_origin(symbol, SymbolOrigin::Changed);
+    stride = Dim::of(symbol);
 }
 
 }  // namespace
 
 const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor, TensorMeta& meta) {
-    if (tracer.dynamic_shapes() == Tracer::DynamicShapes::Never) return nullptr;
+    const DynamicPolicy& policy = tracer.dynamic();
     const Marks marks(tensor->outside);
-    if ((!tracer.has_dynamic_sizes() && !marks.are_there()) || !may_be_dynamic(tensor, meta)) return nullptr;
+    const bool has_changes = policy.is_automatic && !tracer.knowledge().changing_numbers.empty();
+    if ((!has_changes && !policy.may_be_dynamic_at_first() && !marks.are_there()) ||
+        !may_be_dynamic(policy, tensor, meta))
+        return nullptr;
     DynamicSizes dynamic;
     for (std::size_t i = 0; i < meta.dimensions(); ++i) {
-        const std::int64_t size = meta.sizes[i].value();
-        if (size < 2 || marks.is_static(i)) continue;
-        Source* source = size_source(tracer, tensor->source, i, size);
-        const bool has_to_be = marks.is_dynamic(i);
-        if (!has_to_be && !marks.may_be_dynamic(i) && !tracer.is_dynamic(*source)) continue;
-        dynamic.sizes |= std::uint32_t{1} << i;
-        const Expression* symbol = symbol_of(tracer, source, size);
-        meta.sizes[i] = Dim::of(symbol);
-        if (has_to_be) tracer.require_dynamic(symbol, marks.range(i));
+        if (meta.sizes[i] >= 2) make_size_dynamic(tracer, tensor, marks, i, meta.sizes[i]);
+        if (!meta.sizes[i].is_constant()) dynamic.sizes |= std::uint32_t{1} << i;
+        if (has_changes && meta.strides[i] >= 2) make_stride_dynamic(tracer, tensor, i, meta.strides[i]);
+        if (!meta.strides[i].is_constant()) dynamic.strides |= std::uint32_t{1} << i;
     }
-    if (dynamic.sizes == 0) return nullptr;
+    if (!dynamic.any()) return nullptr;
     shape::derive_strides(dynamic, meta);
     return tracer.arena().make<DynamicSizes>(std::move(dynamic));
+}
+
+Value* changing_offset(Tracer& tracer, const TensorValue* tensor) {
+    const std::int64_t offset = torch_room::storage_offset(tensor->outside);
+    Source* source = layout_source(tracer, tensor->source, Access::Offset, 0, offset);
+    if (!tracer.has_changed(*source)) return nullptr;
+    constexpr Range kOffsets{0, Range::kNoMost};
+    const Expression* symbol = tracer.numbers().variable(source, Number::of_int(offset), kOffsets);
+    tracer.set_origin(symbol, SymbolOrigin::Changed);
+    return size_value(tracer, Dim::of(symbol));
 }
 
 Value* size_value(Tracer& tracer, Dim size) {

@@ -52,4 +52,4 @@ def test_a_range():
     x = torch.randn(5, 3)
     torch._dynamo.mark_dynamic(x, 0, min=3, max=100)
     symbols = [line for capture in report(x).captures for line in capture.symbols]
-    assert symbols == ["s0 is L['x'].size()[0]: 5 in this call, at least 3, at most 100"]
+    assert symbols == ["s0 is L['x'].size()[0]: 5 in this call, at least 3, at most 100; marked with mark_dynamic"]

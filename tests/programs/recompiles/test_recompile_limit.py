@@ -58,6 +58,11 @@ def by_size(x, y):
     return x.sum() + y * y.shape[0]
 
 
+def by_specialized_size(x, y):
+    """The other dimension of `y` stays a symbol."""
+    return x.sum() + y * len([None for _ in range(y.shape[1])])
+
+
 def by_tuple(x, pair):
     return x + len(pair[1]) if pair[0] is None else x - len(pair[0])
 
@@ -79,6 +84,7 @@ CASES = {
     "item": (by_item, parts(30)),
     "class": (by_class, [type(f"Class{'z' * i}", (Part,), {})("n") for i in range(20)]),
     "size": (by_size, [torch.arange(float(i)) for i in range(1, 25)]),
+    "a size that is specialized": (by_specialized_size, [torch.ones(i % 4 + 2, i) for i in range(2, 25)]),
     "tuple": (by_tuple, [(None, "t" * i) for i in range(12)] + [("u" * i, None) for i in range(12)]),
     "mixed": (
         lambda x, value: x + len(str(type(value))) if not isinstance(value, torch.Tensor) else x + value.shape[0],

@@ -1,0 +1,318 @@
+"""Settings and marks of PyTorch that say which sizes and numbers are dynamic: results as uncompiled, and captures and
+symbols as torch._dynamo has them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+import torch.compiler.config
+from torch import nn
+
+import stator
+from tests.support import engine
+from tests.support.compare import Comparison
+
+dynamo = torch._dynamo
+T = torch.randn
+
+
+def sizes(*lengths: int, mark: Callable[..., Any] | None = None, **options: Any) -> list[Callable[[], tuple]]:
+    """Calls with a tensor of each length."""
+
+    def call(length: int) -> tuple:
+        x = T(length, 3)
+        if mark is not None:
+            mark(x, 0, **options)
+        return (x,)
+
+    return [lambda length=length: call(length) for length in lengths]
+
+
+def calls(*arguments: tuple) -> list[Callable[[], tuple]]:
+    return [lambda one=one: one for one in arguments]
+
+
+@dataclass
+class Case:
+    """A program, or a maker of one, and calls, under settings. A step between the calls may change a setting."""
+
+    program: Callable[..., Any]
+    calls: list[Callable[[], tuple] | dict[str, Any]]
+    config: dict[str, Any] = field(default_factory=dict)
+    dynamic: bool | None = None
+    fewer: bool = False  # torch._dynamo needs more captures
+
+
+def double(x):
+    return x * 2
+
+
+def scaled(x, n):
+    return x * n + n
+
+
+def indexed(x, n):
+    return x[n:] if n > 1 else x
+
+
+class Window(nn.Module):
+    def __init__(self, width=3):
+        super().__init__()
+        self.width = width
+
+    def forward(self, x):
+        return x * self.width
+
+
+class Held(nn.Module):
+    """Has a tensor that is neither a parameter nor a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.cache = T(4, 3)
+
+    def forward(self, x):
+        return self.cache.sum(0) + x
+
+
+class Buffered(Held):
+    def __init__(self):
+        super().__init__()
+        del self.cache
+        self.register_buffer("cache", T(4, 3))
+
+
+def with_attribute(module, name, *values):
+    """Calls of a module whose attribute changes before each."""
+
+    def call(value):
+        setattr(module, name, value)
+        return (T(3),)
+
+    return [lambda value=value: call(value) for value in values]
+
+
+def grown(module):
+    return with_attribute(module, "cache", *(T(n, 3) for n in (4, 5, 6, 7)))
+
+
+STATIC_WINDOW = type("StaticWindow", (Window,), {"__module__": __name__})
+dynamo.mark_static(STATIC_WINDOW)
+
+
+def of_module(cls, changes, config=None, **options):
+    module = cls()
+    return Case(module, changes(module), config or {}, **options)
+
+
+def widths(module):
+    return with_attribute(module, "width", 3, 4, 5, 6)
+
+
+CASES = {
+    "automatic": lambda: Case(double, sizes(4, 5, 6, 7)),
+    "not automatic": lambda: Case(double, sizes(4, 5, 6), {"automatic_dynamic_shapes": False}),
+    "not static by default": lambda: Case(double, sizes(4, 5, 6), {"assume_static_by_default": False}),
+    "dynamic=True": lambda: Case(double, sizes(4, 5, 6), dynamic=True),
+    "dynamic=False": lambda: Case(double, sizes(4, 5, 6), dynamic=False),
+    "dynamic=True, not automatic": lambda: Case(
+        double, sizes(4, 5, 6), {"automatic_dynamic_shapes": False}, dynamic=True
+    ),
+    "automatic is switched off and on": lambda: Case(
+        double,
+        [
+            *sizes(4),
+            {"automatic_dynamic_shapes": False},
+            *sizes(5, 6),
+            {"automatic_dynamic_shapes": True},
+            *sizes(7, 8),
+        ],
+    ),
+    "static by default is switched off": lambda: Case(
+        double, [*sizes(4), {"assume_static_by_default": False}, *sizes(5, 6)]
+    ),
+    "equal sizes that part": lambda: Case(double, calls((T(4, 4),), (T(5, 5),), (T(6, 7),), (T(9, 8),))),
+    "equal sizes with dynamic=True": lambda: Case(double, calls((T(4, 4),), (T(5, 5),)), dynamic=True),
+    "sources": lambda: Case(double, sizes(4, 5, 6), {"dynamic_sources": "L['x']"}),
+    "a source and a dimension": lambda: Case(double, sizes(4, 5, 6), {"dynamic_sources": "L['x']:0"}),
+    "a source and another dimension": lambda: Case(double, sizes(4, 5, 6), {"dynamic_sources": "L['x']:1"}),
+    "sources by pattern": lambda: Case(double, sizes(4, 5, 6), {"dynamic_sources": r"L\['y'\], L\['.*'\]:0"}),
+    "sources with dynamic=False": lambda: Case(double, sizes(4, 5, 6), {"dynamic_sources": "L['x']"}, dynamic=False),
+    "an int as a source": lambda: Case(scaled, calls((T(3), 4), (T(3), 5)), {"dynamic_sources": "L['n']"}),
+    "an int as a source with specialize_int": lambda: Case(
+        scaled, calls((T(3), 4), (T(3), 5)), {"dynamic_sources": "L['n']", "specialize_int": True}
+    ),
+    "sources and mark_static": lambda: Case(
+        double, sizes(4, 5, 6, mark=dynamo.mark_static), {"dynamic_sources": "L['x']"}
+    ),
+    "values": lambda: Case(double, sizes(11, 5, 6), {"dynamic_values": "11,12"}),
+    "values of ints": lambda: Case(scaled, calls((T(3), 11), (T(3), 5)), {"dynamic_values": "11"}),
+    "mark_dynamic": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic)),
+    "mark_dynamic of one and zero": lambda: Case(double, sizes(1, 0, 5, 6, mark=dynamo.mark_dynamic)),
+    "mark_dynamic with dynamic=False": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic), dynamic=False),
+    "mark_dynamic with dynamic=True": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic), dynamic=True),
+    "mark_dynamic with a range": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, min=3, max=9)),
+    "mark_dynamic with a hint": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, hint_override=8)),
+    "maybe_mark_dynamic": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.maybe_mark_dynamic)),
+    "maybe_mark_dynamic with dynamic=False": lambda: Case(
+        double, sizes(4, 5, 6, mark=dynamo.maybe_mark_dynamic), dynamic=False
+    ),
+    "maybe_mark_dynamic and specialized": lambda: Case(
+        lambda x: x * len(range(x.shape[0])), sizes(4, 5, mark=dynamo.maybe_mark_dynamic)
+    ),
+    "mark_static": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_static)),
+    "mark_static with dynamic=True": lambda: Case(double, sizes(4, 5, 6, mark=dynamo.mark_static), dynamic=True),
+    "mark_static of all": lambda: Case(double, sizes(4, 5, 6, mark=lambda x, _: dynamo.mark_static(x)), dynamic=True),
+    "dynamic before static": lambda: Case(
+        double, sizes(4, 5, 6, mark=lambda x, i: (dynamo.mark_dynamic(x, i), dynamo.mark_static(x, i)))
+    ),
+    "maybe dynamic before static": lambda: Case(
+        double, sizes(4, 5, 6, mark=lambda x, i: (dynamo.maybe_mark_dynamic(x, i), dynamo.mark_static(x, i)))
+    ),
+    "mark_static_address": lambda: Case(double, sizes(4, 5, 6, mark=lambda x, _: dynamo.mark_static_address(x))),
+    "ints": lambda: Case(scaled, calls(*((T(3), n) for n in (4, 5, 6, 7)))),
+    "ints with specialize_int": lambda: Case(scaled, calls(*((T(3), n) for n in (4, 5, 6))), {"specialize_int": True}),
+    "ints, not automatic": lambda: Case(
+        scaled, calls(*((T(3), n) for n in (4, 5, 6))), {"automatic_dynamic_shapes": False}
+    ),
+    "ints with dynamic=True": lambda: Case(scaled, calls(*((T(3), n) for n in (4, 5, 6))), dynamic=True),
+    "ints with dynamic=False": lambda: Case(scaled, calls(*((T(3), n) for n in (4, 5, 6))), dynamic=False),
+    "floats": lambda: Case(scaled, calls(*((T(3), n) for n in (4.5, 5.5, 6.5, 7.5)))),
+    "floats with specialize_float": lambda: Case(
+        scaled, calls(*((T(3), n) for n in (4.5, 5.5, 6.5))), {"specialize_float": True}
+    ),
+    "floats with dynamic=True": lambda: Case(scaled, calls(*((T(3), n) for n in (4.5, 5.5, 6.5))), dynamic=True),
+    "floats with dynamic=False": lambda: Case(scaled, calls(*((T(3), n) for n in (4.5, 5.5, 6.5))), dynamic=False),
+    "an int of a module": lambda: of_module(Window, widths, fewer=True),
+    "an int of a module that may change": lambda: of_module(Window, widths, {"allow_unspec_int_on_nn_module": True}),
+    "an int of a module with dynamic=True": lambda: of_module(
+        Window, lambda module: widths(module)[:1] * 3, dynamic=True
+    ),
+    "an int of a module that may change with dynamic=True": lambda: of_module(
+        Window, widths, {"allow_unspec_int_on_nn_module": True}, dynamic=True
+    ),
+    "an int of a module of a static class": lambda: of_module(STATIC_WINDOW, widths),
+    "an attribute of a module": lambda: of_module(Held, grown),
+    "a buffer": lambda: of_module(Buffered, grown),
+    "a buffer that may change": lambda: of_module(Buffered, grown, {"force_parameter_static_shapes": False}),
+    "a buffer as a source": lambda: of_module(Buffered, grown, {"dynamic_sources": ".*cache.*"}),
+    "a marked attribute": lambda: of_module(
+        Held,
+        lambda module: with_attribute(module, "cache", *(marked(T(n, 3)) for n in (4, 5, 6))),
+    ),
+    "a marked buffer": lambda: of_module(
+        Buffered,
+        lambda module: with_attribute(module, "cache", *(marked(T(n, 3)) for n in (4, 5, 6))),
+    ),
+    "a parameter": lambda: Case(double, calls(*((nn.Parameter(T(n, 3)),) for n in (4, 5, 6)))),
+    "a parameter that may change": lambda: Case(
+        double,
+        calls(*((nn.Parameter(T(n, 3)),) for n in (4, 5, 6))),
+        {"force_parameter_static_shapes": False},
+    ),
+    "a marked parameter": lambda: Case(double, calls(*((marked(nn.Parameter(T(n, 3))),) for n in (4, 5, 6)))),
+    "a parameter of a module of PyTorch": lambda: of_module(
+        lambda: nn.Linear(3, 4),
+        lambda module: with_attribute(module, "bias", *(None, nn.Parameter(T(4)))),
+        {"force_parameter_static_shapes": False},
+    ),
+}
+
+
+def marked(tensor):
+    dynamo.mark_dynamic(tensor, 0)
+    return tensor
+
+
+def settings(changes: dict[str, Any]) -> contextlib.ExitStack:
+    stack = contextlib.ExitStack()
+    for name, value in changes.items():
+        home = dynamo.config if hasattr(dynamo.config, name) else torch.compiler.config
+        stack.enter_context(home.patch({name: value}))
+    return stack
+
+
+def run(case: Case, function: Callable[..., Any]) -> list[Any]:
+    results = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(settings(case.config))
+        for step in case.calls:
+            if isinstance(step, dict):
+                stack.enter_context(settings(step))
+            else:
+                torch.manual_seed(0)
+                results.append(function(*step()))
+    return results
+
+
+def plain(source: str) -> str:
+    """A source by the names of attributes."""
+    return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
+
+
+def symbols_of_dynamo(graph_module: torch.fx.GraphModule) -> set[str]:
+    symbols = set()
+    for node in graph_module.graph.find_nodes(op="placeholder"):
+        value, source = node.meta["example_value"], node.meta["grapharg"].source
+        if is_symbol(value) or node.meta["grapharg"].pass_arg_as_tensor:
+            symbols.add(plain(source.name))
+        elif isinstance(value, torch.Tensor):
+            symbols.update(f"{plain(source.name)}.size()[{i}]" for i, size in enumerate(value.shape) if is_symbol(size))
+    return symbols
+
+
+def is_symbol(value: Any) -> bool:
+    return isinstance(value, torch.SymFloat) or (isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None)
+
+
+def by_dynamo(case: Case) -> tuple[list[Any], list[set[str]]]:
+    captured = []
+
+    def backend(graph_module, _):
+        captured.append(symbols_of_dynamo(graph_module))
+        return graph_module.forward
+
+    dynamo.reset()
+    results = run(case, torch.compile(case.program, backend=backend, dynamic=case.dynamic))
+    dynamo.reset()
+    return results, captured
+
+
+def by_stator(case: Case) -> tuple[list[Any], list[set[str]]]:
+    engine.reset()
+    with stator.watch() as report:
+        results = run(case, stator.compile(case.program, dynamic=case.dynamic))
+    captured = []
+    for capture in report.captures:
+        found = (re.match(r"s\d+ is (.*?): (.*)", line) for line in capture.symbols)
+        captured.append({plain(match[1]) for match in found if not match[2].startswith("specialized")})
+    return results, captured
+
+
+def test_specialize_on_changes_nothing_in_a_capture():
+    case = Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, specialize_on=[lambda n: n == 5]))
+    results, captured = by_stator(case)
+    Comparison().same(run(case, double), results, "results")
+    assert captured == [{"L['x'].size()[0]"}]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_torch_has_them(name):
+    torch.manual_seed(0)
+    case = CASES[name]()
+    expected = run(case, case.program)
+    results, captured = by_stator(case)
+    Comparison().same(expected, results, "results")
+    others, captured_by_dynamo = by_dynamo(case)
+    Comparison().same(expected, others, "results of torch._dynamo")
+    if case.fewer:
+        assert len(captured) < len(captured_by_dynamo)
+    else:
+        assert captured == captured_by_dynamo
