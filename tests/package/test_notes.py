@@ -67,7 +67,7 @@ def test_a_warning_that_is_an_error_does_not_come_out_of_the_call():
 
 def test_the_bound_is_told_without_raising(logged):
     def scaled(x, n):
-        return x * int(n)
+        return x * float(str(n))
 
     compiled = stator.compile(scaled)
     x = torch.ones(2)
