@@ -42,6 +42,10 @@ class ModeCell:
         """Called by the engine if there are symbols."""
         self.symbols = Symbols(symbols, relations)
 
+    @property
+    def has_mode(self) -> bool:
+        return self._mode is not None
+
     def get(self) -> FakeTensorMode:
         if self._mode is None:
             self._mode = new_mode(self)
@@ -156,6 +160,13 @@ def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
             yield context
         finally:
             context.settle()
+
+
+def has_deferred_assertions(graph_module: GraphModule) -> bool:
+    """Whether the backend has assumed something about numbers that depend on data, to be checked in each run."""
+    cell = cell_of(graph_module)
+    shape_env = cell.get().shape_env if cell.has_mode else None
+    return shape_env is not None and bool(shape_env.deferred_runtime_asserts)
 
 
 @contextmanager

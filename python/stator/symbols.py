@@ -70,11 +70,15 @@ class Symbols:
 
     def create(self, name: str) -> Any:
         """The value of a symbol."""
-        number = int(name[1:])
-        symbol, shape_env = self.all[number], self._shape_env
+        number, shape_env = int(name[1:]), self._shape_env
+        assert shape_env is not None
+        if name.startswith("u"):
+            # A number that the graph computes: backends create such symbols themselves. This one is for readers of
+            # `example_value`.
+            return shape_env.create_unbacked_symint()
+        symbol = self.all[number]
         if symbol.equal_to is not None:
             return self.number(symbol.equal_to)
-        assert shape_env is not None
         from torch._dynamo.source import ConstantSource
         from torch.fx.experimental.symbolic_shapes import DimDynamic
 

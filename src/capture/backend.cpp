@@ -60,8 +60,9 @@ void tell_of_needed_data(const TakenError& error, const Callee& callee) {
 
 /// The same if the program can run without the backend: if that needs the data of tensors, or raises an error that only
 /// a backward pass would raise uncompiled, the graph runs as it was captured.
-Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, Borrowed<> examples, cpython::Frame* frame,
-                          bytecode::Index at) {
+Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& graph, Borrowed<> examples,
+                          cpython::Frame* frame, bytecode::Index at) {
+    const Borrowed<> module = graph.module.get();
     try {
         return call_backend(options, module, examples);
     } catch (const PythonError&) {
@@ -71,11 +72,12 @@ Ref<> compile_if_possible(const CompileOptions& options, Borrowed<> module, Borr
             if (!answer) PyErr_Clear();
             return answer.get() == Py_True;
         };
-        if ((options.fullgraph || !says("needs_data")) && !says("fails_in_backward")) {
+        const bool needs_data = graph.depends_on_data || (says("needs_data") && !options.fullgraph);
+        if (!needs_data && !says("fails_in_backward")) {
             std::move(error).restore();
             throw;
         }
-        if (says("needs_data")) tell_of_needed_data(error, callee_of(frame, at));
+        if (needs_data) tell_of_needed_data(error, callee_of(frame, at));
     }
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
@@ -159,7 +161,7 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     const bool is_kept = modes.is_kept_as_captured && !traits.runs_as_captured;
     if (!is_kept || !traits.is_pytorchs) {
         Ref<> examples = make_examples(traits, module, inputs);
-        graph.compiled = compile_if_possible(options, module.module.get(), examples.get(), frame, at);
+        graph.compiled = compile_if_possible(options, module, examples.get(), frame, at);
     }
     if (is_kept) graph.compiled = Ref<>::share(as_captured.get());
     graph.undo = std::move(module.undo);

@@ -219,6 +219,12 @@ TraceRequest CaptureRequest::for_trace() const {
     request.wants_one_graph = options.fullgraph;
     request.dynamic_shapes = options.dynamic_shapes;
     if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
+    // As in torch.compile, fullgraph=True turns both on.
+    request.captures_scalars =
+        options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
+    request.captures_data_sizes =
+        options.fullgraph ||
+        dynamo_switch("capture_dynamic_output_shape_ops", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
     return request;
 }
 

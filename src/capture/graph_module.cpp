@@ -103,6 +103,7 @@ GraphModule make_graph_module(Trace& trace) {
     add_inputs(made, trace);
     add_symbols(made, trace.symbols);
     made.written = trace.written;
+    made.depends_on_data = trace.depends_on_data;
     if (!has_work(*trace.graph)) {
         made.nodes = 0;
         return made;

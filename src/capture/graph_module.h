@@ -29,6 +29,8 @@ struct GraphModule {
     /// It neither draws random numbers nor has effects that the program could see.
     bool is_pure = false;
     bool has_lstm = false;
+    /// It has numbers or sizes that depend on the data of tensors.
+    bool depends_on_data = false;
 
     std::vector<PyObject*> borrowed_inputs() const;
     /// A number as an example input: a SymInt that is created when the backend uses it.

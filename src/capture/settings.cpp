@@ -1,5 +1,8 @@
 #include "capture/settings.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "base/python_error.h"
 #include "base/ref.h"
 #include "base/text.h"
@@ -33,6 +36,19 @@ std::string text_setting(const char* name) {
     PyObject* value = value_of(name);
     PyErr_Clear();
     return value != nullptr && PyUnicode_Check(value) ? std::string(utf8(value)) : "";
+}
+
+bool dynamo_switch(const char* name, const char* variable) {
+    ErrorAside aside;
+    PyObject* config = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._dynamo.config");
+    if (config == nullptr) {
+        const char* value = std::getenv(variable);
+        return value != nullptr && std::string_view(value) == "1";
+    }
+    Ref<> value = Ref<>::steal(PyObject_GetAttrString(config, name));
+    const bool is_on = value && PyObject_IsTrue(value.get()) == 1;
+    PyErr_Clear();
+    return is_on;
 }
 
 }  // namespace stator

@@ -213,6 +213,8 @@ class Graph {
 std::string print(const Graph& graph);
 std::string print(const Node& node);
 std::string print(const Argument& argument);
+/// `torch.nonzero`, or the name of a method.
+std::string operation_name(const Node& node);
 /// `f32[8, 4]`, `(f32[8], i64[8])`.
 std::string print(const Result& result);
 

@@ -91,6 +91,11 @@ std::string print(const Argument& argument) {
     }
 }
 
+std::string operation_name(const Node& node) {
+    if (node.target == nullptr) return identifier(*node.path);
+    return PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
+}
+
 std::string print(const Node& node) {
     auto print_one = [](const Argument& argument) { return print(argument); };
     std::string inputs = joined(node.arguments, print_one);
@@ -98,10 +103,7 @@ std::string print(const Node& node) {
         inputs += (inputs.empty() ? "" : ", ") + std::string(utf8(keyword.name)) + "=" + print(keyword.value);
     if (node.kind == NodeKind::Output) return "output " + inputs;
     std::string text = print(Argument::of(const_cast<Node*>(&node))) + " = " + fx_word(node.kind) + " ";
-    if (node.target == nullptr)
-        text += identifier(*node.path);
-    else
-        text += PyUnicode_Check(node.target) ? std::string(utf8(node.target)) : print_callable(node.target);
+    text += operation_name(node);
     if (node.kind == NodeKind::Function || node.kind == NodeKind::Method) text += "(" + inputs + ")";
     std::string result = print(node.result);
     return result.empty() ? text : text + " -> " + result;
@@ -140,6 +142,8 @@ std::string print(const Result& result) {
         case Result::Kind::Tensor:
             return result.tensor == nullptr ? "tensor" : torch_room::print(*result.tensor);
         case Result::Kind::Constant:
+            if (result.expression != nullptr && result.expression->is_unbacked)
+                return print_by_symbols(*result.expression);
             return short_repr(result.constant);
         case Result::Kind::List:
             return "[" + joined(result.items, print_one) + "]";

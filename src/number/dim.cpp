@@ -13,11 +13,48 @@ Expressions& table_of(Dim left, Dim right) {
     return *(left.is_constant() ? right : left).expression()->table;
 }
 
-const Expression* in(Expressions& table, Dim number) {
-    return number.is_constant() ? table.constant(number.value()) : number.expression();
+bool is_open(Op comparison, Dim left, Dim right) {
+    if (!left.is_unbacked() && !right.is_unbacked()) return false;
+    Expressions& table = table_of(left, right);
+    return !table.decided(comparison, left.in(table), right.in(table));
+}
+
+bool require(Op comparison, Dim left, Dim right) {
+    Expressions& table = table_of(left, right);
+    return table.require(comparison, left.in(table), right.in(table));
 }
 
 }  // namespace
+
+const Expression* Dim::in(Expressions& table) const {
+    return is_constant() ? table.constant(bits_) : expression();
+}
+
+bool known_equal(Dim left, Dim right) {
+    return left.identity() == right.identity() || (!is_open(Op::Equal, left, right) && left == right);
+}
+
+bool known_less(Dim left, Dim right) {
+    return !is_open(Op::Less, left, right) && left < right;
+}
+
+bool typically_less(Dim left, Dim right) {
+    return is_open(Op::Less, left, right) ? left.hint() < right.hint() : left < right;
+}
+
+bool require_equal(Dim left, Dim right) {
+    if (!left.is_unbacked() && !right.is_unbacked()) return left == right;
+    return left.identity() == right.identity() || require(Op::Equal, left, right);
+}
+
+bool require_less_equal(Dim left, Dim right) {
+    if (!left.is_unbacked() && !right.is_unbacked()) return left <= right;
+    return require(Op::LessEqual, left, right);
+}
+
+Dim unbacked_size(Expressions& table, Range range) {
+    return Dim::of(table.resolved(table.unbacked(/*is_float=*/false, range)));
+}
 
 Dim Dim::of(const Expression* expression) {
     STATOR_DCHECK(!expression->is_float, "a size is a whole number");
@@ -33,13 +70,13 @@ Dim Dim::of(const Expression* expression) {
 
 bool Dim::decide(Op comparison, Dim left, Dim right) {
     Expressions& table = table_of(left, right);
-    return table.decide(comparison, in(table, left), in(table, right));
+    return table.decide(comparison, left.in(table), right.in(table));
 }
 
 Dim Dim::compute(Op op, Dim left, Dim right) {
     if (are_constant(left, right)) throw SizeOverflow();
     Expressions& table = table_of(left, right);
-    if (const Expression* result = table.apply(op, in(table, left), in(table, right)))
+    if (const Expression* result = table.apply(op, left.in(table), right.in(table)))
         return Dim::of(table.resolved(result));
     auto number = apply(op, left.value(), right.value());
     if (!number || !can_hold(*number)) throw SizeOverflow();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "number/expression.h"
+#include "number/range.h"
 
 namespace stator {
 
@@ -20,6 +21,8 @@ class Dim {
     constexpr Dim(std::int64_t constant = 0) : bits_(constant) {}
     /// A constant expression becomes a constant.
     static Dim of(const Expression* expression);
+    /// As an expression of this table.
+    const Expression* in(Expressions& table) const;
 
     constexpr bool is_constant() const { return bits_ >= kLeastConstant; }
     /// The expression; null for a constant.
@@ -30,6 +33,8 @@ class Dim {
     constexpr std::int64_t value() const { return is_constant() ? bits_ : specialized(); }
     /// What it is in this call.
     constexpr std::int64_t hint() const { return is_constant() ? bits_ : hint_of_expression(); }
+    /// Whether it depends on the data of tensors: then a comparison that nothing decides has no answer.
+    bool is_unbacked() const { return !is_constant() && expression()->is_unbacked; }
     /// Equal for the same constants and the same expressions.
     constexpr std::uint64_t identity() const { return static_cast<std::uint64_t>(bits_); }
     /// Whether an int can be told from an expression.
@@ -97,6 +102,21 @@ class Dim {
 };
 
 using Dims = std::vector<Dim>;
+
+// As `==` and `<`, but false where that depends on data and nothing decides it: for questions where both answers are
+// right, such as whether a dimension of size one has to be expanded to one of size one.
+bool known_equal(Dim left, Dim right);
+bool known_less(Dim left, Dim right);
+/// By the hints, where that depends on data and nothing decides it: as if sizes were large.
+bool typically_less(Dim left, Dim right);
+
+// As `==` and `<=`, where PyTorch raises unless they hold, or where nothing else is supported. If that depends on data,
+// they hold from now on, and the graph checks it.
+bool require_equal(Dim left, Dim right);
+bool require_less_equal(Dim left, Dim right);
+
+/// A new size that only the graph knows.
+Dim unbacked_size(Expressions& table, Range range);
 
 /// `8`, or `2 * s0`.
 std::string print(Dim dim);

@@ -50,6 +50,7 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
     std::int64_t result = 0;
     switch (op) {
         case Op::Source:
+        case Op::Unbacked:
         case Op::Constant:
         case Op::TrueDivide:
         case Op::SquareRoot:
@@ -209,7 +210,7 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
         return in_brackets && part.is_compound ? "(" + part.text + ")" : part.text;
     };
     for (const Term& term : terms) {
-        if (term.op == Op::Source) {
+        if (term.op == Op::Source || term.op == Op::Unbacked) {
             parts.push_back({print_source(term), false});
         } else if (term.op == Op::Constant) {
             parts.push_back({print(term.constant), false});
@@ -233,7 +234,8 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
 }
 
 std::string print_by_symbols(const Expression& expression) {
-    return print(terms_of(expression), [](const Term& term) { return "s" + std::to_string(term.symbol); });
+    return print(terms_of(expression),
+                 [](const Term& term) { return (term.op == Op::Unbacked ? "u" : "s") + std::to_string(term.symbol); });
 }
 
 }  // namespace stator

@@ -28,8 +28,12 @@ struct Expression {
     bool is_float = false;
     Source* source = nullptr;
     Number constant;
-    Number hint;               // what it comes to in the call that was traced; not of conditions
-    std::uint32_t symbol = 0;  // of a source: its number among those of the trace, as in `s0`
+    /// What it comes to in the call that was traced; not of conditions. If it is unbacked, only a typical number.
+    Number hint;
+    /// Of a source or an unbacked number: its number among those of the trace, as in `s0` and `u0`.
+    std::uint32_t symbol = 0;
+    /// Whether it depends on numbers that the graph computes: nobody knows it while tracing, and no guard can check it.
+    bool is_unbacked = false;
     const Expression* left = nullptr;
     const Expression* right = nullptr;  // null where the operation takes one operand
     /// Number of nodes of the whole tree, at most `kLargest`, which bounds recursion.
@@ -106,7 +110,7 @@ std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {
     std::size_t depth = 0;
     for (const Term& term : terms) {
         std::optional<Number> value;
-        if (term.op == Expression::Op::Source) {
+        if (term.op == Expression::Op::Source || term.op == Expression::Op::Unbacked) {
             value = read(term);
             if (value && value->is_float() != term.is_float) return std::nullopt;
         } else if (term.op == Expression::Op::Constant) {

@@ -33,6 +33,7 @@ Expression* Expressions::make(Op op, const Expression* left, const Expression* r
     made->right = right;
     made->table = this;
     made->size = 1 + (left == nullptr ? 0 : left->size) + (right == nullptr ? 0 : right->size);
+    made->is_unbacked = (left != nullptr && left->is_unbacked) || (right != nullptr && right->is_unbacked);
     return made;
 }
 
@@ -42,7 +43,7 @@ void Expressions::set_polynomial(const Expression* number, Polynomial polynomial
 }
 
 void Expressions::make_atom(const Expression* number, Range range) {
-    auto atom = facts_.add(range);
+    auto atom = facts_.add(range, number->is_unbacked);
     STATOR_CHECK(atom, "a trace has too many numbers that change");
     atoms_.push_back(number);
     set_polynomial(number, Polynomial::of(*atom));
@@ -70,6 +71,19 @@ const Expression* Expressions::variable(Source* source, Number hint, Range range
     known = made;
     variables_.push_back(made);
     if (!made->is_float) make_atom(made, range);
+    return made;
+}
+
+const Expression* Expressions::unbacked(bool is_float, Range range) {
+    // Strides are sorted as if sizes were neither 0 nor 1 (shape/language/strides.h).
+    constexpr std::int64_t kTypical = 1009;
+    Expression* made = make(Op::Unbacked, nullptr, nullptr);
+    made->hint = is_float ? Number::of_float(kTypical) : Number::of_int(kTypical);
+    made->is_float = is_float;
+    made->is_unbacked = true;
+    made->symbol = static_cast<std::uint32_t>(unbacked_.size());
+    unbacked_.push_back(made);
+    if (!is_float) make_atom(made, range);
     return made;
 }
 
@@ -302,6 +316,7 @@ bool Expressions::decide(Op comparison, const Expression* left, const Expression
     auto polynomial = difference(left, right);
     if (polynomial)
         if (auto known = facts_.decided(comparison, *polynomial)) return *known;
+    if (left->is_unbacked || right->is_unbacked) ask(*condition(comparison, left, right));
     const bool holds = compare(comparison, left->hint.integer(), right->hint.integer());
     const Op relation = holds ? comparison : inverted(comparison);
     if (polynomial) facts_.learn(relation, *polynomial);
@@ -309,12 +324,38 @@ bool Expressions::decide(Op comparison, const Expression* left, const Expression
     return holds;
 }
 
+void Expressions::ask(const Expression& question) const {
+    if (on_question_) on_question_(question);
+    STATOR_CHECK(false, "a question about an unbacked number has no answer");
+}
+
+bool Expressions::require(Op comparison, const Expression* left, const Expression* right) {
+    if (!left->is_unbacked && !right->is_unbacked) return decide(comparison, left, right);
+    if (auto known = decided(comparison, left, right)) return *known;
+    const Expression* needed = condition(comparison, left, right);
+    learn(*needed);
+    requirements_.push_back(needed);
+    return true;
+}
+
+void Expressions::learn(const Expression& condition) {
+    if (condition.op < Op::Less || condition.op > Op::GreaterEqual) return;
+    if (condition.left->is_float || condition.right->is_float) return;
+    if (auto polynomial = difference(condition.left, condition.right)) facts_.learn(condition.op, *polynomial);
+}
+
 std::int64_t Expressions::specialize(const Expression* number) {
+    if (number->is_unbacked) {
+        const Expression* known = resolved(number);
+        if (known->op != Op::Constant) ask(*number);
+        return known->constant.integer();
+    }
     decide(Op::Equal, number, constant(number->hint));
     return number->hint.integer();
 }
 
 void Expressions::assume(const Expression* condition) {
+    if (condition->is_unbacked) ask(*condition);
     STATOR_CHECK(!is_closed_, "a relation between sizes is assumed after the trace has ended");
     if (!assumed_.insert(condition).second) return;
     relations_.push_back(condition);

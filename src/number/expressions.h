@@ -1,11 +1,13 @@
 /// The table of all expressions of a trace. Arithmetic on whole numbers is brought into one form, so that equal
 /// expressions are one object; a comparison is answered by what is known, or else by the hints, which leaves a relation
-/// that later calls have to satisfy.
+/// that later calls have to satisfy. Numbers that the graph computes from data are *unbacked*: they have no hint, and a
+/// question about them that nothing answers goes to the listener.
 #pragma once
 
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/arena.h"
@@ -19,8 +21,10 @@ class Expressions {
     /// Expressions live as long as the arena. `on_relation` is called for each new relation: a condition that has to
     /// hold in later calls.
     using Listener = std::function<void(const Expression& condition)>;
-    explicit Expressions(Arena& arena, Listener on_relation = {})
-        : arena_(arena), on_relation_(std::move(on_relation)) {}
+    /// `on_question` is called where the answer depends on an unbacked number, with a comparison or with the number
+    /// whose value is needed. It has to throw.
+    explicit Expressions(Arena& arena, Listener on_relation = {}, Listener on_question = {})
+        : arena_(arena), on_relation_(std::move(on_relation)), on_question_(std::move(on_question)) {}
     Expressions(const Expressions&) = delete;
     Expressions& operator=(const Expressions&) = delete;
 
@@ -28,6 +32,8 @@ class Expressions {
     const Expression* constant(std::int64_t number) { return constant(Number::of_int(number)); }
     /// A number that is read from outside; the same source twice is one expression.
     const Expression* variable(Source* source, Number hint, Range range = {});
+    /// A new number that the graph will compute.
+    const Expression* unbacked(bool is_float, Range range = {});
 
     /// `left op right`, or `op left`. Null where the result does not fit into 64 bits or Python would raise, and where
     /// the expression would become too large.
@@ -38,6 +44,19 @@ class Expressions {
     /// Whether `left op right` in this call, and from now on in all others: leaves a relation unless it follows from
     /// what is known. Of whole numbers.
     bool decide(Expression::Op comparison, const Expression* left, const Expression* right);
+    /// The same where PyTorch raises, or the program is not followed any further, unless it holds. Of an unbacked
+    /// number it is taken to hold from now on, and the graph has to check it: see `take_requirements`.
+    bool require(Expression::Op comparison, const Expression* left, const Expression* right);
+    /// The conditions that the graph has to check, since the last call.
+    std::vector<const Expression*> take_requirements() { return std::exchange(requirements_, {}); }
+    /// PyTorch raises for some unbacked numbers, and nothing in the graph checks that before.
+    void note_doubt() { has_doubts_ = true; }
+    /// Whether there were such numbers since the last call.
+    bool take_doubts() { return std::exchange(has_doubts_, false); }
+    /// Goes to the listener for questions, which throws.
+    [[noreturn]] void ask(const Expression& question) const;
+    /// From now on a condition on unbacked numbers holds: the graph has checked it.
+    void learn(const Expression& condition);
     /// Whether it follows from what is known, or does not.
     std::optional<bool> decided(Expression::Op comparison, const Expression* left, const Expression* right);
     /// The number is what it is in this call: leaves a relation unless that is known.
@@ -52,6 +71,10 @@ class Expressions {
     const std::vector<const Expression*>& relations() const { return relations_; }
     /// Numbers that change, in the order in which they came.
     const std::vector<const Expression*>& variables() const { return variables_; }
+    /// Numbers that the graph computes, in the order in which they came.
+    const std::vector<const Expression*>& unbacked_numbers() const { return unbacked_; }
+    /// Whether any number may be another one in the next call.
+    bool has_symbols() const { return !variables_.empty() || !unbacked_.empty(); }
 
     /// From now on nothing can be assumed any more: who compares what is not known makes a mistake.
     void close() { is_closed_ = true; }
@@ -87,6 +110,7 @@ class Expressions {
 
     Arena& arena_;
     Listener on_relation_;
+    Listener on_question_;
     Facts facts_;
     bool is_closed_ = false;
     std::unordered_map<Source*, const Expression*> by_source_;
@@ -97,6 +121,9 @@ class Expressions {
     std::unordered_map<const Expression*, const Polynomial*> polynomials_;
     std::vector<const Expression*> atoms_{nullptr};
     std::vector<const Expression*> variables_;
+    std::vector<const Expression*> unbacked_;
+    std::vector<const Expression*> requirements_;
+    bool has_doubts_ = false;
     std::vector<const Expression*> relations_;
     std::unordered_set<const Expression*> assumed_;  // the same
 };

@@ -63,9 +63,9 @@ std::int64_t divide_down(std::int64_t left, std::int64_t right) {
 
 }  // namespace
 
-std::optional<Atom> Facts::add(Range range) {
+std::optional<Atom> Facts::add(Range range, bool is_unbacked) {
     if (atoms_.size() > std::numeric_limits<Atom>::max()) return std::nullopt;
-    atoms_.push_back({range, {}});
+    atoms_.push_back({range, {}, is_unbacked});
     return static_cast<Atom>(atoms_.size() - 1);
 }
 
@@ -186,12 +186,22 @@ void Facts::learn(Op op, const Polynomial& difference) {
     learn_of_single_atom(*positive, all);
 }
 
+bool Facts::has_unbacked(const Polynomial& polynomial) const {
+    for (const Monomial& term : polynomial.terms())
+        for (Atom atom : term.atoms)
+            if (atoms_[atom].is_unbacked) return true;
+    return false;
+}
+
 void Facts::learn_equality(const Polynomial& difference) {
+    // Guards can't mention unbacked numbers: only such a number is replaced by what has one.
+    const bool is_of_unbacked = has_unbacked(difference);
     // The newest number that stands alone, with a coefficient of 1 or -1, is the rest.
     for (std::size_t i = difference.terms().size(); i-- > 0;) {
         const Monomial& term = difference.terms()[i];
         if (term.degree() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
         Atom atom = term.atoms.back();
+        if (is_of_unbacked && !atoms_[atom].is_unbacked) continue;
         auto rest = difference.minus(*Polynomial::constant(1).times(term));
         if (!rest || rest->contains(atom)) continue;
         auto equal_to = rest->times(Monomial{{}, -term.coefficient});

@@ -16,7 +16,7 @@ namespace stator {
 class Facts {
   public:
     /// A new number, of which nothing is known but its range. Empty where there are too many.
-    std::optional<Atom> add(Range range);
+    std::optional<Atom> add(Range range, bool is_unbacked = false);
     Range range_of(Atom atom) const { return atoms_[atom].range; }
     /// From now on the number is known to be in this range as well.
     void narrow(Atom atom, Range range);
@@ -35,6 +35,7 @@ class Facts {
     struct AtomFacts {
         Range range;
         std::optional<Polynomial> equal_to;
+        bool is_unbacked = false;
     };
     /// Of a polynomial whose last coefficient is positive.
     struct Known {
@@ -47,6 +48,7 @@ class Facts {
 
     Range range_by_terms(const Polynomial& polynomial) const;
     Known known_of(const Polynomial& difference) const;
+    bool has_unbacked(const Polynomial& polynomial) const;
     void learn_equality(const Polynomial& difference);
     void learn_of_single_atom(const Polynomial& difference, Known known);
 

@@ -57,6 +57,34 @@ bool is_dynamic(const Question& question) {
     return is;
 }
 
+bool has_unbacked(const Question& question) {
+    if (question.data_sizes == nullptr || question.data_sizes->numbers.unbacked_numbers().empty()) return false;
+    bool has = false;
+    for_each_dim(question, [&](Dim dim, bool) { has = has || dim.is_unbacked(); });
+    return has;
+}
+
+Answer without_rule_for_data() {
+    Answer answer;
+    answer.status = Status::DataDependent;
+    answer.reason = "an operation has no rule for sizes that depend on the data of a tensor";
+    return answer;
+}
+
+/// Tells whether an answer holds for its question alone: it has a new size that depends on data.
+class OwnSizes {
+  public:
+    explicit OwnSizes(const Question& question) : sizes_(question.data_sizes), before_(count()) {}
+    bool were_made() const { return count() != before_; }
+
+  private:
+    std::size_t count() const {
+        return sizes_ == nullptr ? 0 : sizes_->uses + sizes_->numbers.unbacked_numbers().size();
+    }
+    const DataSizes* sizes_;
+    std::size_t before_;
+};
+
 /// FakeTensor gets the sizes of this call: its answer holds for those alone.
 void specialize(const Question& question) {
     auto take_any = takes_any_number(question.kind, question.target);
@@ -84,15 +112,18 @@ const Answer& infer(Arena& arena, const Question& question) {
     }
     std::vector<Ref<>> kept;
     Answer answer;
+    const OwnSizes own(question);
     if (answer_by_rule(*store, question, state, answer, kept)) {
         ++counters.rules;
+    } else if (has_unbacked(question)) {
+        answer = without_rule_for_data();
     } else {
         ++counters.fallbacks;
         if (has_dynamic_sizes) specialize(question);
         answer = ask_fake_tensors(*store, question, kept);
     }
     answer.may_fail = may_fail(question);
-    if (!key.is_cacheable()) {
+    if (!key.is_cacheable() || own.were_made()) {
         ++counters.uncached;
         return for_arena_alone(arena, std::move(answer), std::move(kept));
     }

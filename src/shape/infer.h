@@ -6,16 +6,30 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/arena.h"
 #include "base/ref.h"
 #include "graph/node.h"
+#include "number/expressions.h"
 #include "torch/meta.h"
 
 namespace stator::shape {
 
 class Store;
+
+/// Sizes that depend on the data of tensors, of one trace.
+struct DataSizes {
+    Expressions& numbers;
+    /// Whether operations are captured whose results have such sizes.
+    bool are_captured = false;
+    /// How many elements of a tensor are not zero: indexing two tensors with one mask gives equal sizes. Valid until
+    /// anything is written to.
+    std::unordered_map<const graph::Node*, Dim> counts = {};
+    /// How often an answer was about this very question, so that no other may use it.
+    std::size_t uses = 0;
+};
 
 /// An operation as the program called it. Arguments that are nodes carry their `result`.
 struct Question {
@@ -26,6 +40,8 @@ struct Question {
     /// Where answers are kept that are about sizes which change between calls: such sizes are those of one trace. Null
     /// in a trace without any.
     const std::shared_ptr<Store>* dynamic_answers = nullptr;
+    /// Null where no size may depend on data.
+    DataSizes* data_sizes = nullptr;
 };
 
 enum class Status : std::uint8_t {

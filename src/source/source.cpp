@@ -184,7 +184,9 @@ std::string path(const Source& source) {
 }
 
 std::string print(const Expression& expression) {
-    return print(terms_of(expression), [](const Term& term) { return print(*term.source); });
+    return print(terms_of(expression), [](const Term& term) {
+        return term.op == Expression::Op::Unbacked ? "u" + std::to_string(term.symbol) : print(*term.source);
+    });
 }
 
 const PathText* path_text(Source& source, Arena& arena) {

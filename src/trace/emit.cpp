@@ -1,6 +1,7 @@
 /// How an operation of the program becomes a node of the graph.
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
@@ -11,6 +12,7 @@
 #include "trace/injected_error.h"
 #include "trace/write_checks.h"
 #include "value/builtins/numpy.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/tensor.h"
@@ -48,6 +50,8 @@ class NodeRollback {
         if (graph_ != nullptr) graph_->truncate(size_);
         graph_ = nullptr;
     }
+    /// Removes them now, and those to come if it ends without `keep`.
+    void take_back() { graph_->truncate(size_); }
 
   private:
     graph::Graph* graph_;
@@ -80,6 +84,16 @@ bool takes_dtype_from_numpy(graph::NodeKind kind, Borrowed<> target) {
     return std::ranges::any_of(*takers, [&](const Ref<>& taker) { return taker.get() == target.get(); });
 }
 
+/// PyTorch raises for some numbers: a negative size, an index out of bounds.
+bool takes_unbacked_number(const graph::Node& node) {
+    bool takes = false;
+    graph::for_each_input(node, [&](const graph::Node* input) {
+        const Expression* number = input->result.expression;
+        takes = takes || (number != nullptr && number->is_unbacked);
+    });
+    return takes;
+}
+
 std::vector<TensorValue*> numbered(const std::vector<TensorValue*>& arguments) {
     std::vector<TensorValue*> tensors;
     for (TensorValue* tensor : arguments)
@@ -100,7 +114,16 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     views_.check_arguments(operation.tensors);
     NodeRollback added(*graph_);
     operation.node = graph_->add(kind, target, std::move(positional), std::move(keywords));
+    tracer_.numbers().take_doubts();
     operation.answer = &infer(operation);
+    if (std::vector<const Expression*> needed = tracer_.numbers().take_requirements(); !needed.empty()) {
+        // They are checked before the operation.
+        positional = std::move(operation.node->arguments);
+        keywords = std::move(operation.node->keywords);
+        added.take_back();
+        emit_requirements(needed);
+        operation.node = graph_->add(kind, target, std::move(positional), std::move(keywords));
+    }
     if (operation.answer->status != shape::Status::Ok) {
         added.roll_back();
         return emit_with_known_integers(operation);
@@ -138,7 +161,9 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
         torch_room::WithModes modes(tracer_.modes().current());
         const graph::Node& node = *operation.node;
         shape::Question question{node.kind, node.target, node.arguments, node.keywords};
-        if (!tracer_.numbers().variables().empty()) {
+        data_sizes_.are_captured = tracer_.captures_data_sizes() && !deferred_graphs_.is_open();
+        question.data_sizes = &data_sizes_;
+        if (tracer_.numbers().has_symbols()) {
             if (!dynamic_answers_) dynamic_answers_ = std::make_shared<shape::Store>();
             question.dynamic_answers = &dynamic_answers_;
         }
@@ -153,6 +178,89 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
                                                            type_name(Py_TYPE(error.exception().get())) + ": " +
                                                            std::string(text ? utf8(text.get()) : "?"));
     }
+}
+
+// --- numbers that depend on data
+
+namespace {
+
+/// Whether a write to one tensor can't change the other: it is to memory that an operation of the graph made.
+bool are_apart(const graph::Node* written, const graph::Node* other) {
+    written = memory_of(written);
+    const bool is_made = written->kind == graph::NodeKind::Function || written->kind == graph::NodeKind::Method;
+    return is_made && written->memory == nullptr && memory_of(other) != written;
+}
+
+/// An argument of a call that computes with numbers.
+graph::Argument as_number_argument(Tracer& tracer, Value* value) {
+    auto* number = cast<ConstantValue>(value);
+    if (number == nullptr || !number->is_symbolic()) {
+        tracer.realize(value);
+        return value->as_argument(tracer);
+    }
+    symbolic::realize_class(tracer, number);
+    return graph::Argument::of(number->node != nullptr ? number->node
+                                                       : tracer.recorder().number_node(*number->expression));
+}
+
+}  // namespace
+
+/// The program has written to a tensor: what was read from it, or may have been, is read again.
+void GraphRecorder::forget_numbers_of(const TensorValue* written) {
+    auto is_outdated = [&](const auto& read) { return !are_apart(written->node, read.first); };
+    std::erase_if(data_sizes_.counts, is_outdated);
+    std::erase_if(read_numbers_, is_outdated);
+}
+
+ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
+                                          PyTypeObject* type, Range range) {
+    if (deferred_graphs_.is_open()) return nullptr;
+    tensor_arguments_.clear();
+    std::vector<graph::Argument> taken;
+    for (Value* value : arguments.positional) taken.push_back(as_number_argument(tracer_, value));
+    const bool is_read = kind == graph::NodeKind::Method;
+    if (is_read)
+        if (auto found = read_numbers_.find(taken[0].node); found != read_numbers_.end()) return found->second;
+    expect_no_stop(target, "a number that could not be read in an earlier run of the captured graph");
+    views_.check_arguments(tensor_arguments_);
+    graph::Node* node = graph_->add(kind, target, std::move(taken));
+    const bool is_bool = type == &PyBool_Type;
+    const Expression* number = tracer_.numbers().unbacked(type == &PyFloat_Type, is_bool ? Range{0, 1} : range);
+    numbers_.note_origin(number, node);
+    node->result.kind = graph::Result::Kind::Constant;
+    node->result.expression = number;
+    node->result.constant = is_bool ? Py_False : graph_->arena().keep(number->hint.object());
+    node->may_fail = is_read;
+    note_lasting(node, false);
+    locations_.locate(node);
+    auto* value = tracer_.make<ConstantValue>(node->result.constant);
+    value->expression = number;
+    value->node = node;
+    value->realized = false;
+    if (is_read) read_numbers_.emplace(node->arguments[0].node, value);
+    return value;
+}
+
+void GraphRecorder::expect_run_by_stator() {
+    if (tracer_.run_by() == Tracer::RunBy::Compiler) keep_as_captured();
+}
+
+void GraphRecorder::emit_check(Borrowed<> function, const Arguments& arguments) {
+    expect_run_by_stator();
+    expect_no_stop(function, "a check that failed in an earlier run of the captured graph");
+    std::vector<graph::Argument> taken;
+    for (Value* value : arguments.positional) taken.push_back(as_number_argument(tracer_, value));
+    graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(taken));
+    node->may_fail = true;
+    note_lasting(node, false);
+    locations_.locate(node);
+}
+
+/// What an operation needs: if the graph's check fails, the program runs uncompiled.
+void GraphRecorder::emit_requirements(const std::vector<const Expression*>& requirements) {
+    static PyObject* const check = imported("torch", "_check");
+    for (const Expression* condition : requirements)
+        emit_check(check, Arguments::of(symbolic::value_of(tracer_, condition)));
 }
 
 /// Emits an operation whose result depends on the contents of tensors, if those are known. Breaks the graph otherwise.
@@ -197,7 +305,12 @@ void GraphRecorder::describe_node(const Operation& operation) {
     node->result = answer.result;
     node->has_effect = answer.has_effect();
     node->is_random = answer.random;
-    node->may_fail = answer.may_fail;
+    const bool may_fail_on_numbers = tracer_.numbers().take_doubts() || takes_unbacked_number(*node);
+    if (may_fail_on_numbers) expect_run_by_stator();
+    node->may_fail = answer.may_fail || may_fail_on_numbers;
+    for (int argument : answer.written) forget_numbers_of(operation.tensor(argument));
+    for (const shape::MetadataChange& change : answer.changed_metadata)
+        forget_numbers_of(operation.tensor(change.argument));
     bool is_lasting = answer.side_effect ||
                       std::ranges::any_of(answer.changed_metadata, is_outside, &shape::MetadataChange::argument);
     node->is_visible_to_program = answer.random || is_lasting || std::ranges::any_of(answer.written, is_outside);

@@ -27,7 +27,8 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       writes_(tracer),
       views_(tracer, *this),
       numbers_(tracer, *this),
-      deferred_graphs_(tracer, *this, stack, lifetimes) {}
+      deferred_graphs_(tracer, *this, stack, lifetimes),
+      data_sizes_{tracer.numbers()} {}
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments)
 }
 
 shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {
-    bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || !tracer_.numbers().variables().empty() ||
+    bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || tracer_.numbers().has_symbols() ||
                                                                 !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
     shape::AnyNumber taken = shape::takes_any_number(kind, target);
@@ -139,6 +140,7 @@ Value* GraphRecorder::value_of(graph::Node* node, const graph::Result& result, s
             auto* tensor = tracer_.make<TensorValue>();
             tensor->node = node;
             tensor->meta = result.tensor;
+            numbers_.note_sizes(node, *result.tensor);
             return tensor;
         }
         case graph::Result::Kind::Tuple:

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/node.h"
@@ -34,6 +35,13 @@ class GraphRecorder final : public Recorder {
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override { rows_.note(base, rows); }
     graph::Node* add_input(TensorValue* tensor) override;
     graph::Argument number_argument(ConstantValue* value) override { return numbers_.argument(value); }
+    ConstantValue* emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, PyTypeObject* type,
+                               Range range) override;
+    graph::Node* number_node(const Expression& expression) override { return numbers_.node_of(expression); }
+    void emit_check(Borrowed<> function, const Arguments& arguments) override;
+    /// Compilers don't keep all errors that an operation raises for some numbers that depend on data: then the graph
+    /// runs as it was captured.
+    void expect_run_by_stator();
 
     // --- for the rest of the tracer
 
@@ -41,6 +49,7 @@ class GraphRecorder final : public Recorder {
     graph::Graph& graph() { return *graph_; }
     NodeLocations& locations() { return locations_; }
     Rows& rows() { return rows_; }
+    const NumberNodes& numbers() const { return numbers_; }
     AutogradViews& views() { return views_; }
     const InputWrites& writes() const { return writes_; }
     const std::vector<graph::Node*>& input_nodes() const { return input_nodes_; }
@@ -71,6 +80,8 @@ class GraphRecorder final : public Recorder {
     // The steps of `emit` (emit.cpp):
     std::vector<graph::Argument> take_arguments(Operation& operation, std::vector<graph::KeywordArgument>* keywords);
     const shape::Answer& infer(const Operation& operation);
+    void forget_numbers_of(const TensorValue* written);
+    void emit_requirements(const std::vector<const Expression*>& requirements);
     Value* emit_with_known_integers(const Operation& operation);
     void check_mutations(const Operation& operation);
     void describe_node(const Operation& operation);
@@ -108,6 +119,9 @@ class GraphRecorder final : public Recorder {
     std::uint64_t shape_ticks_ = 0;
     /// Of questions about sizes that change between calls; made when the first is asked.
     std::shared_ptr<shape::Store> dynamic_answers_;
+    shape::DataSizes data_sizes_;
+    /// The numbers that were read from tensors, by their nodes. Valid until anything is written to.
+    std::unordered_map<const graph::Node*, ConstantValue*> read_numbers_;
 };
 
 }  // namespace stator

@@ -1,6 +1,7 @@
 /// Attributes, items and operators.
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/function.h"
@@ -151,7 +152,8 @@ void BinaryOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
 void CompareOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
     auto op = static_cast<Comparison>(instruction.arg);
     Value *left = frame.top(1), *right = frame.top(0);
-    t.finish(frame, operations::compare(t, op, left, right), 2);
+    Value* unknown = symbolic::condition(t, op, left, right);
+    t.finish(frame, unknown != nullptr ? Outcome(unknown) : operations::compare(t, op, left, right), 2);
 }
 
 void IsOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {

@@ -69,6 +69,8 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
       recorder_(*this, stack_, lifetimes_, request),
       entered_generator_(request.is_generator),
       is_resumed_(request.at.value != 0) {
+    captures_scalars_ = request.captures_scalars;
+    captures_data_sizes_ = request.captures_data_sizes;
     Tracer::recorder_ = &recorder_;
     recorder_.graph_arena().make<std::shared_ptr<Arena>>(number_arena_);
     Tracer::deferred_graphs_ = &recorder_.deferred_graphs();
@@ -678,6 +680,16 @@ void Interpreter::guard_relation(const Expression& condition) {
     relations_.push_back(std::move(relation));
 }
 
+void Interpreter::ask(const Expression& question) {
+    const bool is_condition = question.op >= Expression::Op::Less;
+    const std::string text = print_by_symbols(question);
+    std::string reason = is_condition ? "the answer to " + text + " depends on the data of a tensor"
+                                      : "the value of " + text + " is needed, which depends on the data of a tensor";
+    for (const std::string& origin : recorder_.numbers().origins_of(question)) reason += "; " + origin;
+    if (is_condition) reason += ". torch._check(" + text + ") before it would answer the question";
+    break_graph(BreakKind::DataDependent, std::move(reason));
+}
+
 // --- the finished trace ---------------------------------------------------------------------------------------------
 
 std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& inputs) const {
@@ -727,6 +739,7 @@ Trace Interpreter::take_trace() {
                                  variable->is_float ? Range() : numbers_.range_of(variable),
                                  std::ranges::find(required_dynamic_, variable) != required_dynamic_.end()});
     trace.relations = std::move(relations_);
+    trace.depends_on_data = !numbers_.unbacked_numbers().empty();
     numbers_.close();
     trace.arena = std::move(owned_arena_);
     return trace;

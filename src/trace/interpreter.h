@@ -42,6 +42,7 @@ class Interpreter final : public Tracer {
     Value* exception_in_handling() override { return handled_exception(); }
     bool keeps_compiled_by_torch() override;
     void guard_relation(const Expression& condition) override;
+    [[noreturn]] void ask(const Expression& question) override;
 
     // --- the interface for opcode handlers ---
 

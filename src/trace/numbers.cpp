@@ -1,10 +1,13 @@
 #include "trace/numbers.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "number/expressions.h"
 #include "shape/number_arguments.h"
 #include "torch/dtypes.h"
 #include "torch/names.h"
@@ -49,6 +52,17 @@ PyObject* operator_of(Op op) {
             return operator_function(UnaryOperator::Negative);
         case Op::Invert:
             return operator_function(UnaryOperator::Invert);
+        case Op::Less:
+        case Op::LessEqual:
+        case Op::Equal:
+        case Op::NotEqual:
+        case Op::Greater:
+        case Op::GreaterEqual:
+            return operator_function(static_cast<Comparison>(static_cast<int>(op) - static_cast<int>(Op::Less)));
+        case Op::Not: {
+            static PyObject* inverted = imported("_operator", "not_");
+            return inverted;
+        }
         default:
             STATOR_CHECK(false, "no number is computed here");
     }
@@ -125,7 +139,7 @@ void replace(graph::Argument& argument, const Constants& constants) {
 void NumberNodes::replace_specialized() {
     Constants constants;
     for (const auto& [number, node] : nodes_) {
-        if (number->is_float) continue;
+        if (number->is_float || number->is_unbacked) continue;
         const Expression* resolved = tracer_.numbers().resolved(number);
         if (resolved->op == Op::Constant)
             constants.emplace(node, recorder_.graph().arena().keep(resolved->constant.object()));
@@ -184,6 +198,12 @@ graph::Node* NumberNodes::node_of(const Expression& expression) {
     graph::Node* node = nullptr;
     if (expression.op == Op::Source) {
         node = add_input(expression);
+    } else if (expression.op == Op::Unbacked) {
+        auto origin = origins_.find(&expression);
+        // (The storage offset of a view.)
+        if (origin == origins_.end()) tracer_.numbers().ask(expression);
+        if (origin->second.dimension < 0) return origin->second.node;
+        node = node_of_size(origin->second.node, origin->second.dimension);
     } else {
         std::vector<graph::Argument> arguments;
         for (const Expression* operand : {expression.left, expression.right}) {
@@ -198,10 +218,45 @@ graph::Node* NumberNodes::node_of(const Expression& expression) {
     }
     node->result.kind = graph::Result::Kind::Constant;
     node->result.expression = &expression;
-    node->result.constant = graph.arena().keep(expression.hint.object());
+    const bool is_condition = expression.op >= Op::Less;
+    node->result.constant = is_condition ? Py_False : graph.arena().keep(expression.hint.object());
     nodes_.emplace(&expression, node);
     tracer_.on_undo([this, key = &expression] { nodes_.erase(key); });
     return node;
+}
+
+graph::Node* NumberNodes::node_of_size(graph::Node* tensor, int dimension) {
+    graph::Graph& graph = recorder_.graph();
+    PyObject* place = graph.arena().keep(checked(PyLong_FromLong(dimension)));
+    graph::Node* node = graph.add(graph::NodeKind::Method, interned("size"),
+                                  {graph::Argument::of(tensor), graph::Argument::of_constant(place)});
+    recorder_.locations().locate(node);
+    return node;
+}
+
+void NumberNodes::note_sizes(graph::Node* node, const torch_room::TensorMeta& meta) {
+    for (std::size_t i = 0; i < meta.sizes.size(); ++i)
+        if (meta.sizes[i].is_unbacked() && meta.sizes[i].expression()->op == Op::Unbacked)
+            origins_.emplace(meta.sizes[i].expression(), Origin{node, static_cast<int>(i)});
+}
+
+std::vector<std::string> NumberNodes::origins_of(const Expression& expression) const {
+    std::vector<std::string> texts;
+    for (const Term& term : terms_of(expression)) {
+        if (term.op != Op::Unbacked) continue;
+        const Expression* number = tracer_.numbers().unbacked_numbers()[term.symbol];
+        auto found = origins_.find(number);
+        if (found == origins_.end()) continue;
+        const auto& [node, dimension] = found->second;
+        std::string text = print_by_symbols(*number) + " is ";
+        text += dimension < 0 ? "the result of " : "the size of dimension " + std::to_string(dimension) + " of ";
+        text += graph::operation_name(*node);
+        if (node->location != nullptr)
+            text += " in line " + std::to_string(node->location->line) + " of " +
+                    std::string(utf8(node->location->code->co_filename));
+        if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+    }
+    return texts;
 }
 
 graph::Argument NumberNodes::argument(ConstantValue* value) {

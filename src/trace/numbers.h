@@ -31,6 +31,18 @@ class NumberNodes {
     /// A number as an argument of the node: a node of its own, or a constant after specializing.
     graph::Argument argument(ConstantValue* value);
 
+    /// The node that computes an expression. Breaks the graph where nothing can.
+    graph::Node* node_of(const Expression& expression);
+
+    // Numbers that depend on data.
+
+    /// A node computes this number.
+    void note_origin(const Expression* number, graph::Node* node) { origins_.emplace(number, Origin{node, -1}); }
+    /// A node gives a tensor of these sizes: those that are new are known by it.
+    void note_sizes(graph::Node* node, const torch_room::TensorMeta& meta);
+    /// `u0 is the result of item in line 3 of model.py`, for each such number in an expression.
+    std::vector<std::string> origins_of(const Expression& expression) const;
+
   private:
     /// What an operation that takes any float does with it.
     enum class FloatUse : std::uint8_t {
@@ -39,13 +51,20 @@ class NumberNodes {
         ConvertsToInteger  // each dtype has its own bounds, and NaN is out of them
     };
     FloatUse float_use(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments);
-    graph::Node* node_of(const Expression& expression);
     /// The node of a number from outside.
     graph::Node* add_input(const Expression& number);
     void add_symbols(const Expression* size, std::vector<graph::Node*>& symbols);
+    graph::Node* node_of_size(graph::Node* tensor, int dimension);
+
+    /// The node that gives an unbacked number, or the tensor that has it as a size.
+    struct Origin {
+        graph::Node* node;
+        int dimension;  // -1: the node gives the number itself
+    };
 
     Tracer& tracer_;
     GraphRecorder& recorder_;
+    std::unordered_map<const Expression*, Origin> origins_;
     std::unordered_map<const Expression*, graph::Node*> nodes_;
     FloatUse float_use_ = FloatUse::Computes;  // by the node under construction
 };

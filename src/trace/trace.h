@@ -79,6 +79,9 @@ struct TraceRequest {
     bool wants_one_graph = false;
     Tracer::RunBy run_by = Tracer::RunBy::Stator;
     Tracer::DynamicShapes dynamic_shapes = Tracer::DynamicShapes::Never;
+    /// See `Tracer::captures_scalars` and `Tracer::captures_data_sizes`.
+    bool captures_scalars = false;
+    bool captures_data_sizes = false;
 
     /// Breaks the graph before the operation that would become node `serial`.
     struct Stop {
@@ -117,6 +120,7 @@ struct Trace {
     bool is_kept_as_captured = false;    // the graph must not be compiled
     bool told_compiling = false;         // `is_compiling()` was True for the program
     bool inlined_torch_compile = false;  // a function that `torch.compile` made
+    bool depends_on_data = false;        // the graph has numbers or sizes that depend on the data of tensors
     bool has_stopped = false;            // before the node of `stop_before`
     std::vector<MismatchedCall> mismatched_calls;
     // Their expressions live as long as the graph, and print as long as the arena.

@@ -17,21 +17,29 @@ namespace {
 bool has_shared_elements(const torch_room::TensorMeta& meta) {
     std::vector<std::pair<Dim, Dim>> dimensions;  // stride and size
     for (std::size_t i = 0; i < meta.strides.size(); ++i) {
-        if (meta.sizes[i] == 0) return false;
-        if (meta.sizes[i] > 1) dimensions.emplace_back(meta.strides[i], meta.sizes[i]);
+        if (known_equal(meta.sizes[i], 0)) return false;
+        if (!known_less(meta.sizes[i], 2)) dimensions.emplace_back(meta.strides[i], meta.sizes[i]);
     }
     std::ranges::sort(dimensions, {}, [](const auto& one) { return std::pair(one.first.hint(), one.second.hint()); });
     Dim end = 0;  // the last offset that the dimensions so far reach
     for (auto [stride, size] : dimensions) {
-        if (stride <= end) return true;
+        if (!typically_less(end, stride)) return true;
         end += stride * (size - 1);
     }
     return false;
 }
 
+bool depends_on_data(const torch_room::TensorMeta& meta) {
+    auto is_unbacked = [](Dim dim) { return dim.is_unbacked(); };
+    return meta.storage_offset.is_unbacked() || std::ranges::any_of(meta.sizes, is_unbacked) ||
+           std::ranges::any_of(meta.strides, is_unbacked);
+}
+
 bool overlaps_in_part(const TensorValue* one, const TensorValue* other) {
     if (one == other || base_of(one) != base_of(other)) return false;
     const torch_room::TensorMeta &left = *one->meta, &right = *other->meta;
+    // PyTorch raises when the graph runs.
+    if (depends_on_data(left) || depends_on_data(right)) return false;
     if (left.storage_offset == right.storage_offset && left.sizes == right.sizes && left.strides == right.strides)
         return false;
     auto end = [](const torch_room::TensorMeta& meta) {

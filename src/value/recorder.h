@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "number/range.h"
 #include "shape/number_arguments.h"
 #include "value/value.h"
 
@@ -28,6 +29,14 @@ class Recorder {
     virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
     /// `torch.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
+    /// Adds a call that gives a number or bool (`type`) which depends on data. Null where that can't be captured. The
+    /// same call on the same tensor twice is one number, unless something was written to in between.
+    virtual ConstantValue* emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
+                                       PyTypeObject* type, Range range) = 0;
+    /// The node that computes a number which depends on data.
+    virtual graph::Node* number_node(const Expression& expression) = 0;
+    /// Adds a call of a function such as `torch._check`, which raises unless a condition holds.
+    virtual void emit_check(Borrowed<> function, const Arguments& arguments) = 0;
     /// Iterating over `base` gave these rows. The graph indexes each of them, where the program called `unbind` once.
     virtual void note_rows(TensorValue* base, const std::vector<Value*>& rows) = 0;
 

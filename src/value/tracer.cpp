@@ -36,6 +36,10 @@ void Tracer::guard_relation(const Expression& condition) {
     guard({.kind = GuardKind::Expression, .source = some_source(condition), .expression = &condition});
 }
 
+void Tracer::ask(const Expression& question) {
+    break_graph(BreakKind::DataDependent, print(question) + " depends on the data of a tensor");
+}
+
 void Tracer::realize_now(Value* value) {
     value->realized = true;
     on_undo([value] { value->realized = false; });

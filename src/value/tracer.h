@@ -136,6 +136,10 @@ class Tracer {
     /// Which sizes of tensors are symbols: none, those that have changed between calls, or all.
     enum class DynamicShapes : std::uint8_t { Never, Automatic, Always };
     DynamicShapes dynamic_shapes() const { return dynamic_shapes_; }
+    /// Whether numbers that are read from tensors (`item()`) are captured as numbers that only the graph knows.
+    bool captures_scalars() const { return captures_scalars_; }
+    /// The same for operations whose results have such sizes: `nonzero`, a mask as index.
+    bool captures_data_sizes() const { return captures_data_sizes_; }
     /// Whether any size may be a symbol, unless tensors are marked.
     bool has_dynamic_sizes() const {
         return dynamic_shapes_ == DynamicShapes::Always ||
@@ -167,6 +171,8 @@ class Tracer {
     void realize_now(Value* value);
     /// Guards a condition on numbers that change between calls.
     virtual void guard_relation(const Expression& condition);
+    /// Breaks the graph: the trace needs to know a number, or the outcome of a comparison, that depends on data.
+    [[noreturn]] virtual void ask(const Expression& question);
 
     // Set by the constructor of the implementation.
     Recorder* recorder_ = nullptr;
@@ -178,6 +184,8 @@ class Tracer {
     RunBy run_by_;
     bool wants_one_graph_;
     DynamicShapes dynamic_shapes_;
+    bool captures_scalars_ = false;
+    bool captures_data_sizes_ = false;
     bool told_compiling_ = false;
     /// Sources outlive the trace, with the arena that they are in.
     std::unique_ptr<Arena> owned_arena_ = std::make_unique<Arena>();
@@ -185,7 +193,8 @@ class Tracer {
     Provenance provenance_{arena_};
     /// Shared with the graph: the metadata of its nodes have expressions.
     std::shared_ptr<Arena> number_arena_ = std::make_shared<Arena>();
-    Expressions numbers_{*number_arena_, [this](const Expression& condition) { guard_relation(condition); }};
+    Expressions numbers_{*number_arena_, [this](const Expression& condition) { guard_relation(condition); },
+                         [this](const Expression& question) { ask(question); }};
     std::vector<const Expression*> required_dynamic_;
     UndoLog undo_log_;
     std::vector<Guard> guards_;

@@ -279,6 +279,27 @@ bool Call::depends_on_contents() {
     return true;
 }
 
+bool Call::captures_data_sizes() const {
+    return question_.data_sizes != nullptr && question_.data_sizes->are_captured;
+}
+
+Dim Call::data_size(Dim most, std::int64_t least) {
+    Expressions& numbers = question_.data_sizes->numbers;
+    Dim size = unbacked_size(numbers, {least, most.is_constant() ? most.value() : Range::kNoMost});
+    if (!most.is_constant())
+        numbers.learn(*numbers.condition(Expression::Op::LessEqual, size.in(numbers), most.in(numbers)));
+    return size;
+}
+
+Dim Call::count_of(const Operand& tensor) {
+    DataSizes& sizes = *question_.data_sizes;
+    ++sizes.uses;
+    auto found = sizes.counts.find(tensor.node());
+    if (found == sizes.counts.end())
+        found = sizes.counts.emplace(tensor.node(), data_size(element_count(tensor.tensor()->sizes))).first;
+    return found->second;
+}
+
 int Call::index_of(const Operand& operand) const {
     return TensorArguments(question_).index_of(operand.node());
 }

@@ -88,6 +88,17 @@ class Call {
     /// The result is known only after running the operation.
     bool depends_on_contents();
 
+    // Sizes that depend on the data of tensors.
+
+    /// Whether there may be such sizes. Otherwise the rule says `depends_on_contents`.
+    bool captures_data_sizes() const;
+    /// A new size, at most `most`.
+    Dim data_size(Dim most, std::int64_t least = 0);
+    /// PyTorch raises for some numbers that depend on data: the node has to run, even if nobody uses its result.
+    void note_doubt() const { question_.data_sizes->numbers.note_doubt(); }
+    /// How many elements of the tensor are not zero.
+    Dim count_of(const Operand& tensor);
+
     Answer& answer() { return answer_; }
 
   private:

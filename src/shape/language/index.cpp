@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "number/expressions.h"
 #include "shape/language/strides.h"
 
 namespace stator::shape {
@@ -14,7 +15,7 @@ std::optional<Chooser> as_chooser(const Operand& index, const TensorMeta& self) 
         if (tensor->device != self.device || (!is_mask && tensor->dtype != kLong && tensor->dtype != kInt))
             return std::nullopt;
         if (is_mask && tensor->sizes.empty()) return std::nullopt;
-        return Chooser{tensor->sizes, tensor->strides, is_mask, tensor->sizes.empty()};
+        return Chooser{tensor->sizes, tensor->strides, is_mask, tensor->sizes.empty(), index};
     }
     if (!index.is_list()) return std::nullopt;
     auto numbers = index.integers();
@@ -42,9 +43,48 @@ std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& c
     return Dims(part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1, part.sizes.end());
 }
 
+void find_positions(Choosers& choosers, const std::function<Dim(const Operand& mask)>& count) {
+    for (std::size_t i = 0; i < choosers.size(); ++i) {
+        if (!choosers[i] || !choosers[i]->is_mask) continue;
+        const std::size_t dimensions = choosers[i]->sizes.size();
+        const Chooser positions{{count(choosers[i]->given)}, {Dim(1)}};
+        for (std::size_t place = 0; place < dimensions; ++place) choosers[i - place] = positions;
+    }
+}
+
+bool returns_positions(Call& call, const Operand& tensor) {
+    if (!call.captures_data_sizes()) return call.depends_on_contents();
+    const Dim count = call.count_of(tensor);
+    // (A scalar counts as a vector.)
+    const std::size_t dimensions = std::max<std::size_t>(tensor.tensor()->dimensions(), 1);
+    std::vector<TensorMeta> positions;
+    for (std::size_t i = 0; i < dimensions; ++i) {
+        positions.push_back(call.fresh({count}, kLong, tensor.tensor()->device));
+        positions.back().storage_offset = count * static_cast<std::int64_t>(i);
+    }
+    return call.returns_several(std::move(positions), std::vector<bool>(dimensions));
+}
+
 /// Whether these indices, which may be negative, are within bounds.
 static bool are_within(const std::vector<Dim>& numbers, Dim size) {
+    if (size.is_unbacked()) {
+        size.expression()->table->note_doubt();
+        return true;
+    }
     return std::ranges::all_of(numbers, [&](Dim number) { return number < size && number + size >= 0; });
+}
+
+/// The size of a part from `start` to `stop` where a bound depends on data, by steps of one.
+static Dim size_by_data(Expressions& table, Dim start, Dim stop, Dim size) {
+    const bool is_within = known_less(-1, start) && known_less(-1, stop - start);
+    if (is_within && known_less(stop, size + 1)) return stop - start;
+    Dim part = unbacked_size(table, {0, size.is_constant() ? size.value() : Range::kNoMost});
+    auto at_most = [&](Dim bound) {
+        table.learn(*table.condition(Expression::Op::LessEqual, part.in(table), bound.in(table)));
+    };
+    at_most(size);
+    if (is_within) at_most(stop - start);
+    return part;
 }
 
 /// How many dimensions of the tensor the indices take, and the choosers among them; empty for other kinds of indices.
@@ -84,10 +124,10 @@ class PartOfTensor {
     bool keep_for(const Operand& index, const Chooser& chooser) {
         if (chooser.is_mask)
             for (std::size_t place = 1; place < chooser.sizes.size(); ++place) {
-                if (tensor_.sizes[next_] != chooser.sizes[place - 1]) return false;
+                if (!require_equal(tensor_.sizes[next_], chooser.sizes[place - 1])) return false;
                 keep_dimension();
             }
-        if (chooser.is_mask && tensor_.sizes[next_] != chooser.sizes.back()) return false;
+        if (chooser.is_mask && !require_equal(tensor_.sizes[next_], chooser.sizes.back())) return false;
         if (index.is_list() && !are_within(*index.integers(), tensor_.sizes[next_])) return false;
         keep_dimension();
         choosers_.back() = chooser;
@@ -96,6 +136,14 @@ class PartOfTensor {
 
     bool select(Dim position) {
         Dim size = tensor_.sizes[next_];
+        if (position.is_unbacked() || size.is_unbacked()) {
+            // PyTorch raises if it is out of bounds. Negative ones count from the end.
+            Expressions& table = *(size.is_unbacked() ? size : position).expression()->table;
+            if (!known_equal(position, 0)) offset_ = unbacked_size(table, {0, Range::kNoMost});
+            table.note_doubt();
+            ++next_;
+            return true;
+        }
         if (position < 0) position += size;
         if (position < 0 || position >= size) return false;
         offset_ += position * tensor_.strides[next_++];
@@ -108,6 +156,8 @@ class PartOfTensor {
         auto start = bounds[0].is_none() ? std::optional<Dim>(0) : bounds[0].integer();
         auto stop = bounds[1].is_none() ? std::optional<Dim>(size) : bounds[1].integer();
         if (!step || !start || !stop || *step <= 0) return false;
+        if (start->is_unbacked() || stop->is_unbacked() || size.is_unbacked())
+            return known_equal(*step, 1) && slice_by_data(*start, *stop);
         auto clamp = [&](Dim bound) {
             if (bound < 0) bound += size;
             return std::min(std::max(bound, Dim(0)), size);
@@ -115,6 +165,18 @@ class PartOfTensor {
         Dim first = clamp(*start), last = std::max(clamp(*stop), clamp(*start));
         offset_ += first * tensor_.strides[next_];
         add((last - first + *step - 1) / *step, tensor_.strides[next_] * *step);
+        ++next_;
+        return true;
+    }
+
+    /// Where a bound or the size depends on data, by steps of one.
+    bool slice_by_data(Dim start, Dim stop) {
+        const Dim size = tensor_.sizes[next_];
+        const Dim any = start.is_unbacked() ? start : stop.is_unbacked() ? stop : size;
+        Expressions& table = *any.expression()->table;
+        const bool is_whole = known_equal(start, 0) && known_equal(stop, size);
+        if (!known_equal(start, 0)) offset_ = unbacked_size(table, {0, Range::kNoMost});
+        add(is_whole ? size : size_by_data(table, start, stop, size), tensor_.strides[next_]);
         ++next_;
         return true;
     }
@@ -177,7 +239,7 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choose
     }
     if (places.empty()) return std::nullopt;
     for (Dim size : part.sizes)
-        if (size == 0) return std::nullopt;
+        if (known_equal(size, 0)) return std::nullopt;
     // The indexed dimensions replace those of the index tensors, or go first if those are not adjacent.
     bool adjacent = places.back() - places.front() + 1 == places.size();
     TensorMeta source;

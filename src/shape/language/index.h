@@ -2,9 +2,11 @@
 /// view.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
+#include "shape/language/call.h"
 #include "shape/language/operand.h"
 
 namespace stator::shape {
@@ -23,6 +25,8 @@ struct Chooser {
     bool is_mask = false;
     /// A tensor with a single integer, which is read to create a view.
     bool is_hidden_number = false;
+    /// What the program gave.
+    Operand given = {};
 };
 
 /// Empty for an operand that is neither a tensor of integers or bools nor a list of integers.
@@ -41,6 +45,12 @@ bool depends_on_contents(const Choosers& choosers);
 
 /// The sizes of the dimensions after a mask that is the only tensor index.
 std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers);
+
+/// Replaces masks by the positions of their true elements, of which there are so many.
+void find_positions(Choosers& choosers, const std::function<Dim(const Operand& mask)>& count);
+
+/// `nonzero(as_tuple=True)`: for each dimension the positions of the elements that are not zero.
+bool returns_positions(Call& call, const Operand& tensor);
 
 /// Sizes and strides after selecting elements of a part; no index may depend on data.
 std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choosers& choosers);

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <numeric>
 
+#include "number/expressions.h"
+
 namespace stator::shape {
 
 namespace {
 
 using Order = std::vector<std::size_t>;
 
+/// A size that depends on data counts as one that is not empty: see the header.
 Dim at_least_one(Dim size) {
+    if (size.is_unbacked()) return size;
     return size > 1 ? size : Dim(1);
 }
 
@@ -36,19 +40,53 @@ bool is_contiguous_in_order(const Dims& sizes, const Dims& strides, const Order&
     Dim expected = 1;
     for (std::size_t i = slow_to_fast.size(); i-- > 0;) {
         std::size_t dimension = slow_to_fast[i];
-        if (sizes[dimension] == 1) continue;
-        if (strides[dimension] != expected) return false;
+        if (known_equal(sizes[dimension], 1)) continue;
+        if (!known_equal(strides[dimension], expected)) return false;
         expected *= sizes[dimension];
     }
     return true;
 }
 
+bool are_known_equal(const Dims& left, const Dims& right) {
+    return std::ranges::equal(left, right, known_equal);
+}
+
+/// Whether the size is not one, for all that is known.
+bool is_known_not_one(Dim size) {
+    return known_less(size, 1) || known_less(1, size);
+}
+
+/// The size of a dimension to which two are broadcast, neither of which is known to be one, or to equal the other; at
+/// least one of them depends on data. PyTorch raises if they don't fit.
+Dim broadcast_by_data(Dim left, Dim right) {
+    const bool left_differs = is_known_not_one(left), right_differs = is_known_not_one(right);
+    if (left_differs == right_differs) {
+        require_equal(left, right);
+        return left.is_unbacked() ? right : left;
+    }
+    (left.is_unbacked() ? left : right).expression()->table->note_doubt();
+    return left_differs ? left : right;
+}
+
 }  // namespace
+
+bool has_unbacked(const Dims& sizes) {
+    return std::ranges::any_of(sizes, [](Dim size) { return size.is_unbacked(); });
+}
 
 Dim element_count(const Dims& sizes) {
     Dim count = 1;
     for (Dim size : sizes) count *= size;
     return count;
+}
+
+bool is_known_empty(const Dims& sizes) {
+    const Dim count = element_count(sizes);
+    if (!count.is_unbacked()) return count == 0;
+    Expressions& table = *count.expression()->table;
+    auto known = table.decided(Expression::Op::Equal, count.expression(), table.constant(0));
+    if (!known) table.note_doubt();
+    return known.value_or(false);
 }
 
 Dims contiguous_strides(const Dims& sizes) {
@@ -66,11 +104,24 @@ Dims channels_last_strides(const Dims& sizes) {
 }
 
 bool is_contiguous(const Dims& sizes, const Dims& strides) {
-    if (element_count(sizes) == 0) return true;
+    const Dim count = element_count(sizes);
+    if (known_equal(count, 0)) return true;
     Dim expected = 1;
     for (std::size_t i = sizes.size(); i-- > 0;) {
-        if (sizes[i] == 1) continue;
-        if (strides[i] != expected) return false;
+        if (known_equal(sizes[i], 1)) continue;
+        // The stride of one element does not matter: that is asked only where it would not fit.
+        if (!known_equal(strides[i], expected) && sizes[i] != 1) return count == 0;
+        expected *= sizes[i];
+    }
+    return true;
+}
+
+bool is_known_contiguous(const Dims& sizes, const Dims& strides) {
+    if (!has_unbacked(sizes)) return is_contiguous(sizes, strides);
+    Dim expected = 1;
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+        if (known_equal(sizes[i], 1)) continue;
+        if (!known_equal(strides[i], expected)) return false;
         expected *= sizes[i];
     }
     return true;
@@ -84,16 +135,16 @@ bool is_channels_last(const Dims& sizes, const Dims& strides) {
 bool is_like_channels_last(const Dims& sizes, const Dims& strides) {
     if (sizes.size() != 4 && sizes.size() != 5) return false;
     // PyTorch's test: strides grow from channels outward, and N111 counts as contiguous instead.
-    if (strides[1] == 0) return false;
+    if (known_equal(strides[1], 0)) return false;
     Dim smallest = 0;
     Order order{1};
     for (std::size_t i = sizes.size(); i-- > 2;) order.push_back(i);
     order.push_back(0);
     for (std::size_t dimension : order) {
-        if (sizes[dimension] == 0 || strides[dimension] < smallest) return false;
-        if (dimension == 0 && smallest == strides[1]) return false;
+        if (known_equal(sizes[dimension], 0) || typically_less(strides[dimension], smallest)) return false;
+        if (dimension == 0 && known_equal(smallest, strides[1])) return false;
         smallest = strides[dimension];
-        if (sizes[dimension] > 1) smallest *= sizes[dimension];
+        if (typically_less(1, sizes[dimension])) smallest *= sizes[dimension];
     }
     return true;
 }
@@ -103,40 +154,40 @@ Dims suggested_strides(const TensorMeta& like, const Dims& sizes) {
 }
 
 bool is_dense(const Dims& sizes, const Dims& strides) {
-    if (is_contiguous(sizes, strides)) return true;
-    if (sizes.size() == 1) return sizes[0] < 2 || strides[0] == 1;
+    if (is_known_contiguous(sizes, strides)) return true;
+    if (sizes.size() == 1) return known_less(sizes[0], 2) || known_equal(strides[0], 1);
     Order order(sizes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     // Dimensions of size one go last: their strides are meaningless.
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        if (sizes[a] < 2) return false;
-        if (sizes[b] < 2) return true;
-        return strides[a] < strides[b];
+        if (known_less(sizes[a], 2)) return false;
+        if (known_less(sizes[b], 2)) return true;
+        return typically_less(strides[a], strides[b]);
     });
     Dim expected = 1;
     for (std::size_t dimension : order) {
-        if (sizes[dimension] < 2) return true;
-        if (strides[dimension] != expected) return false;
+        if (known_less(sizes[dimension], 2)) return true;
+        if (!known_equal(strides[dimension], expected)) return false;
         expected *= sizes[dimension];
     }
     return true;
 }
 
 bool is_plainly_empty(const TensorMeta& meta) {
-    return element_count(meta.sizes) == 0 && meta.strides == contiguous_strides(meta.sizes);
+    return known_equal(element_count(meta.sizes), 0) && meta.strides == contiguous_strides(meta.sizes);
 }
 
 bool has_idle_strides(const TensorMeta& meta) {
-    if (std::ranges::none_of(meta.sizes, [](Dim size) { return size < 2; })) return false;
-    if (meta.strides == contiguous_strides(meta.sizes)) return false;
-    bool is_image = (meta.dimensions() == 4 || meta.dimensions() == 5) && element_count(meta.sizes) != 0;
-    return !is_image || meta.strides != channels_last_strides(meta.sizes);
+    if (std::ranges::none_of(meta.sizes, [](Dim size) { return known_less(size, 2); })) return false;
+    if (are_known_equal(meta.strides, contiguous_strides(meta.sizes))) return false;
+    bool is_image = (meta.dimensions() == 4 || meta.dimensions() == 5) && !known_equal(element_count(meta.sizes), 0);
+    return !is_image || !are_known_equal(meta.strides, channels_last_strides(meta.sizes));
 }
 
 bool may_overlap_itself(const TensorMeta& meta) {
     if (is_dense(meta.sizes, meta.strides)) return false;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i)
-        if (meta.strides[i] == 0 && meta.sizes[i] > 1) return true;
+        if (known_equal(meta.strides[i], 0) && !known_less(meta.sizes[i], 2)) return true;
     return false;
 }
 
@@ -147,9 +198,13 @@ std::optional<Dims> broadcast(const Dims& left, const Dims& right) {
     std::size_t offset = longer.size() - shorter.size();
     for (std::size_t i = 0; i < shorter.size(); ++i) {
         Dim& size = sizes[offset + i];
-        if (size == shorter[i] || shorter[i] == 1) continue;
-        if (size != 1) return std::nullopt;
-        size = shorter[i];
+        if (known_equal(size, shorter[i]) || known_equal(shorter[i], 1)) continue;
+        if (known_equal(size, 1))
+            size = shorter[i];
+        else if (size.is_unbacked() || shorter[i].is_unbacked())
+            size = broadcast_by_data(size, shorter[i]);
+        else
+            return std::nullopt;
     }
     return sizes;
 }
@@ -158,7 +213,7 @@ Dims expanded_strides(const TensorMeta& meta, const Dims& sizes) {
     Dims strides(sizes.size(), Dim(0));
     std::size_t offset = sizes.size() - meta.sizes.size();
     for (std::size_t i = 0; i < meta.sizes.size(); ++i)
-        if (meta.sizes[i] != 1 || sizes[offset + i] == 1) strides[offset + i] = meta.strides[i];
+        if (!known_equal(meta.sizes[i], 1) || known_equal(sizes[offset + i], 1)) strides[offset + i] = meta.strides[i];
     return strides;
 }
 
@@ -168,13 +223,14 @@ Dims elementwise_strides(std::span<const TensorMeta* const> inputs, const Dims& 
     // If all inputs have the shape of the result, TensorIterator checks memory formats before it sorts.
     bool same_shape = !with_numbers, contiguous = true, channels_last = true, dense = true;
     for (const TensorMeta* input : inputs) {
-        if (input->sizes != sizes) {
+        if (!are_known_equal(input->sizes, sizes)) {
             same_shape = false;
             break;
         }
-        contiguous = contiguous && is_contiguous(input->sizes, input->strides);
+        contiguous = contiguous && is_known_contiguous(input->sizes, input->strides);
         channels_last = channels_last && sizes.size() == 4 && is_channels_last(input->sizes, input->strides);
-        dense = dense && is_dense(input->sizes, input->strides) && input->strides == inputs.front()->strides;
+        dense =
+            dense && is_dense(input->sizes, input->strides) && are_known_equal(input->strides, inputs.front()->strides);
     }
     if (same_shape && !inputs.empty()) {
         if (contiguous) return contiguous_strides(sizes);
@@ -188,10 +244,10 @@ Dims elementwise_strides(std::span<const TensorMeta* const> inputs, const Dims& 
     for (const TensorMeta* input : inputs) strides.push_back(expanded_strides(*input, sizes));
     auto compare = [&](std::size_t a, std::size_t b) {
         for (const Dims& input : strides) {
-            if (input[a] == 0 || input[b] == 0) continue;
-            if (input[a] < input[b]) return -1;
-            if (input[a] > input[b]) return 1;
-            if (sizes[a] > sizes[b]) return 1;
+            if (known_equal(input[a], 0) || known_equal(input[b], 0)) continue;
+            if (typically_less(input[a], input[b])) return -1;
+            if (typically_less(input[b], input[a])) return 1;
+            if (typically_less(sizes[b], sizes[a])) return 1;
         }
         return 0;
     };
@@ -223,9 +279,12 @@ Dims preserved_strides(const TensorMeta& meta) {
 std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides, const Dims& new_sizes) {
     if (old_sizes.empty()) return Dims(new_sizes.size(), Dim(1));
     Dim elements = element_count(old_sizes);
-    if (elements == 0 && old_sizes == new_sizes) return old_strides;
+    const bool depends_on_data = has_unbacked(old_sizes) || has_unbacked(new_sizes);
+    if (depends_on_data && is_known_contiguous(old_sizes, old_strides)) return contiguous_strides(new_sizes);
+    const bool is_empty = known_equal(elements, 0);
+    if (is_empty && old_sizes == new_sizes) return old_strides;
     Dims strides(new_sizes.size());
-    if (elements == 0) {
+    if (is_empty) {
         for (std::size_t i = new_sizes.size(); i-- > 0;)
             strides[i] = i + 1 == new_sizes.size() ? Dim(1) : at_least_one(new_sizes[i + 1]) * strides[i + 1];
         return strides;
@@ -236,13 +295,13 @@ std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides,
     Dim run = 1, covered = 1;
     for (std::size_t i = old_sizes.size(); i-- > 0;) {
         run *= old_sizes[i];
-        if (i != 0 && (old_sizes[i - 1] == 1 || old_strides[i - 1] == run * base)) continue;
-        while (view > 0 && (covered < run || new_sizes[view - 1] == 1)) {
+        if (i != 0 && (known_equal(old_sizes[i - 1], 1) || known_equal(old_strides[i - 1], run * base))) continue;
+        while (view > 0 && (typically_less(covered, run) || known_equal(new_sizes[view - 1], 1))) {
             --view;
             strides[view] = covered * base;
             covered *= new_sizes[view];
         }
-        if (covered != run) return std::nullopt;
+        if (!known_equal(covered, run)) return std::nullopt;
         if (i > 0) {
             base = old_strides[i - 1];
             run = 1;
@@ -258,7 +317,11 @@ std::optional<Dims> resolve_sizes(const Dims& requested, Dim elements) {
     Dim known = 1;
     std::optional<std::size_t> open;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (sizes[i] == -1) {
+        // (-1 from data would mean something else to PyTorch.)
+        if (sizes[i].is_unbacked()) {
+            if (!require_less_equal(0, sizes[i])) return std::nullopt;
+            known *= sizes[i];
+        } else if (sizes[i] == -1) {
             if (open) return std::nullopt;
             open = i;
         } else if (sizes[i] < 0) {
@@ -267,8 +330,9 @@ std::optional<Dims> resolve_sizes(const Dims& requested, Dim elements) {
             known *= sizes[i];
         }
     }
-    if (!open) return known == elements ? std::optional(sizes) : std::nullopt;
-    if (known == 0 || elements % known != 0) return std::nullopt;
+    if (!open) return require_equal(known, elements) ? std::optional(sizes) : std::nullopt;
+    if (known.is_unbacked() ? !require_less_equal(1, known) : known == 0) return std::nullopt;
+    if (!require_equal(elements % known, 0)) return std::nullopt;
     sizes[*open] = elements / known;
     return sizes;
 }

@@ -1,4 +1,7 @@
 /// Sizes and strides: contiguity, broadcasting, and the memory layout of results.
+///
+/// Strides of tensors whose sizes depend on data are those that they have if no such size is 0 or 1. The graph computes
+/// real tensors with real strides; the program does not get to see the ones that are computed here.
 #pragma once
 
 #include <optional>
@@ -14,10 +17,15 @@ using torch_room::TensorMeta;
 
 Dim element_count(const Dims& sizes);
 Dims contiguous_strides(const Dims& sizes);
+/// Whether there are no elements. False where that depends on data; PyTorch may raise then.
+bool is_known_empty(const Dims& sizes);
 /// Channels last: for four dimensions NHWC, for five NDHWC.
 Dims channels_last_strides(const Dims& sizes);
 
 bool is_contiguous(const Dims& sizes, const Dims& strides);
+/// The same, but false where that depends on data.
+bool is_known_contiguous(const Dims& sizes, const Dims& strides);
+bool has_unbacked(const Dims& sizes);
 /// As PyTorch's `is_contiguous(memory_format=channels_last)`.
 bool is_channels_last(const Dims& sizes, const Dims& strides);
 /// Whether operations that propagate memory formats (convolutions, interpolation) would propagate channels last from

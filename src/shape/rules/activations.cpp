@@ -145,11 +145,11 @@ bool dropout(Call& call) {
     if (self == nullptr || !probability || *probability < 0 || *probability > 1 || !training || !in_place) return false;
     if (!is_floating(self->dtype)) return false;
     if (*in_place) {
-        if (*probability == 0 || *probability == 1 || !*training || element_count(self->sizes) == 0) return false;
+        if (*probability == 0 || *probability == 1 || !*training || is_known_empty(self->sizes)) return false;
         call.answer().random = true;
         return call.returns_written(call[0], call.records({self}));
     }
-    if (*probability == 0 || !*training || element_count(self->sizes) == 0) {
+    if (*probability == 0 || !*training || is_known_empty(self->sizes)) {
         // In inference mode the operation itself is marked as random.
         call.answer().random = call.state().inference;
         return call.returns_same(call[0]);

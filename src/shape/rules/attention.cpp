@@ -43,7 +43,7 @@ bool attention(Call& call) {
     std::size_t dimensions = query->dimensions();
     if (dimensions < 2 || key->dimensions() != dimensions || value->dimensions() != dimensions) return false;
     for (const TensorMeta* tensor : {query, key, value})
-        if (element_count(tensor->sizes) == 0) return false;
+        if (is_known_empty(tensor->sizes)) return false;
     Dim keys = key->sizes[dimensions - 2];
     if (query->sizes.back() != key->sizes.back() || value->sizes[dimensions - 2] != keys) return false;
     // Batches and heads are equal; with grouped-query attention several heads of the query share one key and value

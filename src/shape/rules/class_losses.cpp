@@ -15,7 +15,7 @@ using torch_room::is_floating;
 bool multi_margin_loss(Call& call) {
     const TensorMeta *input = call[0].tensor(), *target = call[1].tensor();
     if (input == nullptr || target == nullptr || !is_floating(input->dtype) || target->dtype != kLong ||
-        target->device != input->device || input->dimensions() > 2 || element_count(input->sizes) == 0)
+        target->device != input->device || input->dimensions() > 2 || is_known_empty(input->sizes))
         return false;
     // One sample has one target, in a vector or not.
     if (input->dimensions() == 2 ? target->sizes != Dims{input->sizes[0]}
@@ -39,7 +39,7 @@ bool multilabel_margin_loss(Call& call) {
     if (input == nullptr || target == nullptr || !is_floating(input->dtype) || target->dtype != kLong ||
         target->device != input->device || input->dimensions() > 2 || target->sizes != input->sizes)
         return false;
-    if (!call[2].is_absent() || !call[3].is_absent() || element_count(input->sizes) == 0) return false;
+    if (!call[2].is_absent() || !call[3].is_absent() || is_known_empty(input->sizes)) return false;
     Dims sizes = input->sizes;
     if (!sizes.empty()) sizes.pop_back();
     return give(call, reduction_of(call, 4), std::move(sizes), {input});
@@ -71,7 +71,7 @@ bool nll_loss(Call& call) {
     auto sizes = sizes_without_classes(*input);
     if (!sizes || target->sizes != *sizes || !is_weight_of_classes(call[2], *input)) return false;
     if (!call[3].is_absent() || !call[5].is_absent() || (call[4].is_given() && !call[4].integer())) return false;
-    if (element_count(input->sizes) == 0) return false;
+    if (is_known_empty(input->sizes)) return false;
     return give(call, reduction_of(call, 6), std::move(*sizes), {input});
 }
 
@@ -82,7 +82,7 @@ bool cross_entropy(Call& call) {
     if (input == nullptr || target == nullptr || !is_floating(input->dtype) || target->device != input->device)
         return false;
     auto sizes = sizes_without_classes(*input);
-    if (!sizes || !is_weight_of_classes(call[2], *input) || element_count(input->sizes) == 0) return false;
+    if (!sizes || !is_weight_of_classes(call[2], *input) || is_known_empty(input->sizes)) return false;
     if (!call[3].is_absent() || !call[5].is_absent() || (call[4].is_given() && !call[4].integer())) return false;
     auto smoothing = call[7].is_given() ? call[7].real() : 0.0;
     if (!smoothing || *smoothing < 0 || *smoothing > 1) return false;

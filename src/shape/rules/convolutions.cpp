@@ -95,7 +95,7 @@ bool convolution(Call& call) {
     } else {
         sizes = convolved_sizes(image->spatial, kernel, *stride, *padding, *dilation);
     }
-    if (!sizes || element_count(input->sizes) == 0 || element_count(weight->sizes) == 0) return false;
+    if (!sizes || is_known_empty(input->sizes) || is_known_empty(weight->sizes)) return false;
     Dims result = image->batch;
     result.push_back(weight->sizes[0]);
     result.insert(result.end(), sizes->begin(), sizes->end());
@@ -118,7 +118,7 @@ bool transposed_convolution(Call& call) {
     if (weight->sizes[0] != image->channels || image->channels % *groups != 0) return false;
     Dim channels = weight->sizes[1] * *groups;
     if (bias != nullptr && bias->sizes != Dims{channels}) return false;
-    if (element_count(input->sizes) == 0 || element_count(weight->sizes) == 0) return false;
+    if (is_known_empty(input->sizes) || is_known_empty(weight->sizes)) return false;
     Dims result = image->batch;
     result.push_back(channels);
     for (std::size_t i = 0; i < spatial; ++i) {

@@ -56,7 +56,7 @@ bool distances_of_pairs(Call& call) {
     if (!same_kind(left, right) || !is_order_of_norm(call[2]) || (call[3].is_given() && !call[3].real()) || !keep)
         return false;
     auto sizes = broadcast(left->sizes, right->sizes);
-    if (!sizes || sizes->empty() || element_count(*sizes) == 0) return false;
+    if (!sizes || sizes->empty() || is_known_empty(*sizes)) return false;
     sizes->pop_back();
     if (*keep) sizes->push_back(1);
     return give(call, std::move(*sizes), left, right);
@@ -67,7 +67,7 @@ bool distance(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || !is_order_of_norm(call[2])) return false;
     auto sizes = broadcast(left->sizes, right->sizes);
-    return sizes && element_count(*sizes) != 0 && give(call, {}, left, right);
+    return sizes && !is_known_empty(*sizes) && give(call, {}, left, right);
 }
 
 /// The first dimension of size three: the default of `torch.cross`, with a warning.

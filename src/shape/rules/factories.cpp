@@ -55,7 +55,7 @@ bool give(Call& call, TensorMeta meta, const Options& options) {
 
 bool all_positive(const Dims& sizes) {
     for (Dim size : sizes)
-        if (size < 0) return false;
+        if (!require_less_equal(0, size)) return false;
     return true;
 }
 
@@ -137,7 +137,7 @@ bool new_full(Call& call) {
 std::optional<Dim> range_length(Dim first, Dim last, Dim increment) {
     if (increment == 0) return std::nullopt;
     const bool descends = increment < 0;
-    if (descends ? first < last : last < first) return std::nullopt;
+    if (descends ? first < last : !require_less_equal(first, last)) return std::nullopt;
     const Dim distance = descends ? first - last : last - first, step = descends ? Dim(0) - increment : increment;
     return (distance + step - 1) / step;
 }
@@ -191,7 +191,7 @@ bool is_end(const Operand& operand) {
 /// `linspace(start, end, steps)`, and `logspace(start, end, steps, base)`.
 bool linspace(Call& call) {
     auto steps = call[2].integer();
-    if (!is_end(call[0]) || !is_end(call[1]) || !steps || *steps < 0) return false;
+    if (!is_end(call[0]) || !is_end(call[1]) || !steps || !require_less_equal(0, *steps)) return false;
     bool has_base = call.variant() != 0;
     if (has_base && call[3].is_given() && !call[3].real()) return false;
     auto options = read_options(call, has_base ? 4 : 3, call.state().default_dtype, {});
@@ -274,7 +274,7 @@ bool tensor(Call& call) {
     if (!read_nested(call, call[0], 0, sizes, natural)) return false;
     if (!natural) {
         // Without a number, it has the default type.
-        if (element_count(sizes) != 0) return false;
+        if (!is_known_empty(sizes)) return false;
         natural = call.state().default_dtype;
     }
     auto options = read_options(call, 1, *natural, {});

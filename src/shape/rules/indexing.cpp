@@ -1,4 +1,6 @@
 /// Elements selected by index tensors: embedding, gather, index_select; and assignment to a part.
+#include <algorithm>
+
 #include "shape/language/index.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -56,7 +58,7 @@ bool gather(Call& call) {
     Dims seen = at_least_one_dimension(self->sizes), places = at_least_one_dimension(index->sizes);
     if (!dimension || seen.size() != places.size()) return false;
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (i != *dimension && places[i] > seen[i]) return false;
+        if (i != *dimension && !require_less_equal(places[i], seen[i])) return false;
     return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
 }
 
@@ -69,7 +71,7 @@ bool index_select(Call& call) {
     Dims sizes = self->sizes;
     if (!sizes.empty()) {
         // Nothing can be selected from an empty dimension.
-        if (sizes[*dimension] == 0) return false;
+        if (known_equal(sizes[*dimension], 0)) return false;
         sizes[*dimension] = element_count(index->sizes);
     } else if (element_count(index->sizes) != 1)
         return false;
@@ -90,10 +92,10 @@ bool can_assign(const TensorMeta& self, const Dims& sizes, const Operand& value_
         return false;
     // Leading dimensions of size one of the assigned value are dropped.
     Dims assigned = value->sizes;
-    while (!assigned.empty() && assigned.size() > sizes.size() && assigned.front() == 1)
+    while (!assigned.empty() && assigned.size() > sizes.size() && known_equal(assigned.front(), 1))
         assigned.erase(assigned.begin());
     auto expanded = broadcast(sizes, assigned);
-    return expanded && *expanded == sizes;
+    return expanded && std::ranges::equal(*expanded, sizes, require_equal);
 }
 
 /// `x[index] = value`.
@@ -109,13 +111,17 @@ bool setitem(Call& call) {
         // Whatever a mask selects, values for the dimensions after it fit.
         if (chooser->is_mask) {
             auto behind = sizes_behind_mask(*part, choosers);
-            if (!behind || (value != nullptr && value->dimensions() > behind->size())) return false;
+            const bool is_for_all = behind && (value == nullptr || value->dimensions() <= behind->size());
+            if (!is_for_all && call.captures_data_sizes()) break;
+            if (!is_for_all) return false;
             if (!can_assign(*self, *behind, call[2], value != nullptr)) return false;
             return call.writes(call[0], call.records({self, value}));
         }
     }
     bool chosen = has_chooser(choosers);
     if (chosen) {
+        if (call.captures_data_sizes())
+            find_positions(choosers, [&](const Operand& mask) { return call.count_of(mask); });
         part = choose_elements(*part, choosers);
         if (!part) return false;
     }

@@ -59,7 +59,7 @@ bool binary_cross_entropy(Call& call) {
         auto sizes = broadcast(target->sizes, weight->sizes);
         if (!sizes || *sizes != target->sizes) return false;
     }
-    if (element_count(input->sizes) == 0) return false;
+    if (is_known_empty(input->sizes)) return false;
     return give_elements(call, reduction_of(call, 5), {input, target});
 }
 
@@ -83,7 +83,7 @@ bool cosine_embedding_loss(Call& call) {
     std::size_t dimensions = target->dimensions();
     if (dimensions > 1 || first->dimensions() != dimensions + 1 || first->sizes != second->sizes) return false;
     Dims sizes(first->sizes.begin(), first->sizes.end() - 1);
-    if (target->sizes != sizes || element_count(first->sizes) == 0) return false;
+    if (target->sizes != sizes || is_known_empty(first->sizes)) return false;
     return give(call, reduction_of(call, 6), std::move(sizes), {first, second});
 }
 
@@ -113,7 +113,7 @@ bool triplet_margin_loss(Call& call) {
     if (anchor->sizes != positive->sizes || anchor->sizes != negative->sizes) return false;
     auto margin = call[3].is_given() ? call[3].real() : 1.0;
     if (!margin || *margin <= 0 || !are_plain_numbers(call, {4, 5, 6})) return false;
-    if (!call[7].is_absent() || !call[8].is_absent() || element_count(anchor->sizes) == 0) return false;
+    if (!call[7].is_absent() || !call[8].is_absent() || is_known_empty(anchor->sizes)) return false;
     Dims sizes(anchor->sizes.begin(), anchor->sizes.end() - 1);
     return give(call, reduction_of(call, 9), std::move(sizes), {anchor, positive, negative});
 }
@@ -130,7 +130,7 @@ bool poisson_nll_loss(Call& call) {
 bool multilabel_soft_margin_loss(Call& call) {
     const TensorMeta *input = call[0].tensor(), *target = call[1].tensor(), *weight = call[2].tensor();
     if (!same_kind(input, target) || input->sizes != target->sizes || input->sizes.empty()) return false;
-    if (!call[3].is_absent() || !call[4].is_absent() || element_count(input->sizes) == 0) return false;
+    if (!call[3].is_absent() || !call[4].is_absent() || is_known_empty(input->sizes)) return false;
     if (!call[2].is_absent()) {
         if (!same_kind(input, weight)) return false;
         auto sizes = broadcast(input->sizes, weight->sizes);

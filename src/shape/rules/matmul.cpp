@@ -114,7 +114,7 @@ bool add_reduced_product(Call& call) {
         if (self->sizes != sizes && !self->sizes.empty()) return false;
     }
     auto expanded = broadcast(self->sizes, sizes);
-    if (!expanded || *expanded != sizes || element_count(sizes) == 0) return false;
+    if (!expanded || *expanded != sizes || is_known_empty(sizes)) return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self, left, right}));
 }
 
@@ -177,7 +177,7 @@ bool tensordot(Call& call) {
         if (!in_left[i]) sizes.push_back(left->sizes[i]);
     for (std::size_t i = 0; i < right->dimensions(); ++i)
         if (!in_right[i]) sizes.push_back(right->sizes[i]);
-    if (element_count(left->sizes) == 0 || element_count(right->sizes) == 0) return false;
+    if (is_known_empty(left->sizes) || is_known_empty(right->sizes)) return false;
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device), call.records({left, right}));
 }
 
@@ -185,8 +185,7 @@ bool tensordot(Call& call) {
 bool kronecker(Call& call) {
     const TensorMeta *left = call[0].tensor(), *right = call[1].tensor();
     if (!same_kind(left, right) || !is_contiguous(left->sizes, left->strides) ||
-        !is_contiguous(right->sizes, right->strides) || element_count(left->sizes) == 0 ||
-        element_count(right->sizes) == 0)
+        !is_contiguous(right->sizes, right->strides) || is_known_empty(left->sizes) || is_known_empty(right->sizes))
         return false;
     Dims sizes = left->dimensions() >= right->dimensions() ? left->sizes : right->sizes;
     const Dims& shorter = left->dimensions() >= right->dimensions() ? right->sizes : left->sizes;
@@ -206,7 +205,7 @@ bool bilinear(Call& call) {
     Dims sizes = left->sizes;
     sizes.back() = weight->sizes[0];
     if (left->sizes.back() == 0 || right->sizes.back() == 0 || weight->sizes[0] == 0) return false;
-    if (element_count(sizes) == 0 && (!is_plainly_empty(*left) || !is_plainly_empty(*right))) return false;
+    if (is_known_empty(sizes) && (!is_plainly_empty(*left) || !is_plainly_empty(*right))) return false;
     return call.returns(call.fresh(std::move(sizes), left->dtype, left->device),
                         call.records({left, right, weight, bias}));
 }

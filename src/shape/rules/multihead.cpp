@@ -98,7 +98,7 @@ std::optional<Lengths> lengths_of(const Call& call) {
     const TensorMeta *query = call[kQuery].tensor(), *key = call[kKey].tensor(), *value = call[kValue].tensor();
     for (const TensorMeta* one : {query, key, value})
         if (one == nullptr || query == nullptr || one->dtype != query->dtype || one->device != query->device ||
-            one->dimensions() != query->dimensions() || element_count(one->sizes) == 0)
+            one->dimensions() != query->dimensions() || is_known_empty(one->sizes))
             return std::nullopt;
     auto embedding = call[kEmbedding].integer(), heads = call[kHeads].integer();
     if (!torch_room::is_floating(query->dtype) || !is_on_cpu(*query) || !embedding || !heads || *heads <= 0 ||

@@ -47,7 +47,7 @@ bool rms_norm(Call& call) {
         return false;
     if (!std::equal(shape->rbegin(), shape->rend(), self->sizes.rbegin())) return false;
     if (!fits(call[2], *self, *shape) || (!call[3].is_absent() && !call[3].real())) return false;
-    if (element_count(self->sizes) == 0 || has_idle_strides(*self)) return false;
+    if (is_known_empty(self->sizes) || has_idle_strides(*self)) return false;
     auto result = result_like(call, *self);
     return result && call.returns(std::move(*result), call.records({self, call[2].tensor()}));
 }
@@ -61,7 +61,7 @@ bool group_norm(Call& call) {
         !fits(call[3], *self, {channels}))
         return false;
     if (call[4].is_given() && !call[4].real()) return false;
-    if (element_count(self->sizes) == 0 && (!is_plainly_empty(*self) || self->sizes[0] != 0)) return false;
+    if (is_known_empty(self->sizes) && (!is_plainly_empty(*self) || self->sizes[0] != 0)) return false;
     // The function rejects normalization over a single value.
     Dim values = self->sizes[0] * channels / *groups;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
@@ -84,7 +84,7 @@ bool batch_norm(Call& call) {
     for (std::size_t i = 6; i < 8; ++i)
         if (call[i].is_given() && !call[i].real()) return false;
     auto result = result_like(call, *self);
-    if (!result || element_count(self->sizes) == 0) return false;
+    if (!result || is_known_empty(self->sizes)) return false;
     if (*training) {
         if (element_count(self->sizes) == self->sizes[1]) return false;  // rejects a single value per channel
         for (const Operand* statistic : {&mean, &variance}) {
@@ -111,7 +111,7 @@ bool instance_norm(Call& call) {
     Dim values = 1;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
     // A single value per channel is rejected.
-    if (element_count(self->sizes) == 0 || (*from_input && values == 1)) return false;
+    if (is_known_empty(self->sizes) || (*from_input && values == 1)) return false;
     if (*from_input)
         for (const Operand* statistic : {&mean, &variance}) {
             if (statistic->is_absent()) continue;
@@ -138,7 +138,7 @@ bool local_response_norm(Call& call) {
     if (!is_floating(self->dtype) && !whole) return false;
     for (std::size_t i = 2; i < 5; ++i)
         if (call[i].is_given() && !call[i].real()) return false;
-    if (element_count(self->sizes) == 0) return call.returns_same(call[0]);
+    if (is_known_empty(self->sizes)) return call.returns_same(call[0]);
     if (!is_contiguous(self->sizes, self->strides) || is_like_channels_last(self->sizes, self->strides)) return false;
     return call.returns(call.fresh(self->sizes, whole ? call.state().default_dtype : self->dtype, self->device),
                         call.records({self}));

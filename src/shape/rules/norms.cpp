@@ -25,7 +25,7 @@ bool is_sum(const Operand& order) {
 bool norm_of(Call& call, const Operand& order, const Operand& dimensions, const Operand& keep, const Operand& dtype) {
     const TensorMeta* self = call[0].tensor();
     if (is_integral(self->dtype) || self->dtype == kComplexHalf) return false;
-    if (element_count(self->sizes) == 0 && !is_sum(order)) return false;
+    if (is_known_empty(self->sizes) && !is_sum(order)) return false;
     Dtype type = self->dtype;
     if (!dtype.is_absent()) {
         auto requested = dtype.dtype();
@@ -73,7 +73,7 @@ bool is_laid_out_otherwise(const TensorMeta& self, const Operand& order, const O
 /// `torch.linalg.matrix_norm(A, ord, dim, keepdim, dtype=)`: over the last two dimensions by default.
 bool matrix_norm(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || self->dimensions() < 2 || !has_matrix_norm(*self) || element_count(self->sizes) == 0 ||
+    if (self == nullptr || self->dimensions() < 2 || !has_matrix_norm(*self) || is_known_empty(self->sizes) ||
         (call[1].is_given() && !is_order_of_matrix(call[1])))
         return false;
     auto named = call[2].is_given() ? call[2].integers() : std::nullopt;
@@ -116,7 +116,7 @@ bool linalg_norm(Call& call) {
                 ? !order.real()
                 : count != 2 || !is_order_of_matrix(order) || (order.string() != "fro" && !has_matrix_norm(*self)))
             return false;
-        if (count == 2 && element_count(self->sizes) == 0 && order.real() && self->dimensions() != 2) return false;
+        if (count == 2 && is_known_empty(self->sizes) && order.real() && self->dimensions() != 2) return false;
         if (count == 2 && is_laid_out_otherwise(*self, order, dimensions, call[3])) return false;
     }
     return norm_of(call, order, dimensions, call[3], call[4]);
@@ -125,7 +125,7 @@ bool linalg_norm(Call& call) {
 /// `F.normalize(x, p, dim, eps)`: division by the norm, expanded to the shape of the tensor.
 bool normalize(Call& call) {
     const TensorMeta* self = call[0].tensor();
-    if (self == nullptr || !torch_room::is_floating(self->dtype) || element_count(self->sizes) == 0) return false;
+    if (self == nullptr || !torch_room::is_floating(self->dtype) || is_known_empty(self->sizes)) return false;
     if ((call[1].is_given() && !call[1].real()) || (call[3].is_given() && !call[3].real())) return false;
     auto where = call[2].integer_or(1);
     if (!where || !call[4].is_absent()) return false;
@@ -150,7 +150,7 @@ bool cosine_similarity(Call& call) {
     auto where = call[2].integer_or(1);
     if (!where || (call[3].is_given() && !call[3].real())) return false;
     auto sizes = broadcast(left->sizes, right->sizes);
-    if (!sizes || element_count(*sizes) == 0) return false;
+    if (!sizes || is_known_empty(*sizes)) return false;
     auto dimension = wrap_dimension(*where, sizes->size());
     if (!dimension) return false;
     if (!sizes->empty()) sizes->erase(sizes->begin() + static_cast<std::ptrdiff_t>(*dimension));

@@ -16,13 +16,13 @@ bool pad_with_constant(Call& call, const Dims& amounts) {
     for (std::size_t i = 0; i < amounts.size() / 2; ++i) {
         std::size_t dimension = sizes.size() - 1 - i;
         for (Dim amount : {amounts[2 * i], amounts[2 * i + 1]}) {
-            if (amount > 0)
+            if (amount.is_unbacked() ? require_less_equal(0, amount) : amount > 0)
                 grows = true;
             else
                 cut.sizes[dimension] += amount;
             sizes[dimension] += amount;
         }
-        if (sizes[dimension] < 0 || cut.sizes[dimension] < 0) return false;
+        if (!require_less_equal(0, sizes[dimension]) || !require_less_equal(0, cut.sizes[dimension])) return false;
     }
     // If it is only cropped, the result is a copy of a part.
     Dims strides = grows ? suggested_strides(self, sizes) : preserved_strides(cut);
@@ -40,7 +40,7 @@ bool pad_from_contents(Call& call, const Dims& amounts, std::string_view mode) {
     // The batch may be empty, but no image is.
     if (is_plainly_empty(self)
             ? self.dimensions() != spatial + 2 || element_count(Dims(self.sizes.begin() + 1, self.sizes.end())) == 0
-            : element_count(self.sizes) == 0)
+            : is_known_empty(self.sizes))
         return false;
     if (self.dimensions() != spatial + 2 && (self.dimensions() != spatial + 1 || mode == "circular")) return false;
     // Autocast computes some reflections and replications in float32.

@@ -41,6 +41,13 @@ bool narrow(Call& call) {
     if (const TensorMeta* hidden = call[2].tensor(); hidden != nullptr && hidden->sizes.empty())
         return hidden->dtype == kLong && call.depends_on_contents();
     if (!start) return false;
+    if (start->is_unbacked() || length->is_unbacked()) {
+        // PyTorch raises unless the part is within the dimension; a negative start counts from the end.
+        if (!require_less_equal(0, *length) || !require_less_equal(*length, cut->size)) return false;
+        TensorMeta view = part(call, *cut, 0, *length);
+        if (!known_equal(*start, 0)) view.storage_offset = call.data_size(Range::kNoMost);
+        return call.returns_view(call[0], std::move(view));
+    }
     if (*start < 0) *start += cut->size;
     if (*start < 0 || *length < 0 || *start > cut->size || *start + *length > cut->size) return false;
     return call.returns_view(call[0], part(call, *cut, *start, *length));
@@ -59,6 +66,13 @@ bool select(Call& call) {
     auto cut = along(call, call[1].integer());
     auto index = call[2].integer();
     if (!cut || !index) return false;
+    if (index->is_unbacked() || cut->size.is_unbacked()) {
+        // PyTorch raises unless it is within bounds; a negative one counts from the end.
+        TensorMeta view = selected(call, *cut, 0);
+        if (!known_equal(*index, 0)) view.storage_offset = call.data_size(Range::kNoMost);
+        call.note_doubt();
+        return call.returns_view(call[0], std::move(view));
+    }
     if (*index < 0) *index += cut->size;
     if (*index < 0 || *index >= cut->size) return false;
     return call.returns_view(call[0], selected(call, *cut, *index));
@@ -95,10 +109,12 @@ bool split(Call& call) {
     if (!lengths) return false;
     std::vector<Dim> places{Dim(0)};
     for (Dim length : *lengths) {
-        if (length < 0 || places.back() + length > cut->size) return false;
-        places.push_back(places.back() + length);
+        const Dim end = places.back() + length;
+        if (!require_less_equal(0, length)) return false;
+        if (!end.is_unbacked() && !cut->size.is_unbacked() && end > cut->size) return false;
+        places.push_back(end);
     }
-    return places.back() == cut->size && cut_at(call, *cut, places);
+    return require_equal(places.back(), cut->size) && cut_at(call, *cut, places);
 }
 
 bool chunk(Call& call) {
@@ -212,7 +228,7 @@ bool as_strided(Call& call) {
     if (!offset || *offset < 0) return false;
     for (std::size_t i = 0; i < sizes->size(); ++i)
         if ((*sizes)[i] < 1 || (*strides)[i] < 0) return false;
-    if (element_count(self->sizes) == 0 ||
+    if (is_known_empty(self->sizes) ||
         last_place(*sizes, *strides, *offset) > last_place(self->sizes, self->strides, self->storage_offset))
         return false;
     return call.returns_view(call[0], call.view_of(*self, std::move(*sizes), std::move(*strides), *offset));
@@ -224,6 +240,7 @@ bool getitem(Call& call) {
     Choosers choosers;
     auto part = apply_index(*self, call[1], choosers);
     if (!part) return false;
+    if (call.captures_data_sizes()) find_positions(choosers, [&](const Operand& mask) { return call.count_of(mask); });
     if (depends_on_contents(choosers)) return call.depends_on_contents();
     if (has_chooser(choosers)) {
         auto chosen = choose_elements(*part, choosers);
@@ -259,8 +276,7 @@ bool replaced_part(Call& call) {
     if (self == nullptr || source == nullptr || source->dtype != self->dtype || source->device != self->device)
         return false;
     // The copy has the strides of the original, over as much memory, whose size is not part of metadata.
-    if (!is_dense(self->sizes, self->strides) || self->storage_offset != 0 || element_count(self->sizes) == 0)
-        return false;
+    if (!is_dense(self->sizes, self->strides) || self->storage_offset != 0 || is_known_empty(self->sizes)) return false;
     auto& slots = call.slots();
     std::move(slots.begin() + 2, slots.end(), slots.begin() + 1);
     if (!view(call)) return false;

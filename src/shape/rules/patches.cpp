@@ -24,7 +24,7 @@ std::optional<Windows> windows_over(const Call& call, const Dims& image, std::si
 }
 
 bool has_patches(const TensorMeta* self) {
-    return self != nullptr && torch_room::is_floating(self->dtype) && element_count(self->sizes) != 0;
+    return self != nullptr && torch_room::is_floating(self->dtype) && !is_known_empty(self->sizes);
 }
 
 /// `F.unfold(input, kernel_size, dilation, padding, stride)`.

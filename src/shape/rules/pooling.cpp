@@ -27,7 +27,7 @@ bool is_poolable(const TensorMeta* input, std::size_t spatial, bool also_lines_o
     // The batch may be empty, but no image is.
     if (input->dimensions() == spatial + 2 && is_plainly_empty(*input))
         return element_count(Dims(input->sizes.begin() + 1, input->sizes.end())) != 0;
-    return element_count(input->sizes) != 0;
+    return !is_known_empty(input->sizes);
 }
 
 /// Sizes after pooling; empty if PyTorch would reject them.

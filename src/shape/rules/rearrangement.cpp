@@ -52,7 +52,7 @@ bool roll(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto shifts = call[1].integer_or_integers();
     if (self == nullptr || !shifts || shifts->empty()) return false;
-    if (element_count(self->sizes) == 0 && !is_plainly_empty(*self)) return false;
+    if (is_known_empty(self->sizes) && !is_plainly_empty(*self)) return false;
     if (!call[2].is_given() || (call[2].integers() && call[2].integers()->empty())) {
         if (shifts->size() != 1) return false;
         return like_contiguous(call, *self, self->sizes);
@@ -99,26 +99,39 @@ bool tile(Call& call) {
     return like_contiguous(call, *self, std::move(*times));
 }
 
-/// `repeat_interleave(times, dim)` with one number; with a tensor it depends on the data.
+/// `repeat_interleave(repeats, dim, output_size=)` with a tensor of repeats, whose sum is the new size.
+bool repeat_each(Call& call, const TensorMeta& self, const TensorMeta& each) {
+    if (each.dtype != kLong || each.device != self.device || each.dimensions() > 1) return false;
+    if (call[3].is_absent() && !call.captures_data_sizes()) return call.depends_on_contents();
+    if (is_known_empty(self.sizes) || self.sizes.empty()) return false;
+    const bool is_flat = call[2].is_absent();
+    auto where = is_flat ? Dim(0) : call[2].integer();
+    auto dimension = where ? wrap_dimension(*where, self.dimensions()) : std::nullopt;
+    if (!dimension) return false;
+    Dims sizes = is_flat ? Dims{element_count(self.sizes)} : self.sizes;
+    // One number for each index of the dimension, or one for all.
+    const Dim counts = element_count(each.sizes);
+    if (!known_equal(counts, 1) && !require_equal(counts, sizes[*dimension])) return false;
+    auto size = call[3].is_absent() ? call.data_size(Range::kNoMost) : call[3].integer();
+    if (!size || !require_less_equal(0, *size)) return false;
+    sizes[*dimension] = *size;
+    return like_contiguous(call, self, std::move(sizes));
+}
+
+/// `repeat_interleave(times, dim)`.
 bool repeat_interleave(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    if (const TensorMeta* each = call[1].tensor()) {
-        if (each->dtype != kLong || each->device != self->device) return false;
-        if (call[3].is_absent()) return call.depends_on_contents();
-        // With the output size, one number for each index of a dimension.
-        auto size = call[3].integer(), where = call[2].integer();
-        if (!size || *size < 0 || !where || element_count(self->sizes) == 0 || self->sizes.empty()) return false;
-        auto dimension = wrap_dimension(*where, self->dimensions());
-        if (!dimension) return false;
-        Dims sizes = self->sizes;
-        if (each->sizes != Dims{sizes[*dimension]}) return false;
-        sizes[*dimension] = *size;
-        return like_contiguous(call, *self, std::move(sizes));
+    if (const TensorMeta* each = call[1].tensor()) return repeat_each(call, *self, *each);
+    // The indices, each as often as the tensor says.
+    if (call[1].is_absent() && call[2].is_absent() && call[3].is_absent()) {
+        if (self->dtype != kLong || self->dimensions() != 1) return false;
+        if (!call.captures_data_sizes()) return call.depends_on_contents();
+        return call.returns(call.fresh({call.data_size(Range::kNoMost)}, kLong, self->device));
     }
     if (!call[3].is_absent()) return false;
     auto times = call[1].integer();
-    if (!times || *times < 0) return false;
+    if (!times || !require_less_equal(0, *times)) return false;
     Dims sizes = self->sizes;
     if (call[2].is_absent()) {
         sizes = {element_count(self->sizes) * *times};
@@ -128,7 +141,7 @@ bool repeat_interleave(Call& call) {
         if (!dimension) return false;
         sizes[*dimension] *= *times;
     }
-    if (element_count(self->sizes) == 0) return false;
+    if (is_known_empty(self->sizes)) return false;
     return like_contiguous(call, *self, std::move(sizes));
 }
 
@@ -186,7 +199,7 @@ bool rotate(Call& call) {
     if (self == nullptr || !times || !dimensions || dimensions->size() != 2 || self->dimensions() < 2) return false;
     auto a = wrap_dimension((*dimensions)[0], self->dimensions());
     auto b = wrap_dimension((*dimensions)[1], self->dimensions());
-    if (!a || !b || *a == *b || element_count(self->sizes) == 0) return false;
+    if (!a || !b || *a == *b || is_known_empty(self->sizes)) return false;
     // A full turn returns a contiguous copy.
     if (*times % 4 == 0) return like_contiguous(call, *self, self->sizes);
     Dims sizes = self->sizes, strides = preserved_strides(*self);
@@ -202,7 +215,7 @@ bool rotate(Call& call) {
 bool one_hot(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto classes = call[1].integer_or(-1);
-    if (self == nullptr || self->dtype != kLong || !classes || element_count(self->sizes) == 0) return false;
+    if (self == nullptr || self->dtype != kLong || !classes || is_known_empty(self->sizes)) return false;
     if (*classes == -1) return call.depends_on_contents();
     if (*classes < 1) return false;
     Dims sizes = self->sizes;
@@ -234,13 +247,13 @@ bool diff(Call& call) {
         part.strides = contiguous_strides(part.sizes);
     }
     if (*times == 0) {
-        if (element_count(self->sizes) == 0) return false;
+        if (is_known_empty(self->sizes)) return false;
         return call.returns(call.fresh(self->sizes, preserved_strides(*self), self->dtype, self->device),
                             call.records({self}));
     }
     if (*times >= part.sizes[*dimension]) {
         // The result is empty.
-        if (!is_contiguous(self->sizes, self->strides) || element_count(part.sizes) == 0) return false;
+        if (!is_contiguous(self->sizes, self->strides) || is_known_empty(part.sizes)) return false;
         part.sizes[*dimension] = 0;
         return call.returns(call.fresh(part.sizes, self->dtype, self->device), recorded);
     }
@@ -262,7 +275,7 @@ void add_rearrangement_rules(Registry& registry) {
     registry.add_neutral("torch.roll Tensor.roll", "self shifts dims?", roll);
     registry.add_neutral("torch.clone Tensor.clone", "self * memory_format?", clone);
     registry.add_neutral("torch.tile Tensor.tile", "self dims...", tile);
-    registry.add_neutral("torch.repeat_interleave Tensor.repeat_interleave", "self repeats dim? * output_size?",
+    registry.add_neutral("torch.repeat_interleave Tensor.repeat_interleave", "self repeats? dim? * output_size?",
                          repeat_interleave);
     registry.add_neutral("torch.flipud Tensor.flipud", "self", flip_one, 0);
     registry.add_neutral("torch.fliplr Tensor.fliplr", "self", flip_one, 1);

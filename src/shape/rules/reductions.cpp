@@ -102,7 +102,7 @@ bool extreme_in_any_form(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr || is_complex(self->dtype)) return false;
     if (!call[1].is_given()) {
-        if (call[2].is_given() || element_count(self->sizes) == 0) return false;
+        if (call[2].is_given() || is_known_empty(self->sizes)) return false;
         return give(call, {}, self->dtype);
     }
     if (call[1].tensor() != nullptr) {
@@ -183,7 +183,7 @@ bool trace(Call& call) {
 /// `median(dim)` and `kthvalue(k, dim)`: a value and its index.
 bool value_with_index(Call& call, const Operand& dimension, const Operand& keep, PyTypeObject* type) {
     const TensorMeta* self = call[0].tensor();
-    if (is_complex(self->dtype) || self->dtype == kBool || element_count(self->sizes) == 0 || !dimension.integer())
+    if (is_complex(self->dtype) || self->dtype == kBool || is_known_empty(self->sizes) || !dimension.integer())
         return false;
     auto sizes = reduced_sizes(*self, dimension, keep);
     if (!sizes) return false;
@@ -215,11 +215,11 @@ bool quantile(Call& call) {
     const TensorMeta *self = call[0].tensor(), *several = call[1].tensor();
     auto keep = call[3].boolean_or(false);
     if (torch_room::quantile_reads_its_numbers()) return false;
-    if (self == nullptr || (self->dtype != kFloat && self->dtype != kDouble) || element_count(self->sizes) == 0 ||
-        !keep || (!call[2].is_absent() && !call[2].integer()))
+    if (self == nullptr || (self->dtype != kFloat && self->dtype != kDouble) || is_known_empty(self->sizes) || !keep ||
+        (!call[2].is_absent() && !call[2].integer()))
         return false;
     if (several != nullptr ? several->dtype != self->dtype || several->device != self->device ||
-                                 several->dimensions() > 1 || element_count(several->sizes) == 0
+                                 several->dimensions() > 1 || is_known_empty(several->sizes)
                            : !call[1].real() || *call[1].real() < 0 || *call[1].real() > 1)
         return false;
     if (call[4].is_given()) {

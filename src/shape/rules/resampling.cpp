@@ -70,7 +70,7 @@ bool interpolate(Call& call) {
         return false;
     std::size_t spatial = self->dimensions() - 2;
     auto mode = call[3].is_given() ? call[3].string() : "nearest";
-    if (!mode || !is_mode_for(*mode, spatial) || element_count(self->sizes) == 0 || !is_on_cpu(*self)) return false;
+    if (!mode || !is_mode_for(*mode, spatial) || is_known_empty(self->sizes) || !is_on_cpu(*self)) return false;
     bool between = *mode != "nearest" && *mode != "nearest-exact" && *mode != "area";
     if (!call[4].is_absent() && (!between || !call[4].boolean())) return false;
     if (!call[5].is_absent() && (!call[5].boolean() || (*call[5].boolean() && !call[1].is_absent()))) return false;
@@ -98,7 +98,7 @@ bool upsample(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto spatial = static_cast<std::size_t>(call.variant());
     if (self == nullptr || !torch_room::is_floating(self->dtype) || self->dimensions() != spatial + 2 ||
-        element_count(self->sizes) == 0 || !is_on_cpu(*self))
+        is_known_empty(self->sizes) || !is_on_cpu(*self))
         return false;
     if (call[2].is_given() && !call[2].boolean()) return false;
     auto wanted = wanted_sizes(*self, call[1], call[3]);
@@ -132,7 +132,7 @@ bool sample_grid(Call& call, bool bicubic) {
         grid->sizes[0] != self->sizes[0] || grid->sizes.back() != Dim(static_cast<std::int64_t>(spatial)))
         return false;
     if (bicubic && spatial != 2) return false;
-    if ((!call[4].is_absent() && !call[4].boolean()) || element_count(self->sizes) == 0) return false;
+    if ((!call[4].is_absent() && !call[4].boolean()) || is_known_empty(self->sizes)) return false;
     Dims sizes{self->sizes[0], self->sizes[1]};
     sizes.insert(sizes.end(), grid->sizes.begin() + 1, grid->sizes.end() - 1);
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self, grid}));
@@ -174,7 +174,7 @@ bool shuffle_pixels(Call& call) {
         width = width * *factor;
     }
     // For an empty tensor PyTorch returns a copy, even if the sizes should differ.
-    if (element_count(self->sizes) == 0 || is_like_channels_last(self->sizes, self->strides) ||
+    if (is_known_empty(self->sizes) || is_like_channels_last(self->sizes, self->strides) ||
         !is_contiguous(self->sizes, self->strides))
         return false;
     return call.returns(call.fresh(std::move(sizes), self->dtype, self->device), call.records({self}));

@@ -31,15 +31,15 @@ bool give(Call& call, const TensorMeta* source, bool in_place) {
 bool fits(const TensorMeta& self, std::size_t dimension, const TensorMeta& index, const TensorMeta* source) {
     Dims seen = at_least_one_dimension(self.sizes), places = at_least_one_dimension(index.sizes);
     if ((index.dtype != kLong && index.dtype != kInt) || index.device != self.device || places.size() != seen.size() ||
-        element_count(index.sizes) == 0)
+        is_known_empty(index.sizes))
         return false;
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (i != dimension && places[i] > seen[i]) return false;
+        if (i != dimension && !require_less_equal(places[i], seen[i])) return false;
     if (source == nullptr) return true;
     Dims sources = at_least_one_dimension(source->sizes);
     if (source->dtype != self.dtype || source->device != self.device || sources.size() != seen.size()) return false;
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (places[i] > sources[i]) return false;
+        if (!require_less_equal(places[i], sources[i])) return false;
     return true;
 }
 
@@ -88,7 +88,7 @@ bool has_slices(const TensorMeta& self, std::size_t dimension, const TensorMeta&
         return false;
     Dims seen = at_least_one_dimension(self.sizes), sources = at_least_one_dimension(source->sizes);
     for (std::size_t i = 0; i < seen.size(); ++i)
-        if (sources[i] != (i == dimension ? element_count(index.sizes) : seen[i])) return false;
+        if (!require_equal(sources[i], i == dimension ? element_count(index.sizes) : seen[i])) return false;
     return true;
 }
 
@@ -99,7 +99,7 @@ bool index_with_slices(Call& call) {
     auto where = call[1].integer();
     if (self == nullptr || !where || !is_index_vector(index, *self, also_int)) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
-    if (!dimension || !has_slices(*self, *dimension, *index, source) || element_count(self->sizes) == 0) return false;
+    if (!dimension || !has_slices(*self, *dimension, *index, source) || is_known_empty(self->sizes)) return false;
     if (call[4].is_given()) {
         bool whole = torch_room::is_integral(self->dtype);
         if (self->dtype == kBool || !(whole ? call[4].integer().has_value() : call[4].real().has_value())) return false;
@@ -158,7 +158,7 @@ bool take_along_dim(Call& call) {
 bool take(Call& call) {
     const TensorMeta *self = call[0].tensor(), *index = call[1].tensor();
     if (self == nullptr || index == nullptr || index->dtype != kLong || index->device != self->device) return false;
-    if (element_count(self->sizes) == 0 && element_count(index->sizes) != 0) return false;
+    if (is_known_empty(self->sizes) && !is_known_empty(index->sizes)) return false;
     return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
 }
 

@@ -1,4 +1,5 @@
 /// Elementwise operations with several operands: where, clamp, masked_fill, lerp, addcmul.
+#include "shape/language/index.h"
 #include "shape/language/promotion.h"
 #include "shape/language/registry.h"
 #include "shape/language/strides.h"
@@ -15,9 +16,10 @@ using torch_room::is_integral;
 
 bool where(Call& call) {
     const TensorMeta* condition = call[0].tensor();
-    if (condition == nullptr || condition->dtype != kBool) return false;
+    if (condition == nullptr) return false;
     // With only a condition it is `nonzero`.
-    if (!call[1].is_given() && !call[2].is_given()) return call.depends_on_contents();
+    if (!call[1].is_given() && !call[2].is_given()) return returns_positions(call, call[0]);
+    if (condition->dtype != kBool) return false;
     if (call[1].tensor() == nullptr && call[2].tensor() == nullptr) return false;
     Elementwise elementwise(call);
     if (!elementwise.add_untyped(call[0]) || !elementwise.add(call[1]) || !elementwise.add(call[2])) return false;

@@ -48,6 +48,13 @@ bool view(Call& call) {
                              call.view_of(*self, std::move(*sizes), std::move(*strides), self->storage_offset));
 }
 
+/// A contiguous copy, or a view if a size that depends on data is 0 or 1: writing to it may write to the original.
+bool returns_copy_or_view(Call& call, Dims sizes) {
+    const TensorMeta& self = *call[0].tensor();
+    Dims strides = contiguous_strides(sizes);
+    return call.returns_view(call[0], call.view_of(self, std::move(sizes), std::move(strides), self.storage_offset));
+}
+
 /// A view if possible, otherwise a contiguous copy.
 bool reshape_to(Call& call, const Dims& requested) {
     const TensorMeta& self = *call[0].tensor();
@@ -56,6 +63,7 @@ bool reshape_to(Call& call, const Dims& requested) {
     if (auto strides = view_strides(self.sizes, self.strides, *sizes))
         return call.returns_view(call[0],
                                  call.view_of(self, std::move(*sizes), std::move(*strides), self.storage_offset));
+    if (has_unbacked(self.sizes) || has_unbacked(*sizes)) return returns_copy_or_view(call, std::move(*sizes));
     return call.returns(call.fresh(std::move(*sizes), self.dtype, self.device), call.records({&self}));
 }
 
@@ -250,27 +258,39 @@ bool unsqueeze(Call& call) {
     return call.returns_view(call[0], call.view_of(*self, std::move(sizes), std::move(strides), self->storage_offset));
 }
 
+/// Whether a dimension can be expanded, where that depends on data. PyTorch raises unless the sizes are equal, or the
+/// old one is 1; -1 keeps the old one.
+bool expand_by_data(Dim requested, Dim size) {
+    if (known_equal(requested, -1)) return true;
+    if (!require_less_equal(0, requested)) return false;
+    return known_equal(size, 1) || require_equal(requested, size);
+}
+
 bool expand_to(Call& call, const Dims& requested) {
     const TensorMeta& self = *call[0].tensor();
     if (requested.size() < self.dimensions()) return false;
     Dims sizes = requested, strides(requested.size(), Dim(0));
     if (self.sizes.empty()) {
         for (Dim size : sizes)
-            if (size < 0) return false;
+            if (!require_less_equal(0, size)) return false;
         return call.returns_view(call[0],
                                  call.view_of(self, std::move(sizes), std::move(strides), self.storage_offset));
     }
     std::size_t added = requested.size() - self.dimensions();
     for (std::size_t i = requested.size(); i-- > 0;) {
         if (i < added) {
-            if (requested[i] < 0) return false;
+            if (!require_less_equal(0, requested[i])) return false;
             // As PyTorch computes it: the stride of a new leading dimension spans those after it, unless it is
             // expanded.
-            strides[i] = requested[i] == 1 ? sizes[i + 1] * strides[i + 1] : Dim(0);
+            strides[i] = known_equal(requested[i], 1) ? sizes[i + 1] * strides[i + 1] : Dim(0);
             continue;
         }
         Dim size = self.sizes[i - added];
-        if (requested[i] == -1 || requested[i] == size) {
+        if (requested[i].is_unbacked() || size.is_unbacked()) {
+            if (!expand_by_data(requested[i], size)) return false;
+            sizes[i] = known_equal(requested[i], -1) ? size : requested[i];
+            strides[i] = known_equal(size, 1) ? Dim(0) : self.strides[i - added];
+        } else if (requested[i] == -1 || requested[i] == size) {
             sizes[i] = size;
             strides[i] = self.strides[i - added];
         } else if (size == 1 && requested[i] >= 0) {
@@ -295,7 +315,7 @@ bool expand_as(Call& call) {
 bool ravel(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    if (is_contiguous(self->sizes, self->strides)) return reshape_to(call, {element_count(self->sizes)});
+    if (is_known_contiguous(self->sizes, self->strides)) return reshape_to(call, {element_count(self->sizes)});
     return call.returns(call.fresh({element_count(self->sizes)}, self->dtype, self->device), call.records({self}));
 }
 
@@ -316,7 +336,8 @@ bool contiguous(Call& call) {
         }
         if (*format != torch_room::MemoryFormat::Contiguous) return false;
     }
-    if (is_contiguous(self->sizes, self->strides)) return call.returns_same(call[0]);
+    if (is_known_contiguous(self->sizes, self->strides)) return call.returns_same(call[0]);
+    if (has_unbacked(self->sizes)) return returns_copy_or_view(call, self->sizes);
     return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device), call.records({self}));
 }
 

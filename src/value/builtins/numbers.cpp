@@ -113,7 +113,7 @@ void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* n
     PyTypeObject* expected = method == "__float__"     ? &PyFloat_Type
                              : method == "__complex__" ? &PyComplex_Type
                                                        : &PyLong_Type;
-    tracer.realize(number);
+    if (!symbolic::is_unbacked(number)) tracer.realize(number);
     if (number->type() == expected) return;
     if (PyType_IsSubtype(number->type(), expected) || method == "__trunc__")
         tracer.break_graph(BreakKind::UnknownObject, std::string(method) + " returns a " + number->type()->tp_name);
@@ -126,6 +126,7 @@ void expect_kind(Tracer& tracer, Value* value, std::string_view method, Value* n
 Task convert_index(Tracer& tracer, PyTypeObject* type, Value* value, const char* method) {
     Value* number = co_await operations::call_method(tracer, value, method, Arguments::of());
     expect_kind(tracer, value, method, number);
+    if (symbolic::is_unbacked(number) && number->type() == type) co_return number;
     Arguments arguments;
     arguments.positional.push_back(number);
     Value* folded = fold(tracer, reinterpret_cast<PyObject*>(type), arguments);

@@ -34,7 +34,9 @@ template <Comparison op>
 Outcome apply_comparison(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.size() != 2 || !arguments.keywords.empty())
         refuse_arguments(tracer, operator_function(op), method_name(op), arguments);
-    return operations::compare(tracer, op, arguments.positional[0], arguments.positional[1]);
+    Value *left = arguments.positional[0], *right = arguments.positional[1];
+    if (Value* unknown = symbolic::condition(tracer, op, left, right)) return unknown;
+    return operations::compare(tracer, op, left, right);
 }
 
 template <BinaryOperator op>

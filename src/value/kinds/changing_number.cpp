@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "number/dim.h"
 #include "number/expressions.h"
@@ -25,6 +26,7 @@ Number seen(const ConstantValue* value) {
 bool decide(Tracer& tracer, Op comparison, const Expression* left, const Expression* right) {
     Expressions& numbers = tracer.numbers();
     if (!left->is_float && !right->is_float) return numbers.decide(comparison, left, right);
+    if (left->is_unbacked || right->is_unbacked) numbers.assume(numbers.condition(comparison, left, right));
     bool holds = *apply(comparison, left->hint, right->hint) == Number::of_int(1);
     // With a NaN all orderings are false.
     bool has_opposite = comparison == Op::Equal || comparison == Op::NotEqual;
@@ -49,6 +51,7 @@ struct Operand {
 Operand operand(Tracer& tracer, Value* value) {
     auto* held = cast<ConstantValue>(value);
     if (held == nullptr) return {};
+    if (PyBool_Check(held->held)) tracer.realize(held);
     if (held->is_symbolic()) {
         realize_class(tracer, held);
         return {held, held->expression, true};
@@ -99,6 +102,8 @@ bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
         case Op::Power:
         case Op::LeftShift:
         case Op::RightShift:
+            // (Of a negative number it may be a complex one.)
+            if (!is_of_ints && (left.expression->is_unbacked || right.expression->is_unbacked)) return false;
             return !is_of_ints || (!right.varies && seen(right.value).integer() >= 0);
         case Op::TrueDivide:
         case Op::FloorDivide:
@@ -118,11 +123,74 @@ bool may_not_fit(Op op, const Operand& left, const Operand& right) {
 }
 
 Value* result(Tracer& tracer, const Expression* expression) {
-    auto* value = static_cast<ConstantValue*>(tracer.fresh(expression->hint.object()));
+    return value_of(tracer, expression);
+}
+
+bool is_condition(const Expression& expression) {
+    return expression.op >= Op::Less;
+}
+
+}  // namespace
+
+ConstantValue* value_of(Tracer& tracer, const Expression* expression) {
+    if (!is_condition(*expression)) expression = tracer.numbers().resolved(expression);
+    ConstantValue* value = is_condition(*expression)
+                               ? tracer.make<ConstantValue>(Py_False)
+                               : static_cast<ConstantValue*>(tracer.fresh(expression->hint.object()));
     if (expression->op == Op::Constant) return value;
     value->expression = expression;
     value->realized = false;
+    if (expression->is_unbacked) value->node = tracer.recorder().number_node(*expression);
     return value;
+}
+
+Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
+    if (!is_unbacked(left) && !is_unbacked(right)) return nullptr;
+    Operand one = operand(tracer, left), other = operand(tracer, right);
+    if (one.value == nullptr || other.value == nullptr) return nullptr;
+    auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    Expressions& numbers = tracer.numbers();
+    if (!one.expression->is_float && !other.expression->is_float)
+        if (auto known = numbers.decided(comparison, one.expression, other.expression)) return tracer.boolean(*known);
+    return value_of(tracer, numbers.condition(comparison, one.expression, other.expression));
+}
+
+std::optional<bool> decided(Tracer& tracer, Value* condition) {
+    const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
+    Expressions& numbers = tracer.numbers();
+    if (!is_condition(question)) return numbers.decided(Op::NotEqual, &question, numbers.constant(0));
+    if (question.op > Op::GreaterEqual || question.left->is_float || question.right->is_float) return std::nullopt;
+    return numbers.decided(question.op, question.left, question.right);
+}
+
+Value* inverted(Tracer& tracer, Value* condition) {
+    const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
+    Expressions& numbers = tracer.numbers();
+    if (!is_condition(question)) return value_of(tracer, numbers.condition(Op::Equal, &question, numbers.constant(0)));
+    const bool is_of_ints = question.op <= Op::GreaterEqual && !question.left->is_float && !question.right->is_float;
+    if (is_of_ints)
+        return value_of(tracer, numbers.condition(stator::inverted(question.op), question.left, question.right));
+    return value_of(tracer, numbers.condition(Op::Not, &question));
+}
+
+namespace {
+
+/// The larger or the smaller of two ints, of which at least one is unbacked.
+Value* extreme_by_data(Tracer& tracer, bool greatest, Value* left, Value* right) {
+    Operand one = operand(tracer, left), other = operand(tracer, right);
+    if (one.value == nullptr || other.value == nullptr) return nullptr;
+    if (one.expression->is_float || other.expression->is_float) return nullptr;
+    Expressions& numbers = tracer.numbers();
+    // (The first of two equal ones.)
+    const Op better = greatest ? Op::GreaterEqual : Op::LessEqual;
+    if (auto known = numbers.decided(better, one.expression, other.expression)) return *known ? left : right;
+    static PyObject* const functions[] = {imported("torch", "sym_min"), imported("torch", "sym_max")};
+    ConstantValue* result = tracer.recorder().emit_number(graph::NodeKind::Function, functions[greatest],
+                                                          Arguments::of(left, right), &PyLong_Type, {});
+    if (result == nullptr) return nullptr;
+    for (const Operand& each : {one, other})
+        numbers.learn(*numbers.condition(better, result->expression, each.expression));
+    return result;
 }
 
 }  // namespace
@@ -143,6 +211,14 @@ void realize_class(Tracer& tracer, Value* value) {
 
 void specialize(Tracer& tracer, ConstantValue* value) {
     Expressions& numbers = tracer.numbers();
+    if (value->expression->is_unbacked) {
+        // The program may have checked that it is a certain number.
+        const bool is_int = PyLong_CheckExact(value->held);
+        const Expression* known = is_int ? numbers.resolved(value->expression) : nullptr;
+        if (known == nullptr || known->op != Op::Constant) numbers.ask(*value->expression);
+        value->held = tracer.keep(known->constant.object());
+        return;
+    }
     if (!value->expression->is_float) return static_cast<void>(numbers.specialize(value->expression));
     numbers.assume(numbers.condition(Op::Same, value->expression, numbers.constant(seen(value))));
 }
@@ -151,6 +227,7 @@ namespace {
 
 bool is_computed_from_sizes(const Expression& expression) {
     if (expression.op == Op::Source) return expression.source->access == Access::Size;
+    if (expression.op == Op::Unbacked) return false;
     return (expression.left == nullptr || is_computed_from_sizes(*expression.left)) &&
            (expression.right == nullptr || is_computed_from_sizes(*expression.right));
 }
@@ -159,11 +236,13 @@ bool is_computed_from_sizes(const Expression& expression) {
 
 void guard_fits(Tracer& tracer, ConstantValue* value) {
     // Sizes fit. PyTorch rejects what is too large and computed from them, as it does uncompiled.
-    if (is_computed_from_sizes(*value->expression)) return;
+    if (value->expression->is_unbacked || is_computed_from_sizes(*value->expression)) return;
     tracer.numbers().assume(tracer.numbers().condition(Op::Fits, value->expression));
 }
 
 bool guard_moderate(Tracer& tracer, ConstantValue* value) {
+    // PyTorch raises for a float that is too large, and the node may fail.
+    if (value->expression->is_unbacked) return true;
     constexpr double kLargestHalf = 65504;
     if (value->expression->size >= Expression::kLargest || !(std::fabs(seen(value).real()) <= kLargestHalf))
         return false;
@@ -183,7 +262,7 @@ Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (!is_safe(tracer, *arithmetic, one, other)) return nullptr;
     const Expression* expression = tracer.numbers().apply(*arithmetic, one.expression, other.expression);
     if (expression == nullptr) return nullptr;
-    if (expression->is_float && may_not_fit(*arithmetic, one, other))
+    if (expression->is_float && !expression->is_unbacked && may_not_fit(*arithmetic, one, other))
         tracer.numbers().assume(tracer.numbers().condition(Op::Fits, expression));
     return result(tracer, expression);
 }
@@ -212,12 +291,18 @@ Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
     auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    if (one.expression->is_unbacked || other.expression->is_unbacked)
+        return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
     if (!apply(comparison, seen(one.value), seen(other.value))) return nullptr;
     return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
 }
 
 Value* truth(Tracer& tracer, Value* value) {
     if (!is(value)) return nullptr;
+    if (PyBool_Check(value->object())) {
+        if (auto known = decided(tracer, value)) return tracer.boolean(*known);
+        tracer.realize(value);
+    }
     return tracer.boolean(decide(tracer, Op::NotEqual, operand(tracer, value).value, 0));
 }
 
@@ -227,6 +312,7 @@ Value* absolute(Tracer& tracer, Value* value) {
 
 Value* extreme(Tracer& tracer, bool greatest, Value* left, Value* right) {
     if (!is(left) && !is(right)) return nullptr;
+    if (is_unbacked(left) || is_unbacked(right)) return extreme_by_data(tracer, greatest, left, right);
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
     // Which of two floats is returned shows: 0.0 or -0.0, a NaN or a number.
@@ -237,7 +323,7 @@ Value* extreme(Tracer& tracer, bool greatest, Value* left, Value* right) {
 }
 
 Value* function(Tracer& tracer, Op function, Value* value) {
-    if (!is(value)) return nullptr;
+    if (!is(value) || is_unbacked(value)) return nullptr;
     Operand one = operand(tracer, value);
     Expressions& numbers = tracer.numbers();
     const Expression* expression = numbers.apply(function, one.expression);
@@ -278,6 +364,10 @@ bool guard_bounds(Tracer& tracer, const TensorValue* tensor, ConstantValue* inde
     const auto& sizes = tensor->meta->sizes;
     if (dimension >= sizes.size()) return false;
     Dim number = Dim::of(index->expression), size = sizes[dimension];
+    if (number.is_unbacked() || size.is_unbacked()) {
+        realize_class(tracer, index);
+        return true;
+    }
     if (number.hint() >= size.hint() || number.hint() < -size.hint()) return false;
     realize_class(tracer, index);
     // PyTorch treats indices from the end differently from those from the start: each sign gets its own entry.

@@ -18,6 +18,21 @@ inline bool is(const Value* value) {
     return value->kind == Kind::Constant && static_cast<const ConstantValue*>(value)->is_symbolic();
 }
 
+/// Whether it is a number, or a bool, that only the graph knows.
+inline bool is_unbacked(const Value* value) {
+    return is(value) && static_cast<const ConstantValue*>(value)->expression->is_unbacked;
+}
+
+/// The value of an expression; of a condition a bool.
+ConstantValue* value_of(Tracer& tracer, const Expression* expression);
+
+/// A comparison that depends on data and that nothing decides, as a bool that only the graph knows. Null for others.
+Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right);
+/// What such a bool comes to, if something decides it.
+std::optional<bool> decided(Tracer& tracer, Value* condition);
+/// The same bool, inverted.
+Value* inverted(Tracer& tracer, Value* condition);
+
 /// Makes a number from outside symbolic, if it fits into 64 bits.
 void make_variable(Tracer& tracer, ConstantValue* value);
 

@@ -242,8 +242,9 @@ Py_hash_t ConstantValue::hash(Tracer& tracer) {
 }
 
 graph::Argument ConstantValue::as_argument(Tracer& tracer) {
-    bool is_any_as_good = is_symbolic() && (expression->is_float ? tracer.recorder().takes_any_float()
-                                                                 : tracer.recorder().takes_any_int());
+    bool is_any_as_good =
+        is_symbolic() && !PyBool_Check(held) &&
+        (expression->is_float ? tracer.recorder().takes_any_float() : tracer.recorder().takes_any_int());
     if (is_any_as_good) return tracer.recorder().number_argument(this);
     tracer.realize(this);
     if (is_numpy_number(held)) return graph::Argument::of_constant(plain_number(tracer, this));
@@ -253,6 +254,7 @@ graph::Argument ConstantValue::as_argument(Tracer& tracer) {
 int ConstantValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr && source->access != Access::Pinned) return plan.fetch(source);
+    if (is_symbolic() && node != nullptr) return plan.output(node);
     if (is_symbolic()) return plan.arithmetic(*expression);
     return plan.constant(held, is_made);
 }

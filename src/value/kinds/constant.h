@@ -10,11 +10,14 @@ struct ConstantValue final : Value {
     static constexpr Kind kKind = Kind::Constant;
     explicit ConstantValue(PyObject* held) : Value(kKind), held(held) {}
 
-    PyObject* const held;  // kept alive by the trace
+    PyObject* held;  // kept alive by the trace
     /// Whether the program creates this object anew in each call, unlike a literal or a small integer.
     bool is_made = false;
     /// Of a number that changes between calls (see changing_number.h): the expression over sources; null for others.
     const Expression* expression = nullptr;
+    /// Of a number or bool that only the graph knows (the expression is unbacked): what computes it. `held` is none of
+    /// its values then.
+    graph::Node* node = nullptr;
 
     /// Whether it may be another number in the next call: nothing has specialized on it yet.
     bool is_symbolic() const { return expression != nullptr && !realized; }

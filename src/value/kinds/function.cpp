@@ -21,6 +21,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/data_numbers.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
@@ -311,6 +312,11 @@ std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, co
             return call_python_on_tensor_objects(tracer, function, arguments);
         }
     }
+    if (has_data_number(arguments))
+        if (Value* answer = call_on_data_numbers(tracer, outside, arguments)) {
+            guard_identity(tracer, function);
+            return answer;
+        }
     if (Handler handler = Handlers::instance().find(outside); handler != nullptr) {
         guard_identity(tracer, function);
         return handler(tracer, arguments);

@@ -687,8 +687,8 @@ void guard_identity(Tracer& tracer, Value* value) {
 
 /// A symbolic int is never None.
 bool is_of_other_class(Value* one, Value* other) {
-    return symbolic::is(one) && other->kind == Kind::Constant && other->object() != nullptr &&
-           is_singleton(other->object());
+    return symbolic::is(one) && !PyBool_Check(one->object()) && other->kind == Kind::Constant &&
+           other->object() != nullptr && is_singleton(other->object());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/data_numbers.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
@@ -274,6 +275,14 @@ Outcome reads_data(Tracer& tracer, const Arguments&) {
                        "the data of a tensor is read (item, tolist, int, float, bool, numpy)");
 }
 
+/// `tolist()`.
+Outcome reads_numbers(Tracer& tracer, const Arguments& arguments) {
+    auto* tensor = arguments.positional.size() == 1 ? cast<TensorValue>(arguments.positional[0]) : nullptr;
+    if (tensor != nullptr && arguments.keywords.empty())
+        if (Value* read = read_list(tracer, tensor)) return read;
+    return reads_data(tracer, arguments);
+}
+
 /// `item()`, `int()` and the like: the number in the tensor.
 template <const char* kMethod>
 Outcome reads_number(Tracer& tracer, const Arguments& arguments) {
@@ -284,6 +293,8 @@ Outcome reads_number(Tracer& tracer, const Arguments& arguments) {
     if (contents) number = Ref<>::steal(PyObject_CallMethod(contents.get(), kMethod, nullptr));
     if (number) return tracer.fresh(std::move(number));
     PyErr_Clear();  // the real tensor raises the error
+    if (tensor != nullptr && arguments.keywords.empty())
+        if (Value* read = read_number(tracer, tensor, kMethod)) return read;
     return reads_data(tracer, arguments);
 }
 
@@ -366,8 +377,9 @@ void register_tensor_methods(Handlers& handlers) {
     handlers.add("torch", "is_complex", answer<is_complex>);
     handlers.add("torch", "numel", answer<count_of>);
     for (const char* name :
-         {"tolist", "numpy", "__complex__", "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
+         {"numpy", "__complex__", "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
         add(name, reads_data);
+    add("tolist", reads_numbers);
     add("item", reads_number<kItem>);
     add("__int__", reads_number<kInt>);
     add("__float__", reads_number<kFloat>);

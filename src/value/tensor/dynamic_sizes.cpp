@@ -6,6 +6,7 @@
 #include "shape/derived_strides.h"
 #include "torch/known.h"
 #include "torch/names.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
 
@@ -119,12 +120,7 @@ const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor
 
 Value* size_value(Tracer& tracer, Dim size) {
     if (size.is_constant()) return tracer.integer(size.value());
-    const Expression* expression = tracer.numbers().resolved(size.expression());
-    auto* value = static_cast<ConstantValue*>(tracer.fresh(expression->hint.object()));
-    if (expression->op == Op::Constant) return value;
-    value->expression = expression;
-    value->realized = false;
-    return value;
+    return symbolic::value_of(tracer, size.expression());
 }
 
 Value* size_values(Tracer& tracer, const Dims& sizes, PyTypeObject* type) {

@@ -1,0 +1,382 @@
+"""Sizes and numbers that depend on the data of tensors: captured with fullgraph=True and with torch._dynamo's settings."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+import torch
+import torch._dynamo
+from torch.nn import functional as F
+
+import stator
+from tests.support import engine
+
+SETTINGS = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+
+
+def assert_same(expected, actual):
+    if isinstance(expected, torch.Tensor):
+        assert expected.shape == actual.shape
+        assert expected.stride() == actual.stride()
+        assert expected.dtype == actual.dtype
+        assert expected.requires_grad == actual.requires_grad
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+    elif isinstance(expected, (tuple, list)):
+        assert type(expected) is type(actual)
+        assert len(expected) == len(actual)
+        for one, other in zip(expected, actual, strict=True):
+            assert_same(one, other)
+    else:
+        assert type(expected) is type(actual)
+        assert expected == actual or expected != expected and actual != actual
+
+
+def outcome_of(function, program, arguments):
+    """What a call returns, or its exception and the line of the program that raised it."""
+    copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in arguments]
+    try:
+        return [function(*copies), copies]
+    except Exception as error:
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == program.__code__.co_filename and frame.name == program.__name__
+        ]
+        return [type(error), str(error), lines, copies]
+
+
+def captures_of(program, calls, **options):
+    """Makes the calls both ways, twice, compares, and returns the number of captures."""
+    engine.reset()
+    compiled = stator.compile(program, **options)
+    before = engine.captures()
+    for arguments in [*calls, *calls]:
+        assert_same(outcome_of(program, program, arguments), outcome_of(compiled, program, arguments))
+    return engine.captures() - before
+
+
+def graphs_of_dynamo(program, calls, **options):
+    """How many graphs torch._dynamo makes of the calls; None where it fails."""
+    torch._dynamo.reset()
+    count = 0
+
+    def backend(module, _):
+        nonlocal count
+        count += 1
+        return module
+
+    compiled = torch.compile(program, backend=backend, **options)
+    try:
+        for arguments in calls:
+            outcome_of(compiled, program, arguments)
+    finally:
+        torch._dynamo.reset()
+    return count
+
+
+def masks(*shape):
+    """All, none, one, and some elements."""
+    one = torch.zeros(*shape, dtype=torch.bool)
+    one.view(-1)[-1] = True
+    some = torch.arange(one.numel()).view(shape) % 3 == 1
+    return [torch.ones(*shape, dtype=torch.bool), torch.zeros(*shape, dtype=torch.bool), one, some]
+
+
+def numbers(*values):
+    return [(torch.tensor(value),) for value in values]
+
+
+X = torch.arange(24.0).view(4, 6) - 7
+CASES = {}
+
+
+def case(*calls):
+    def add(program):
+        CASES[program.__name__] = (program, list(calls))
+        return program
+
+    return add
+
+
+# --- numbers
+
+
+@case(*numbers(3, 0, 1, -2))
+def an_item_is_returned(t):
+    n = t.item()
+    return n, n + 1, n * 2 - 3, [n // 3], {"n": n % 5}, t * n
+
+
+@case(*numbers(3.5, 0.0, -1.0, float("inf"), float("nan")))
+def a_float_is_used_in_arithmetic(t):
+    f = t.item()
+    return X * f, f * 2 + 1 if f is not None else 0, -f
+
+
+@case(*numbers(3, 0, 1))
+def int_and_float_of_a_tensor(t):
+    return torch.ones(2) * float(t), int(t) + 1, int(t * 1.5), float(t)
+
+
+@case(*numbers(True, False))
+def a_bool_is_returned(t):
+    b = t.item()
+    return b, t
+
+
+@case(*numbers(3, 0, 1))
+def the_same_number_twice(t):
+    return torch.zeros(t.item()) + torch.ones(t.item())
+
+
+@case(*numbers(3, 1))
+def a_number_that_is_read_again_after_a_write(t):
+    n = t.item()
+    t.add_(1)
+    return n, t.item(), torch.zeros(n), torch.zeros(t.item())
+
+
+@case((torch.tensor([2, 0, 3]),), (torch.tensor([1, 1, 1]),), (torch.tensor([0, 0, 0]),))
+def a_list_of_known_length(t):
+    a, b, c = t.tolist()
+    return torch.zeros(a, b + 1), c, [a, b]
+
+
+@case((torch.tensor([[2, 0], [3, 1]]),))
+def a_nested_list(t):
+    return t.tolist()
+
+
+@case((torch.tensor([2, 0, 4]),), (torch.tensor([1, 5, 0]),), (torch.tensor([6, 0, 0]),), (torch.tensor([2, 2, 1]),))
+def split_by_items(t):
+    sizes = t.tolist()
+    return [part * 2 for part in torch.split(X, sizes, dim=1)]
+
+
+# --- sizes that are numbers
+
+
+@case(*numbers(3, 0, 1, -1))
+def factories(t):
+    n = t.item()
+    return torch.zeros(n), torch.ones(n, 2), torch.arange(n), torch.full((n, 3), 2.5), torch.empty(2, n).fill_(1)
+
+
+@case(*numbers(3, 0, 1, -1, -5, 4, 9))
+def slices(t):
+    n = t.item()
+    return X[:n], X[n:], X[:, :n] * 2, X[:n].sum(0)
+
+
+@case(*numbers(3, 0, 1, -1, -4, 4))
+def an_index(t):
+    return X[t.item()] * 2, X[:, t.item()]
+
+
+@case(*numbers(2, 0, 1, 4, 3, 24, -1))
+def view_of_parts(t):
+    n = t.item()
+    return X.view(n, -1) + 1
+
+
+@case(*numbers(6, 4, 0, -1))
+def view_of_all(t):
+    return X[:, : t.item()].contiguous().view(-1), X.contiguous().view(4, t.item())
+
+
+@case(*numbers(2, 0, 1, 4, 5, -1))
+def narrow(t):
+    return X.narrow(0, 0, t.item()), torch.narrow(X, 1, 1, t.item()) * 2
+
+
+@case(*numbers(2, 0, 1, 3))
+def pad(t):
+    return F.pad(X, (0, t.item()))
+
+
+@case(*numbers(2, 0, 1, 3, -2))
+def expand_and_repeat(t):
+    n = t.item()
+    return X[0].expand(n, 6) + 1, X[0].unsqueeze(0).repeat(n, 1)
+
+
+@case(*numbers(2, 0, 1, 3))
+def a_tensor_of_numbers(t):
+    n = t.item()
+    return torch.tensor([n, n + 1]), torch.tensor(n) * 2
+
+
+@case(*numbers(2, 0, 1, 6, 4))
+def a_number_is_scaled(t):
+    n = t.item()
+    return torch.zeros(2 * n + 1, n), torch.zeros(n // 2), (n + 3) % 7
+
+
+# --- operations whose results have such sizes
+
+
+@case(*((mask,) for mask in masks(4, 6)))
+def a_mask_as_index(mask):
+    return X[mask], X[mask] * 2 + 1, X[mask].sum(), (X + 1)[mask] - X[mask]
+
+
+@case(*((mask,) for mask in masks(4)))
+def a_mask_of_rows(mask):
+    rows = X[mask]
+    return rows, rows @ torch.ones(6, 3), rows.t(), rows.relu().mean(1), rows.shape[0], rows.size(), rows.numel()
+
+
+@case(*((mask,) for mask in masks(6)))
+def a_mask_of_columns(mask):
+    return X[:, mask], X[1:, mask].sum(0), X[..., mask].transpose(0, 1)
+
+
+@case(*((mask,) for mask in masks(4)))
+def write_by_mask(mask):
+    y = X.clone()
+    y[mask] = 0
+    y[mask] += 1.0
+    return y
+
+
+@case(*((mask.float(),) for mask in masks(4, 6)))
+def positions(x):
+    places = x.nonzero()
+    rows, columns = torch.nonzero(x, as_tuple=True)
+    return places, rows, columns, X[rows, columns], torch.where(x > 0)[0], torch.argwhere(x).shape
+
+
+@case(*((mask,) for mask in masks(4, 6)))
+def masked_select(mask):
+    return torch.masked_select(X, mask), X.masked_select(mask[:1]).sum()
+
+
+@case((torch.tensor([3, 1, 3, 2]),), (torch.tensor([1, 1, 1, 1]),), (torch.tensor([4, 3, 2, 1]),))
+def unique(t):
+    values, inverse, counts = torch.unique(t, return_inverse=True, return_counts=True)
+    return values, inverse, counts, values * 2, values[inverse], t.unique().shape[0], t.unique_consecutive()
+
+
+@case((torch.tensor([3, 1, 0, 2]),), (torch.tensor([0, 0, 0, 0]),), (torch.tensor([0, 1, 0, 0]),))
+def repeat_interleave(t):
+    return torch.repeat_interleave(X, t, dim=0), torch.repeat_interleave(t), X.repeat_interleave(t, dim=0).shape[0]
+
+
+@case((torch.tensor([3, 1, 0, 2]),), (torch.tensor([0, 0, 0, 0]),))
+def bincount(t):
+    return torch.bincount(t), torch.bincount(t, minlength=6) + 1
+
+
+@case(*((mask,) for mask in masks(4)))
+def two_masks(mask):
+    return torch.cat([X[mask], X[~mask]]), torch.cat([X[mask], X], dim=0).sum()
+
+
+@case(*((mask,) for mask in masks(4)))
+def scatter_back(mask):
+    rows = torch.nonzero(mask).flatten()
+    out = torch.zeros(4, 6)
+    out.index_add_(0, rows, X[rows] * 2)
+    return out, torch.zeros(4).scatter_add(0, rows, torch.ones(rows.shape[0])), X.index_select(0, rows)
+
+
+@case(*((mask,) for mask in masks(4)))
+def normalization(mask):
+    rows = X[mask]
+    return F.layer_norm(rows, (6,)), rows.softmax(-1), F.linear(rows, torch.ones(2, 6)), F.gelu(rows)
+
+
+@case(*((mask,) for mask in masks(4)))
+def sizes_are_used_again(mask):
+    rows = X[mask]
+    n = rows.shape[0]
+    return torch.arange(n), rows.view(n, 2, 3), rows.reshape(-1, 3), rows + torch.zeros(n, 1), n * 2
+
+
+@case(*((mask,) for mask in masks(4)))
+def broadcasting(mask):
+    rows = X[mask]
+    return rows + torch.ones(6), rows * torch.ones(1, 6), rows[:, :1] * torch.ones(6), rows.unsqueeze(1) - rows
+
+
+@case(*((mask,) for mask in masks(4)))
+def sizes_that_may_not_fit(mask):
+    return X[mask] + torch.ones(4, 6)
+
+
+@case(*((mask,) for mask in masks(4)))
+def the_largest_of_none_raises(mask):
+    return X[mask].max()
+
+
+@case(*((mask,) for mask in masks(4)))
+def dead_code_raises(mask):
+    X[mask].max()
+    return X + 1
+
+
+# --- checks
+
+
+@case(*numbers(3, 5, 0, 1, -1))
+def a_check(t):
+    n = t.item()
+    torch._check(n >= 2)
+    torch._check(n < 5, lambda: f"n is {n}")
+    if n > 1:
+        return torch.zeros(n)
+    return torch.ones(n)
+
+
+@case(*numbers(3, -1))
+def a_check_of_a_size(t):
+    n = t.item()
+    torch._check_is_size(n)
+    return torch.zeros(n) if n >= 0 else None
+
+
+@case(*numbers(3, -1, 9))
+def a_check_of_a_value(t):
+    n = t.item()
+    torch._check_value(n >= 0, lambda: "too small")
+    torch._check_index(n < 4)
+    return X[n]
+
+
+@case(*numbers(3, 4))
+def a_check_that_says_the_number(t):
+    n = t.item()
+    torch._check(n == 3)
+    return [i * 2 for i in range(n)], X.view(n, 8)
+
+
+@case(*numbers(3, 0, 7))
+def the_larger_one(t):
+    n = t.item()
+    return max(n, 2), min(n, 4), torch.sym_max(n, 1), torch.zeros(torch.sym_min(n, 3)), torch.sym_float(n)
+
+
+@case(*numbers(3, 0, 7))
+def sym_functions(t):
+    n = t.item()
+    return torch.sym_ite(n > 2, n, 5), torch.sym_not(n > 2), torch.sym_int(t.item() * 1.5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_graph_as_uncompiled(name):
+    program, calls = CASES[name]
+    assert captures_of(program, calls, fullgraph=True) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_more_graphs_than_dynamo(name):
+    program, calls = CASES[name]
+    with torch._dynamo.config.patch(SETTINGS):
+        assert captures_of(program, calls) <= max(graphs_of_dynamo(program, calls), 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_the_settings_it_breaks(name):
+    program, calls = CASES[name]
+    assert captures_of(program, calls) > 1
