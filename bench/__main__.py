@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import breaks, captures, depth, models, parts, systems, tables, tracker
+from bench import breaks, captures, depth, dynamic, models, parts, systems, tables, tracker
 from bench.measure import measure
 from bench.programs import PROGRAMS
 
@@ -32,6 +32,9 @@ def main() -> None:
 
     growths = [growth for growth in depth.GROWTHS if options.only in growth.name]
     growing = {growth.name: depth.measure(growth, compared) for growth in growths}
+    # The models have sizes in many places; of the others there is nothing to learn.
+    sized = [] if options.dynamo_alone else [each for each in models.PROGRAMS if options.only in each.name]
+    sizes = [(each, dynamic.measure(each, systems.both(), options.repeats)) for each in sized]
     of_parts = parts.measure() if not options.dynamo_alone and options.only in "parts" else {}
 
     if results:
@@ -41,6 +44,9 @@ def main() -> None:
     if captured:
         print()
         print(captures.table(captured))
+    if sizes:
+        print()
+        print(dynamic.table(sizes))
     if growing:
         print()
         print(depth.table(growing))
@@ -53,6 +59,7 @@ def main() -> None:
     more = {
         "steps": captures.as_record(captured),
         "breaks": breaks.as_record(costs),
+        "sizes": dynamic.as_record(sizes),
         "growth": depth.as_record(growing),
         "tracker": tracker.as_record(tracking),
         "parts": of_parts,

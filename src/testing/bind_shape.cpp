@@ -28,9 +28,10 @@ using torch_room::TensorMeta;
 /// A call with real tensors as a question: each tensor becomes a node that carries its metadata.
 class CallAsQuestion {
   public:
-    /// With `numbers`, each size of at least 2 is a symbol of its own.
-    CallAsQuestion(PyObject* target, PyObject* args, PyObject* kwargs, Expressions* numbers = nullptr)
-        : numbers_(numbers) {
+    /// With `numbers`, each size of at least 2 is a symbol of its own, and if `with_ints` also each int argument.
+    CallAsQuestion(PyObject* target, PyObject* args, PyObject* kwargs, Expressions* numbers = nullptr,
+                   bool with_ints = false)
+        : numbers_(numbers), with_ints_(with_ints) {
         if (numbers != nullptr) question_.dynamic_answers = &dynamic_answers_;
         question_.kind = PyUnicode_Check(target) ? graph::NodeKind::Method : graph::NodeKind::Function;
         question_.target = target;
@@ -59,7 +60,10 @@ class CallAsQuestion {
         if (torch_room::is_tensor(object)) {
             result.kind = Kind::Node;
             result.node = node_of(object);
-        } else if (has_tensors(object)) {
+        } else if (is_symbol(object)) {
+            result.kind = Kind::Node;
+            result.node = node_of_int(object);
+        } else if (has_nodes(object)) {
             result.items = arena_.make<graph::Argument::Items>();
             if (PyDict_Check(object)) {
                 result.kind = Kind::Dict;
@@ -85,18 +89,34 @@ class CallAsQuestion {
         return result;
     }
 
-    static bool has_tensors(PyObject* object) {
-        if (torch_room::is_tensor(object)) return true;
+    bool is_symbol(PyObject* object) const {
+        if (!with_ints_ || !PyLong_CheckExact(object)) return false;
+        auto number = Number::of(object);
+        return number && number->integer() >= 2 && number->integer() < 1 << 30;
+    }
+
+    graph::Node* node_of_int(PyObject* object) {
+        auto* node = arena_.make<graph::Node>();
+        node->result.kind = graph::Result::Kind::Constant;
+        node->result.constant = arena_.keep(Ref<>::share(object));
+        auto* source = arena_.make<Source>();
+        source->access = Access::Slot;
+        node->result.expression = numbers_->variable(source, *Number::of(object), {2});
+        return node;
+    }
+
+    bool has_nodes(PyObject* object) const {
+        if (torch_room::is_tensor(object) || is_symbol(object)) return true;
         if (PyList_Check(object) || PyTuple_Check(object)) {
             for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-                if (has_tensors(PySequence_Fast_GET_ITEM(object, i))) return true;
+                if (has_nodes(PySequence_Fast_GET_ITEM(object, i))) return true;
         } else if (PyDict_Check(object)) {
             PyObject *key, *value;
             for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);)
-                if (has_tensors(value)) return true;
+                if (has_nodes(value)) return true;
         } else if (PySlice_Check(object)) {
             auto* slice = reinterpret_cast<PySliceObject*>(object);
-            return has_tensors(slice->start) || has_tensors(slice->stop) || has_tensors(slice->step);
+            return has_nodes(slice->start) || has_nodes(slice->stop) || has_nodes(slice->step);
         }
         return false;
     }
@@ -128,6 +148,7 @@ class CallAsQuestion {
     }
 
     Expressions* numbers_;
+    bool with_ints_;
     std::shared_ptr<shape::Store> dynamic_answers_ = std::make_shared<shape::Store>();
     Arena arena_;
     shape::Question question_;
@@ -227,21 +248,27 @@ PyObject* shape_infer(PyObject*, PyObject* arguments) {
     });
 }
 
-/// The answer of a rule where the sizes of all tensors are symbols: (answer, metadata of the tensors, hints of the
-/// symbols, relations as Python expressions), or None.
+/// The answer of a rule where the sizes of all tensors, and perhaps int arguments, are symbols: (answer, metadata of
+/// the tensors, hints of the symbols, relations as Python expressions), or None.
 PyObject* shape_infer_dynamic(PyObject*, PyObject* arguments) {
     PyObject *target, *args, *kwargs = nullptr;
-    if (!PyArg_ParseTuple(arguments, "OO!|O!", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
+    int with_ints = 0;
+    if (!PyArg_ParseTuple(arguments, "OO!|O!p", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &with_ints))
+        return nullptr;
     return at_boundary([&] {
         Arena arena;
         Expressions numbers(arena);
-        CallAsQuestion call(target, args, kwargs, &numbers);
+        CallAsQuestion call(target, args, kwargs, &numbers, with_ints != 0);
         const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), shape::Way::RuleOnly);
         if (answer == nullptr) return Ref<>::share(Py_None);
         Ref<> metas = checked(PyList_New(0)), hints = checked(PyList_New(0)), relations = checked(PyList_New(0));
         for (const TensorMeta* meta : call.metas()) checked(PyList_Append(metas.get(), describe(*meta).get()));
-        for (const Expression* symbol : numbers.variables())
-            checked(PyList_Append(hints.get(), symbol->hint.object().get()));
+        for (const Expression* symbol : numbers.variables()) {
+            const bool is_size = symbol->source->access == Access::Size;
+            checked(PyList_Append(
+                hints.get(),
+                checked(Py_BuildValue("(NO)", symbol->hint.object().release(), is_size ? Py_True : Py_False)).get()));
+        }
         for (const Expression* relation : numbers.relations())
             checked(PyList_Append(relations.get(), text(print_by_symbols(*relation)).get()));
         return checked(Py_BuildValue("(OOOO)", describe(*answer).get(), metas.get(), hints.get(), relations.get()));
@@ -402,8 +429,8 @@ PyMethodDef kMethods[] = {
     {"shape_infer", shape_infer, METH_VARARGS,
      "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
     {"shape_infer_dynamic", shape_infer_dynamic, METH_VARARGS,
-     "shape_infer_dynamic(target, args, kwargs={}): (answer, tensors, hints, relations) with sizes as symbols, or "
-     "None."},
+     "shape_infer_dynamic(target, args, kwargs={}, with_ints=False): (answer, tensors, [(hint, whether it is a size)], "
+     "relations) with sizes as symbols, or None."},
     {"shape_time", shape_time, METH_VARARGS,
      "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
     {"shape_has_rule", shape_has_rule, METH_O, "Whether a callable or a method, by its name, has a rule."},

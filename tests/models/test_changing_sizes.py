@@ -3,7 +3,6 @@ than torch._dynamo takes for the same calls."""
 
 from __future__ import annotations
 
-import copy
 import importlib
 import random
 from collections.abc import Callable, Iterator

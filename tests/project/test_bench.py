@@ -2,7 +2,7 @@
 
 import torch
 
-from bench import captures, depth, parts, tables
+from bench import captures, depth, dynamic, parts, tables
 from bench.measure import measure
 from bench.programs import Program
 from bench.systems import both, stator
@@ -26,6 +26,13 @@ def test_steps_of_a_capture():
     steps = captures.measure(PROGRAM, repeats=1)
     assert steps.operations == 2 and {"decode", "trace", "shapes", "guards", "fx"} <= set(steps.times)
     assert "small" in captures.table([(PROGRAM, steps)])
+
+
+def test_symbols_beside_fixed_sizes():
+    figures = dynamic.measure(PROGRAM, both(), repeats=1)
+    assert figures.static.captures == figures.symbolic.captures == figures.theirs.captures == 1
+    assert figures.times_less > 0 and figures.their_guards > 0
+    assert "small" in dynamic.table([(PROGRAM, figures)])
 
 
 def test_growth(monkeypatch):

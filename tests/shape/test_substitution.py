@@ -1,5 +1,6 @@
 """Rules with symbolic sizes: an answer, evaluated at other sizes that satisfy its relations, is what FakeTensor says
-there. The samples are those of PyTorch's operator database, with each size of at least 2 a symbol of its own.
+there, and sizes that PyTorch rejects satisfy no relations. The samples are those of PyTorch's operator database, with
+each size of at least 2 a symbol of its own, and a second time also each int argument of at least 2.
 
 By default a sample or two of each operation; STATOR_LONG_TESTS=1 takes all.
 """
@@ -7,6 +8,7 @@ By default a sample or two of each operation; STATOR_LONG_TESTS=1 takes all.
 from __future__ import annotations
 
 import collections
+import itertools
 import random
 import warnings
 from collections.abc import Iterator
@@ -28,7 +30,8 @@ FIELDS = ("status", "written", "view_of", "views_of", "random", "side_effect")
 
 
 def assignments(hints: list[int], seed: int) -> Iterator[list[int]]:
-    """Other sizes: those that were equal stay equal, then each on its own."""
+    """Other numbers: all at once, where those that were equal stay equal or not; those of one number; two; a single
+    one, which shows what an answer takes for granted of it."""
     chosen = random.Random(seed)
     yield [hint + 1 for hint in hints]
     yield [2 * hint for hint in hints]
@@ -36,6 +39,20 @@ def assignments(hints: list[int], seed: int) -> Iterator[list[int]]:
     yield [together[hint] for hint in hints]
     for _ in range(3):
         yield [hint if chosen.random() < 0.6 else chosen.randrange(2, 12) for hint in hints]
+    for changing in some(chosen, sorted(set(hints))):
+        yield [changed(chosen, changing) if hint == changing else hint for hint in hints]
+    for place in some(chosen, list(range(len(hints)))):
+        yield [changed(chosen, hint) if i == place else hint for i, hint in enumerate(hints)]
+    for one, other in some(chosen, list(itertools.combinations(range(len(hints)), 2))):
+        yield [changed(chosen, hint) if i in (one, other) else hint for i, hint in enumerate(hints)]
+
+
+def some(chosen: random.Random, items: list) -> list:
+    return items if LONG or len(items) <= 2 else chosen.sample(items, 2)
+
+
+def changed(chosen: random.Random, hint: int) -> int:
+    return max(2, chosen.choice([2 * hint, 3 * hint, hint + 1, hint - 1, hint // 2, hint + 8]))
 
 
 def evaluated(value: Any, sizes: dict[str, int]) -> Any:
@@ -58,17 +75,26 @@ def numbers(value: Any, sizes: dict[str, int]) -> Any:
     return eval(value, {}, sizes) if isinstance(value, str) else value  # noqa: S307
 
 
-def with_tensors(value: Any, replaced: dict[int, torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return replaced[id(value)]
-    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
-        items = [with_tensors(item, replaced) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
-        return {key: with_tensors(item, replaced) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*(with_tensors(part, replaced) for part in (value.start, value.stop, value.step)))
-    return value
+class Replaced:
+    """Arguments with other tensors, and with other ints where these are symbols, in the order of the engine."""
+
+    def __init__(self, tensors: dict[int, torch.Tensor], ints: list[int]) -> None:
+        self.tensors, self.ints = tensors, iter(ints)
+        self.has_ints = bool(ints)
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.tensors[id(value)]
+        if type(value) is int and self.has_ints and 2 <= value < 1 << 30:
+            return next(self.ints)
+        if isinstance(value, (tuple, list)):
+            items = [self.of(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, dict):
+            return {key: self.of(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self.of(part) for part in (value.start, value.stop, value.step)))
+        return value
 
 
 def tensor_of(meta: dict, like: torch.Tensor) -> torch.Tensor:
@@ -81,15 +107,18 @@ class Tally:
         self.counts: collections.Counter[str] = collections.Counter()
         self.wrong: list[str] = []
 
-    def try_call(self, target: Any, args: tuple, kwargs: dict, seed: int) -> None:
+    def try_call(self, target: Any, args: tuple, kwargs: dict, seed: int, with_ints: bool) -> None:
         tensors = against_fake.flatten_tensors(args, kwargs)
         if any(not one.is_leaf or type(one) is not torch.Tensor or one.storage_offset() for one in tensors):
             return
-        found = _testing.shape_infer_dynamic(target, args, kwargs)
+        found = _testing.shape_infer_dynamic(target, args, kwargs, with_ints)
         if found is None:
             self.counts["no rule"] += 1
             return
-        answer, metas, hints, relations = found
+        answer, metas, kinds, relations = found
+        hints = [hint for hint, _ in kinds]
+        if with_ints and all(is_size for _, is_size in kinds):
+            return  # as it was without
         if answer["status"] != "ok":
             self.counts["depends on contents"] += 1
             return
@@ -101,11 +130,13 @@ class Tally:
             others = [evaluated(meta, symbols) for meta in metas]
             if any(torch.Size(other["size"]).numel() > LARGEST for other in others):
                 continue
-            self.compare(target, args, kwargs, answer, dict(zip(tensors, others, strict=True)), symbols, relations)
+            ints = [size for size, (_, is_size) in zip(sizes, kinds, strict=True) if not is_size]
+            by_tensor = dict(zip(tensors, others, strict=True))
+            self.compare(target, args, kwargs, answer, by_tensor, ints, symbols, relations)
 
-    def compare(self, target, args, kwargs, answer, others, symbols, relations) -> None:
-        replaced = {id(tensor): tensor_of(meta, tensor) for tensor, meta in others.items()}
-        call = target, with_tensors(args, replaced), with_tensors(kwargs, replaced)
+    def compare(self, target, args, kwargs, answer, others, ints, symbols, relations) -> None:
+        replaced = Replaced({id(tensor): tensor_of(meta, tensor) for tensor, meta in others.items()}, ints)
+        call = target, replaced.of(args), replaced.of(kwargs)
         where = f"{against_fake.show(*call)} from {against_fake.show(target, args, kwargs)}, relations {relations}"
         try:
             expected = _testing.shape_infer(*call, "fallback")
@@ -123,19 +154,27 @@ class Tally:
             self.wrong.append(f"{where}: {details}"[:900])
 
 
+def dtype_of(op: Any) -> torch.dtype | None:
+    """Not all operations take floats."""
+    dtypes = (torch.float32, torch.int64, torch.bool, torch.complex64)
+    return next((dtype for dtype in dtypes if op.supports_dtype(dtype, "cpu")), None)
+
+
+@pytest.mark.parametrize("with_ints", [False, True], ids=["sizes", "sizes and ints"])
 @pytest.mark.parametrize("number", range(GROUPS))
-def test_answers_hold_at_other_sizes(number: int) -> None:
+def test_answers_hold_at_other_sizes(number: int, with_ints: bool) -> None:
     tally = Tally()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in LISTED[number::GROUPS]:
-            if not op.supports_dtype(torch.float32, "cpu"):
+            dtype = dtype_of(op)
+            if dtype is None:
                 continue
-            calls = list(rule_coverage.calls(op, torch.float32, False))
+            calls = list(rule_coverage.calls(op, dtype, False))
             step = max(1, len(calls) // CALLS)
             for seed, (form, args, kwargs) in enumerate(calls[::step][:CALLS]):
-                tally.try_call(form, args, kwargs, seed)
+                tally.try_call(form, args, kwargs, seed, with_ints)
     assert not tally.wrong, f"{len(tally.wrong)} answers are wrong, {dict(tally.counts)}:\n" + "\n".join(
         tally.wrong[:30]
     )
-    assert tally.counts["compared"] > 50, tally.counts
+    assert tally.counts["compared"] > (5 if with_ints else 50), tally.counts

@@ -11,6 +11,7 @@ from collections import namedtuple
 import pytest
 import torch
 
+import stator
 from tests.support.changing_sizes import assert_as_dynamo, captures_of
 
 T = torch.randn
@@ -170,6 +171,16 @@ def test_sizes_stay_symbols(name, dynamic):
 def test_who_needs_the_number_specializes(name):
     program = program_of(SPECIALIZING[name])
     assert captures_of(program, calls_of(SIZES)) <= len(set(SIZES))
+
+
+@pytest.mark.parametrize("name", SPECIALIZING)
+def test_the_report_names_who_needed_the_number(name):
+    with stator.watch() as report:
+        stator.compile(program_of(SPECIALIZING[name]), dynamic=True, fullgraph=True)(T(7, 3))
+    (capture,) = report.captures
+    needed = [relation for relation in capture.relations if "size()[0] == 7" in relation]
+    assert needed and all("needed by" in one and "test_sizes_in_python.py:" in one for one in needed), capture
+    assert any("specialized to 7" in symbol for symbol in capture.symbols)
 
 
 @pytest.mark.parametrize("name", [*SYMBOLIC, *SPECIALIZING])
