@@ -14,7 +14,8 @@ OPERATIONS = ("call_function", "call_method", "call_module")
 
 def is_of_ints(node: torch.fx.Node) -> bool:
     """Arithmetic on numbers that change from call to call."""
-    return isinstance(node.meta.get("example_value"), int | float)
+    numbers = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+    return isinstance(node.meta.get("example_value"), numbers)
 
 
 class Counting:
