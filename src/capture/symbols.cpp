@@ -25,7 +25,7 @@ Ref<> none_or(bool is_none, std::int64_t number) {
 /// A tuple, as `stator.symbols.Symbol` takes it.
 Ref<> describe(const Symbol& symbol) {
     const Expression& variable = *symbol.variable;
-    const bool is_size = variable.source->access == Access::Size;
+    const bool is_size = variable.source->access == Access::Size || variable.source->access == Access::Stride;
     Ref<> equal = symbol.resolved == &variable ? Ref<>::share(Py_None) : text(print_by_symbols(*symbol.resolved));
     return checked(Py_BuildValue("(NNNNNOOO)", text(print_by_symbols(variable)).release(),
                                  text(path(*variable.source)).release(), variable.hint.object().release(),

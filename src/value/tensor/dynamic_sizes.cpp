@@ -107,9 +107,10 @@ std::optional<SymbolOrigin> origin_of_size(const Tracer& tracer, const TensorVal
                                            std::size_t dimension, const Source& size, std::int64_t value) {
     const DynamicPolicy& policy = tracer.dynamic();
     if (marks.is_dynamic(dimension)) return SymbolOrigin::Marked;
+    // The backend has failed on a symbol for it.
+    if (tracer.knowledge().backend_constants.contains(path(size))) return std::nullopt;
     if (marks.may_be_dynamic(dimension)) return SymbolOrigin::MaybeMarked;
     if (marks.is_static(dimension)) return std::nullopt;
-    if (tracer.knowledge().backend_constants.contains(path(size))) return std::nullopt;
     if (tracer.has_changed(size)) return SymbolOrigin::Changed;
     if (policy.names(*tensor->source, static_cast<int>(dimension))) return SymbolOrigin::Named;
     if (policy.has_value(value)) return SymbolOrigin::Listed;

@@ -46,6 +46,29 @@ def test_specializing_a_marked_size_is_an_error_that_names_the_line():
     assert torch.equal(compiled(y), program(y))
 
 
+def without_symbols(graph_module, example_inputs):
+    tensors = [one for one in example_inputs if isinstance(one, torch.Tensor)]
+    if len(tensors) < len(example_inputs) or any(isinstance(size, torch.SymInt) for size in tensors[0].shape):
+        raise RuntimeError("this backend takes no symbols")
+    return graph_module.forward
+
+
+def test_a_backend_that_fails_on_marked_sizes():
+    def program(x):
+        return x * 2
+
+    engine.reset()
+    compiled = stator.compile(program, backend=without_symbols)
+    for size in (4, 5, 4):
+        x = torch.randn(size, 3)
+        torch._dynamo.maybe_mark_dynamic(x, 0)
+        assert torch.equal(compiled(x), program(x))
+    x = torch.randn(6, 3)
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(RuntimeError, match="this backend takes no symbols"):
+        compiled(x)
+
+
 def test_a_range():
     assert captures_of(lambda x: x * 2, [4, 7, 9, 5], torch._dynamo.mark_dynamic, min=2, max=100) == 1
     report = stator.explain(lambda x: x + 1 if x.shape[0] < 200 else x)

@@ -125,6 +125,11 @@ def test_sizes_and_strides_that_change_together():
     assert captures_of(lambda x: x.transpose(1, 2) * 2, batches) == 2
 
 
+@pytest.mark.parametrize("name", ["elementwise", "matmul", "transposed view", "slices", "in place"])
+def test_with_compilers(name):
+    assert captures_of(PROGRAMS[name], columns(*ROWS), backend="aot_eager") == 2
+
+
 def test_strides_are_named_in_reports():
     engine.reset()
     compiled = stator.compile(lambda x: x * 2)
