@@ -100,11 +100,11 @@ bool has_finalizer(PyObject* object) {
     return has_callback(object);
 }
 
-bool dies_quietly(PyObject* object, const SharedContents* shared) {
+bool is_freed_without_code(PyObject* object, const SharedContents* shared) {
     return Freed(shared).is_quiet({&object, 1});
 }
 
-bool die_quietly(std::span<PyObject* const> objects) {
+bool are_freed_without_code(std::span<PyObject* const> objects) {
     return Freed(nullptr).is_quiet(objects);
 }
 

@@ -117,8 +117,8 @@ void resume_at(Frame* frame, Offset offset) {
 }
 
 PyObject* run_untouched(PyThreadState* thread, Frame* frame) {
-    if (was_told(frame)) [[unlikely]]
-        return run_told(thread, frame);
+    if (was_call_reported(frame)) [[unlikely]]
+        return run_after_call_event(thread, frame);
     return _PyInterpreterState_GetEvalFrameFunc(thread->interp)(thread, frame, 0);
 }
 

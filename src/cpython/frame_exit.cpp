@@ -74,8 +74,8 @@ PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
 
 #else
 
-/// When told to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before it, which
-/// is meant for generators that are suspended after their YIELD_VALUE.
+/// When it is resumed to raise, 3.13 takes the line from the instruction pointer but the handler from the unit before
+/// it, which is meant for generators that are suspended after their YIELD_VALUE.
 PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
     _Py_CODEUNIT* unit = layout::first_unit(frame) + offset.unit();
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
@@ -94,13 +94,13 @@ PyObject* raise_at(PyThreadState* thread, Frame* frame, Offset offset) {
 
 #endif
 
-/// When told to raise, the interpreter reports a call first. The call was already reported.
+/// When it is resumed to raise, the interpreter reports a call first. The call was already reported.
 PyObject* raise_watched(PyThreadState* thread, Frame* frame, Offset offset) {
     std::vector<HandlerRange> handlers = exception_table(code_of(frame));
     if (const HandlerRange* handler = find_handler(handlers, offset))
         return run_handler(thread, frame, offset, *handler);
     try {
-        tell_unwind(thread, frame, offset);
+        report_unwind(thread, frame, offset);
     } catch (const PythonError&) {  // a tool raised another exception
     }
     Unwatched unwatched(thread);
@@ -162,7 +162,7 @@ PyObject* return_from(PyThreadState* thread, Frame* frame, Ref<> value, Offset r
 PyObject* return_watched(PyThreadState* thread, Frame* frame, Ref<> value, Offset return_value) {
     Offset at = return_value.is_valid() ? return_value : body_start(code_of(frame));
     try {
-        tell_return(thread, frame, at, value.get());
+        report_return(thread, frame, at, value.get());
     } catch (const PythonError&) {
         Unwatched unwatched(thread);
         return raise_at(thread, frame, at);

@@ -24,7 +24,7 @@ Frame* frame_in(PyGenObject* generator) {
 }
 
 /// As if the YIELD_VALUE at `offset` had just been executed.
-void wait_behind(PyGenObject* generator, Offset offset) {
+void suspend_after(PyGenObject* generator, Offset offset) {
     Frame* frame = frame_in(generator);
     _Py_CODEUNIT* yield = layout::first_unit(frame) + offset.unit();
 #if PY_VERSION_HEX >= 0x030D0000
@@ -60,7 +60,7 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
     for (PyObject* value : state.stack) values.push_back(Py_XNewRef(value));
     set_stack(frame, values);
     generator->gi_exc_state.exc_value = Py_XNewRef(state.handled.get());
-    wait_behind(generator, state.yielded);
+    suspend_after(generator, state.yielded);
 }
 
 void finish_generator(PyObject* object) {

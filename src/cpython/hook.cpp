@@ -95,19 +95,19 @@ PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) 
     constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     if ((code->co_flags & kSuspended) != 0) return run_untouched(thread, frame);
     if (has_to_start_in_cpython(thread, code)) {
-        tell_watched(thread, code, /*is_left_to_debugger=*/true);
+        report_watched(thread, code, /*is_left_to_debugger=*/true);
         return run_untouched(thread, frame);
     }
     try {
-        tell_call(thread, frame);
+        report_call(thread, frame);
     } catch (const PythonError&) {
         return run_raising(thread, frame, body_start(code));
     }
     // A debugger may request line events when the call is reported.
     const bool is_left_to_debugger = is_stepped(thread, frame) || has_to_start_in_cpython(thread, code);
-    tell_watched(thread, code, is_left_to_debugger);
-    if (is_left_to_debugger) return run_told(thread, frame);
-    Told told(frame);
+    report_watched(thread, code, is_left_to_debugger);
+    if (is_left_to_debugger) return run_after_call_event(thread, frame);
+    CallReported reported(frame);
     return waiting.handler(thread, frame, waiting.context);
 }
 

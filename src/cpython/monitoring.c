@@ -123,7 +123,7 @@ static int fire(PyThreadState* thread, PyFrameObject* frame, int event, PyObject
     return fire_at(thread, frame, event, PyFrame_GetLasti(frame), value);
 }
 
-int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame) {
+int stator_report_first_line(PyThreadState* thread, PyFrameObject* frame) {
 #if PY_VERSION_HEX >= 0x030D0000
     return fire_at(thread, frame, PY_MONITORING_EVENT_LINE, PyFrame_GetLineNumber(frame), NULL);
 #else
@@ -131,15 +131,15 @@ int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame) {
 #endif
 }
 
-int stator_tell_call(PyThreadState* thread, PyFrameObject* frame) {
+int stator_report_call(PyThreadState* thread, PyFrameObject* frame) {
     return fire(thread, frame, PY_MONITORING_EVENT_PY_START, NULL);
 }
 
-int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value) {
+int stator_report_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value) {
     return fire(thread, frame, PY_MONITORING_EVENT_PY_RETURN, value);
 }
 
-int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception) {
+int stator_report_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception) {
     return fire(thread, frame, PY_MONITORING_EVENT_PY_UNWIND, exception);
 }
 
@@ -161,7 +161,7 @@ int stator_is_covered(PyThreadState* thread) {
     return 0;
 }
 
-static int tell(PyThreadState* thread, PyFrameObject* frame, int what, PyObject* value) {
+static int report(PyThreadState* thread, PyFrameObject* frame, int what, PyObject* value) {
     for (int is_profile = 0; is_profile < 2; ++is_profile) {
         Py_tracefunc function = is_profile ? thread->c_profilefunc : thread->c_tracefunc;
         if (function == NULL || thread->tracing != 0) continue;
@@ -179,16 +179,16 @@ static int tell(PyThreadState* thread, PyFrameObject* frame, int what, PyObject*
     return 0;
 }
 
-int stator_tell_call(PyThreadState* thread, PyFrameObject* frame) {
-    return tell(thread, frame, PyTrace_CALL, Py_None);
+int stator_report_call(PyThreadState* thread, PyFrameObject* frame) {
+    return report(thread, frame, PyTrace_CALL, Py_None);
 }
-int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value) {
-    return tell(thread, frame, PyTrace_RETURN, value);
+int stator_report_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value) {
+    return report(thread, frame, PyTrace_RETURN, value);
 }
-int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception) {
-    return tell(thread, frame, PyTrace_RETURN, NULL);
+int stator_report_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception) {
+    return report(thread, frame, PyTrace_RETURN, NULL);
 }
-int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame) {
+int stator_report_first_line(PyThreadState* thread, PyFrameObject* frame) {
     return 0;
 }
 

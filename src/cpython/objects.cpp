@@ -73,7 +73,7 @@ Borrowed<> class_dict(PyTypeObject* type) {
 #endif
 }
 
-Ref<> name_beside_empty_slot(PyTypeObject* type) {
+Ref<> name_for_empty_slot_message(PyTypeObject* type) {
 #if PY_VERSION_HEX >= 0x030D0000
     return checked(PyType_GetFullyQualifiedName(type));
 #else

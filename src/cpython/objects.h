@@ -30,7 +30,7 @@ Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owne
 Borrowed<> class_dict(PyTypeObject* type);
 
 /// The name of a class as in Python's message about an empty slot of an instance. Throws `PythonError`.
-Ref<> name_beside_empty_slot(PyTypeObject* type);
+Ref<> name_for_empty_slot_message(PyTypeObject* type);
 
 /// Functions.
 PyCodeObject* code_of(PyFunctionObject* function);

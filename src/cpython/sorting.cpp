@@ -14,8 +14,8 @@ struct StandIn {
 
 PyObject* compare(PyObject* left, PyObject* right, int op) {
     if (op != Py_LT || Py_TYPE(left) != Py_TYPE(right)) Py_RETURN_NOTIMPLEMENTED;
-    auto* asked = reinterpret_cast<StandIn*>(left);
-    return asked->sort->compare({asked->position, reinterpret_cast<StandIn*>(right)->position});
+    auto* item = reinterpret_cast<StandIn*>(left);
+    return item->sort->compare({item->position, reinterpret_cast<StandIn*>(right)->position});
 }
 
 PyTypeObject* stand_in_class() {

@@ -15,11 +15,11 @@ int stator_is_code_watched(PyThreadState* thread, PyCodeObject* code);
 int stator_wants_lines(PyThreadState* thread, PyCodeObject* code);
 int stator_is_instrumented_for_others(PyThreadState* thread, PyCodeObject* code);
 int stator_is_covered(PyThreadState* thread);
-int stator_tell_call(PyThreadState* thread, PyFrameObject* frame);
-int stator_tell_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value);
+int stator_report_call(PyThreadState* thread, PyFrameObject* frame);
+int stator_report_return(PyThreadState* thread, PyFrameObject* frame, PyObject* value);
 /// Does nothing if the interpreter reports it.
-int stator_tell_first_line(PyThreadState* thread, PyFrameObject* frame);
-int stator_tell_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception);
+int stator_report_first_line(PyThreadState* thread, PyFrameObject* frame);
+int stator_report_unwind(PyThreadState* thread, PyFrameObject* frame, PyObject* exception);
 }
 
 namespace stator::cpython {
@@ -102,7 +102,7 @@ Ref<PyFrameObject> linked_object() {
     return Ref<PyFrameObject>::share(object);
 }
 
-thread_local Frame* told = nullptr;
+thread_local Frame* reported_frame = nullptr;
 
 }  // namespace
 
@@ -122,33 +122,33 @@ bool is_stepped(PyThreadState* thread, const Frame* frame) {
     return calls_python(thread->c_tracefunc);
 }
 
-void tell_call(PyThreadState* thread, Frame* frame) {
+void report_call(PyThreadState* thread, Frame* frame) {
     enter_body(frame);
-    tell_call(thread, frame, body_start(code_of(frame)));
+    report_call(thread, frame, body_start(code_of(frame)));
     leave_body(frame);
 }
 
-void tell_call(PyThreadState* thread, Frame* frame, Offset offset) {
+void report_call(PyThreadState* thread, Frame* frame, Offset offset) {
     LinkedFrame link(thread, frame, offset);
-    checked(stator_tell_call(thread, linked_object().get()));
+    checked(stator_report_call(thread, linked_object().get()));
 }
 
-void tell_return(PyThreadState* thread, Frame* frame, Offset offset, Borrowed<> value) {
+void report_return(PyThreadState* thread, Frame* frame, Offset offset, Borrowed<> value) {
     if (is_at_start(frame)) enter_body(frame);
     LinkedFrame link(thread, frame, offset);
-    checked(stator_tell_return(thread, linked_object().get(), value));
+    checked(stator_report_return(thread, linked_object().get(), value));
 }
 
-void tell_unwind(PyThreadState* thread, Frame* frame, Offset offset) {
+void report_unwind(PyThreadState* thread, Frame* frame, Offset offset) {
     TakenError error = TakenError::take();
     if (is_at_start(frame)) enter_body(frame);
     LinkedFrame link(thread, frame, offset);
     // The exception of a profiler replaces the current one, as in CPython.
-    checked(stator_tell_unwind(thread, linked_object().get(), error.exception()));
+    checked(stator_report_unwind(thread, linked_object().get(), error.exception()));
     std::move(error).restore();
 }
 
-void tell_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger) {
+void report_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger) {
     if (on_watched == nullptr) return;
     if (is_left_to_debugger)
         on_watched(code, WatchedBy::Debugger);
@@ -158,17 +158,17 @@ void tell_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_deb
         on_watched(code, WatchedBy::Coverage);
 }
 
-Told::Told(Frame* frame) : outer_(std::exchange(told, frame)) {}
+CallReported::CallReported(Frame* frame) : outer_(std::exchange(reported_frame, frame)) {}
 
-Told::~Told() {
-    told = outer_;
+CallReported::~CallReported() {
+    reported_frame = outer_;
 }
 
-bool was_told(const Frame* frame) {
-    return told == frame;
+bool was_call_reported(const Frame* frame) {
+    return reported_frame == frame;
 }
 
-PyObject* run_told(PyThreadState* thread, Frame* frame) {
+PyObject* run_after_call_event(PyThreadState* thread, Frame* frame) {
     const Offset start = body_start(code_of(frame)), first = Offset::of_unit(start.unit() + 1);
     Offset linked;
     try {
@@ -176,7 +176,7 @@ PyObject* run_told(PyThreadState* thread, Frame* frame) {
         // For 3.13, the instruction to continue with is on a line that was already reported.
         LinkedFrame link(thread, frame, first);
         linked = next_offset(frame);
-        checked(stator_tell_first_line(thread, linked_object().get()));
+        checked(stator_report_first_line(thread, linked_object().get()));
     } catch (const PythonError&) {
         return run_raising(thread, frame, start);
     }

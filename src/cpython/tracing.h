@@ -39,13 +39,13 @@ bool is_stepped(PyThreadState* thread, const Frame* frame);
 
 /// Reports the call of a frame that is at its start, and leaves it there. Throws PythonError if a tool
 /// raised.
-void tell_call(PyThreadState* thread, Frame* frame);
+void report_call(PyThreadState* thread, Frame* frame);
 /// The same for a frame that is entered at the instruction at `offset`.
-void tell_call(PyThreadState* thread, Frame* frame, Offset offset);
+void report_call(PyThreadState* thread, Frame* frame, Offset offset);
 /// Reports that the frame returns the value, or ends with the exception that is set. The frame is then not
 /// `is_at_start`. Throws PythonError if a tool raised.
-void tell_return(PyThreadState* thread, Frame* frame, Offset offset, Borrowed<> value);
-void tell_unwind(PyThreadState* thread, Frame* frame, Offset offset);
+void report_return(PyThreadState* thread, Frame* frame, Offset offset, Borrowed<> value);
+void report_unwind(PyThreadState* thread, Frame* frame, Offset offset);
 
 /// No events are reported on this thread while it lives.
 class Unwatched {
@@ -60,24 +60,24 @@ class Unwatched {
 };
 
 /// While it lives, the call of the frame counts as reported: `run_untouched` resumes after that instruction.
-class Told {
+class CallReported {
   public:
-    explicit Told(Frame* frame);
-    ~Told();
-    Told(const Told&) = delete;
-    Told& operator=(const Told&) = delete;
+    explicit CallReported(Frame* frame);
+    ~CallReported();
+    CallReported(const CallReported&) = delete;
+    CallReported& operator=(const CallReported&) = delete;
 
   private:
     Frame* outer_;
 };
-bool was_told(const Frame* frame);
+bool was_call_reported(const Frame* frame);
 /// Resumes a frame that is at its start, after the instruction that reports the call.
-PyObject* run_told(PyThreadState* thread, Frame* frame);
+PyObject* run_after_call_event(PyThreadState* thread, Frame* frame);
 
 /// The kind of tool that observes a frame. Under a debugger it runs uncompiled.
 enum class WatchedBy { Debugger, TraceFunction, Coverage };
 /// Called for each frame that a tool observes; may be null.
 extern void (*on_watched)(PyCodeObject* code, WatchedBy who);
-void tell_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger);
+void report_watched(PyThreadState* thread, PyCodeObject* code, bool is_left_to_debugger);
 
 }  // namespace stator::cpython

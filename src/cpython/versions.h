@@ -24,7 +24,7 @@ inline std::uint64_t version_tag(PyObject* dict) {
 ///
 /// It is CPython's own version tag, which every change renews, with one exception. In 3.13 the dictionary of an
 /// instance may share its values with the object, and a change through the object then renews no tag (nor is a
-/// dictionary watcher told, in 3.13.0). Such a dictionary has no version until `make_versioned`.
+/// dictionary watcher called, in 3.13.0). Such a dictionary has no version until `make_versioned`.
 inline std::uint64_t dict_version(PyObject* dict) {
     std::uint64_t tag = detail::version_tag(dict);
 #if PY_VERSION_HEX >= 0x030D0000

@@ -69,7 +69,7 @@ bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched) {
             return false;
     }
     // Two containers may hold an object that nothing else references.
-    return cpython::die_quietly(gone_for_good);
+    return cpython::are_freed_without_code(gone_for_good);
 }
 
 }  // namespace stator

@@ -186,17 +186,17 @@ PyObject* entries(PyObject* self, PyObject*) {
 }
 
 /// `stator.copies.NAME(self, argument)`.
-PyObject* ask_copies(const char* name, PyObject* self, PyObject* argument) {
+PyObject* call_copies(const char* name, PyObject* self, PyObject* argument) {
     Ref<> copies = Ref<>::steal(PyImport_ImportModule("stator.copies"));
     return copies ? PyObject_CallMethod(copies.get(), name, "OO", self, argument) : nullptr;
 }
 
 PyObject* reduce(PyObject* self, PyObject* protocol) {
-    return ask_copies("reduce", self, protocol);
+    return call_copies("reduce", self, protocol);
 }
 
 PyObject* deep_copy(PyObject* self, PyObject* memo) {
-    return ask_copies("deep_copy", self, memo);
+    return call_copies("deep_copy", self, memo);
 }
 
 /// As for functions, the copy is the object itself.

@@ -75,7 +75,7 @@ int clear(PyObject* self) {
 void dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     {
-        // Freed without being exited: nobody can be told.
+        // Freed without being exited: there is no caller to raise in.
         ErrorAside aside;
         clear(self);
         tracker_of(self).exit();

@@ -91,7 +91,7 @@ void EntryPoint::add(Shared<Entry> entry) {
     if (entries_.size() == kFew + 1 || index_.add(added)) index_.build(entries_);
 }
 
-std::vector<Shared<Entry>> EntryPoint::take_forgotten(bool has_to_be) {
+std::vector<Shared<Entry>> EntryPoint::take_entries_of_freed_instances(bool has_to_be) {
     std::vector<Shared<Entry>> forgotten;
     if (!has_to_be && entries_.size() < sweep_at_) return forgotten;
     std::erase_if(entries_, [&](const Shared<Entry>& entry) {

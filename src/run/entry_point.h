@@ -55,7 +55,7 @@ class EntryPoint : public Counted {
     }
     void add(Shared<Entry> entry);
     /// Removes the entries of freed instances, if room is needed or there are many. Releasing them runs code.
-    [[nodiscard]] std::vector<Shared<Entry>> take_forgotten(bool has_to_be);
+    [[nodiscard]] std::vector<Shared<Entry>> take_entries_of_freed_instances(bool has_to_be);
 
     bool is_empty() const { return entries_.empty(); }
     /// The last used one first, as long as they are few.

@@ -78,7 +78,7 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
     return object;
 }
 
-void tell_of_sharing(const Entry& entry) {
+void note_aliased_inputs(const Entry& entry) {
     const Callee at = callee_of(entry.code.get());
     tell(NoteKind::Information, NoteOnce::AtPlace, "shared_memory", at,
          "A graph of " + at.print() +
@@ -111,7 +111,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     }
     if (answer) {
         failure->before = nullptr;
-        if (shares_memory && !std::exchange(entry.graph.has_told_of_sharing, true)) tell_of_sharing(entry);
+        if (shares_memory && !std::exchange(entry.graph.has_told_of_sharing, true)) note_aliased_inputs(entry);
         return answer;
     }
     torch_room::restore_modes(entry.state.modes);

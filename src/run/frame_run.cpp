@@ -177,7 +177,7 @@ bool FrameRun::is_idle(const Entry& entry) {
 // --- exits: a real frame takes over from the captured part
 
 PyObject* FrameRun::go_on(Exit& exit, std::size_t depth) {
-    is_to_be_told_ = true;
+    needs_call_event_ = true;
     PyObject* answer = nullptr;
     if (take(finish_exit(exit, depth), &answer)) return answer;
     return go_on();
@@ -213,9 +213,9 @@ void RaisedBefore::raise() const {
 
 Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     fill(exit, exit.frames()[depth]);
-    if (std::exchange(is_to_be_told_, false) && cpython::is_being_traced(thread_)) {
+    if (std::exchange(needs_call_event_, false) && cpython::is_being_traced(thread_)) {
         try {
-            cpython::tell_call(thread_, frame_, code_[at_].offset);
+            cpython::report_call(thread_, frame_, code_[at_].offset);
         } catch (const PythonError&) {
             return {Stepped::Kind::Raised, at_};
         }

@@ -90,7 +90,7 @@ class FrameRun {
     /// The trace function of `sys.settrace` when the frame started.
     cpython::TraceFunction traced_by_;
     /// The frame starts in its middle: profilers have not received its call event yet.
-    bool is_to_be_told_ = false;
+    bool needs_call_event_ = false;
     /// Nothing of the frame was changed yet.
     bool is_untouched_;
     /// The number of entries in a row without a graph, and the first of them.

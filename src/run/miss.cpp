@@ -71,7 +71,7 @@ bool has_room(EntryPoint& point, cpython::Frame* frame) {
             competing += (entry->owner ? PyWeakref_GET_OBJECT(entry->owner.get()) : nullptr) == instance;
         return competing < limit && point.entries().size() < limit * kMostInstances;
     };
-    std::vector<Shared<Entry>> forgotten = point.take_forgotten(/*has_to_be=*/!is_there());
+    std::vector<Shared<Entry>> forgotten = point.take_entries_of_freed_instances(/*has_to_be=*/!is_there());
     return is_there();
 }
 

@@ -52,7 +52,8 @@ Stance::Kind kind_of(PyObject* name) {
         for (const auto& [known, kind] : kKinds)
             if (utf8(name) == known) return kind;
     PyErr_Format(PyExc_RuntimeError,
-                 "invalid torch.compile stance %R; torch.compiler.set_stance names those that there are", name);
+                 "invalid torch.compile stance %R; the documentation of torch.compiler.set_stance lists the valid ones",
+                 name);
     throw PythonError();
 }
 

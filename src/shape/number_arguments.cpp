@@ -33,8 +33,9 @@ constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "
 constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
 
 /// Operations whose result depends on the storage offset, or that require it to be a multiple of something.
-constexpr std::string_view kMindsOffset[] = {"storage_offset", "as_strided",      "as_strided_",  "as_strided_scatter",
-                                             "view",           "view_as_complex", "view_as_real", "set_"};
+constexpr std::string_view kDependsOnOffset[] = {"storage_offset",     "as_strided", "as_strided_",
+                                                 "as_strided_scatter", "view",       "view_as_complex",
+                                                 "view_as_real",       "set_"};
 
 struct Names {
     std::unordered_set<PyObject*> functions;
@@ -92,7 +93,7 @@ bool minds_storage_offset(graph::NodeKind kind, Borrowed<> target) {
     // Operations without a rule are not known well enough.
     if (!has_rule(kind, target)) return true;
     std::string_view name = name_of(kind, target);
-    for (std::string_view one : kMindsOffset)
+    for (std::string_view one : kDependsOnOffset)
         if (name == one) return true;
     return false;
 }

@@ -23,7 +23,7 @@ PyObject* break_kinds(PyObject*, PyObject*) {
 #undef BREAK_KIND
         };
         for (BreakKind kind : kAll) {
-            if (kind == BreakKind::Yield) continue;  // of which nobody is told
+            if (kind == BreakKind::Yield) continue;  // not shown to users
             checked(PyDict_SetItemString(kinds.get(), name(kind), checked(PyUnicode_FromString(hint(kind))).get()));
         }
         return kinds;

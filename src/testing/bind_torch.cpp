@@ -1,4 +1,4 @@
-/// What tests ask of the torch room.
+/// Functions of the torch room, for tests.
 #include <Python.h>
 
 #include "base/boundary.h"

@@ -14,21 +14,22 @@
 #include <vector>
 
 #include "base/python_error.h"
+#include "torch/errors.h"
 
 namespace stator::torch_room {
 
 namespace {
 
-NodeObserver told;
+NodeObserver node_observer;
 at::CallbackHandle observation = at::INVALID_CALLBACK_HANDLE;
 
 std::unique_ptr<at::ObserverContext> before_node(const at::RecordFunction&) {
-    told.before();
+    node_observer.before();
     return nullptr;
 }
 
 void after_node(const at::RecordFunction&, at::ObserverContext*) {
-    told.after();
+    node_observer.after();
 }
 
 struct Start {
@@ -45,7 +46,7 @@ struct StartsHere {
     ~StartsHere() { starts.pop_back(); }
 };
 
-PassObserver told_of_passes;
+PassObserver pass_observer;
 
 /// Reference counting differs between versions of PyTorch.
 using NodePointer = decltype(torch::autograd::Edge::function);
@@ -57,12 +58,12 @@ class WatchedEngine : public torch::autograd::Engine {
                                            const torch::autograd::variable_list& inputs, bool keep_graph,
                                            bool create_graph, bool accumulate_grad,
                                            const torch::autograd::edge_list& outputs) override {
-        struct Told {
-            explicit Told(bool create_graph) : create_graph_(create_graph) { observer_.before(create_graph_); }
-            ~Told() { observer_.after(create_graph_); }
+        struct Reported {
+            explicit Reported(bool create_graph) : create_graph_(create_graph) { observer_.before(create_graph_); }
+            ~Reported() { observer_.after(create_graph_); }
             bool create_graph_;
-            PassObserver observer_ = told_of_passes;
-        } told(create_graph);
+            PassObserver observer_ = pass_observer;
+        } reported(create_graph);
         StartsHere start(roots.size() == 1 ? roots[0].function.get() : nullptr);
         return plain().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
@@ -94,7 +95,7 @@ constexpr std::uint64_t kGathersGradient = UINT64_MAX;
 
 /// For each node that accumulates a gradient, the birth of the node that produces the last part of it: nodes run in the
 /// reverse order of their numbers. Computed once for each backward pass that needs it.
-class Givers {
+class LastContributors {
   public:
     Birth operator[](const torch::autograd::Node* gathering) {
         if (int running = running_backward(); running != backward_) find(running);
@@ -141,8 +142,8 @@ RunningNode running_node() {
     auto node = torch::autograd::get_current_node();
     if (!node) return {};
     if (node->sequence_nr() != kGathersGradient) return {node.get(), {node->thread_id(), node->sequence_nr()}};
-    thread_local Givers givers;
-    return {node.get(), givers[node.get()]};
+    thread_local LastContributors contributors;
+    return {node.get(), contributors[node.get()]};
 }
 
 StartedPass::StartedPass(PyObject* tensors) {
@@ -173,7 +174,7 @@ Birth take_birth() {
 }
 
 void observe_native_passes(PassObserver observer) {
-    told_of_passes = observer;
+    pass_observer = observer;
     WatchedEngine::plain();
     torch::autograd::set_default_engine_stub(WatchedEngine::instance);
 }
@@ -183,7 +184,7 @@ void stop_observing_native_passes() {
 }
 
 void observe_nodes(NodeObserver observer) {
-    told = observer;
+    node_observer = observer;
     observation = at::addGlobalCallback(
         at::RecordFunctionCallback(before_node, after_node).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }
@@ -198,17 +199,14 @@ void at_end_of_backward(std::function<void()> work) {
         try {
             work();
         } catch (const PythonError&) {
-            python_error error;
-            error.persist();
-            throw error;
+            throw persisted_error();
         }
     });
 }
 
 void raise_at_end_of_backward() {
     // Shared, because the engine copies the callback without the lock.
-    auto error = std::make_shared<python_error>();
-    error->persist();
+    auto error = std::make_shared<python_error>(persisted_error());
     torch::autograd::Engine::get_default_engine().queue_callback([error] { throw python_error(*error); });
 }
 

@@ -20,4 +20,11 @@ auto translating_errors(Work work) -> decltype(work()) {
     }
 }
 
+/// The exception that is set, taken out of the error indicator, for PyTorch's engine to raise in another thread.
+inline python_error persisted_error() {
+    python_error error;
+    error.persist();
+    return error;
+}
+
 }  // namespace stator::torch_room

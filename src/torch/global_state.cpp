@@ -301,7 +301,7 @@ std::string explain_mismatch(const GlobalState& was) {
                    key_names(was.excluded_keys));
 }
 
-bool are_torch_functions_asked() {
+bool are_torch_functions_enabled() {
     return at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
 }
 

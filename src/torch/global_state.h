@@ -38,7 +38,7 @@ struct Modes {
 
 Modes current_modes();
 /// Whether PyTorch calls `__torch_function__` of tensor subclasses.
-bool are_torch_functions_asked();
+bool are_torch_functions_enabled();
 /// Restores the modes after a failure. Inference mode is left by its own guard.
 void restore_modes(const Modes& modes);
 std::string print(const Modes& modes);

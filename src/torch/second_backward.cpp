@@ -15,6 +15,7 @@
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "torch/errors.h"
 #include "torch/implementation.h"
 #include "torch/tensor.h"
 
@@ -154,11 +155,7 @@ class SecondBackward final : public torch::autograd::FunctionPostHook {
         static PyObject* const function = imported("stator.second_backward", "gradients");
         Ref<> given = Ref<>::steal(
             PyObject_CallFunctionObjArgs(function, run_.get(), inputs.get(), numbers.get(), gradients.get(), nullptr));
-        if (!given) {
-            python_error error;
-            error.persist();
-            throw error;
-        }
+        if (!given) throw persisted_error();
         for (std::ptrdiff_t place : places) {
             PyObject* gradient = place < 0 ? Py_None : PyTuple_GET_ITEM(given.get(), place);
             recorded.push_back(gradient == Py_None ? at::Tensor() : THPVariable_Unpack(gradient));

@@ -160,7 +160,7 @@ void Interpreter::run() {
         end_ = TraceEnd::Failed;
     };
     if (torch_room::is_in_dual_level())
-        return fail({BreakKind::UnsupportedTensor, "forward-mode automatic differentiation is going on"});
+        return fail({BreakKind::UnsupportedTensor, "forward-mode automatic differentiation is active"});
     try {
         try {
             interpret();

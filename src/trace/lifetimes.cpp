@@ -189,7 +189,7 @@ Lifetimes::HeldValues Lifetimes::held_from(std::vector<const Value*> waiting) co
 
 // --- objects that may be dropped ------------------------------------------------------------------------------------
 
-bool Lifetimes::dies_quietly(PyObject* object) const {
+bool Lifetimes::is_freed_without_code(PyObject* object) const {
     // The trace itself holds several references to objects that it has read, not all of which `known` finds.
     constexpr Py_ssize_t kOwnReferences = 8;
     auto is_freed = [](PyObject* shared, void* context) {
@@ -203,7 +203,7 @@ bool Lifetimes::dies_quietly(PyObject* object) const {
         return may_be_referred_to && Py_REFCNT(shared) <= 1 + kOwnReferences;
     };
     cpython::SharedContents shared{is_freed, const_cast<Lifetimes*>(this)};
-    return cpython::dies_quietly(object, &shared);
+    return cpython::is_freed_without_code(object, &shared);
 }
 
 void Lifetimes::watch(Value* value) {
@@ -235,7 +235,7 @@ void Lifetimes::replace(LetGo::Place place, Value* holder, PyObject* key, PyObje
     Value* value = old == nullptr ? nullptr : tracer_.known(old);
     if (value != nullptr)
         watch(value);
-    else if (old != nullptr && !dies_quietly(old))
+    else if (old != nullptr && !is_freed_without_code(old))
         tracer_.break_graph(BreakKind::Finalizer,
                             print(*holder->source) + " drops its reference to " + describe_finalizer(old));
     if (std::ranges::any_of(replaced_, is_it)) return;
@@ -292,7 +292,7 @@ void Lifetimes::note_contents(Value* holder, PyObject* real) {
         return 0;
     };
     Py_TYPE(real)->tp_traverse(real, watch_item, this);
-    if (holder->kind != Kind::List && !dies_quietly(real))
+    if (holder->kind != Kind::List && !is_freed_without_code(real))
         tracer_.break_graph(BreakKind::Finalizer,
                             print(*holder->source) + " drops its reference to " + describe_finalizer(real));
     replace(LetGo::Place::Contents, holder, nullptr, nullptr);
@@ -305,7 +305,7 @@ const Value* Lifetimes::find_lost(const RemainingFrames& remaining) {
     for (Watched& watched : watched_) {
         if (watched.is_quiet) continue;
         if (is_in_place(watched.value->source, nullptr)) continue;
-        if (dies_quietly(watched.value->object())) {
+        if (is_freed_without_code(watched.value->object())) {
             watched.is_quiet = true;
             --loud_;
             continue;

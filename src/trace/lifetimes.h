@@ -70,7 +70,7 @@ class Lifetimes {
     void add_frame_roots(const RemainingFrames& frames, std::vector<const Value*>& roots) const;
     /// The values that frames hold, and values that the trace has mutated.
     HeldValues held_values(const RemainingFrames& frames) const;
-    bool dies_quietly(PyObject* object) const;
+    bool is_freed_without_code(PyObject* object) const;
     std::string describe_finalizer(PyObject* object) const;
 
     void watch(Value* value);

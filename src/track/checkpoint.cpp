@@ -9,7 +9,7 @@ namespace stator::track {
 
 namespace {
 
-void (*told)();
+void (*before_checkpoint_call)();
 // Never freed: static destructors run after the interpreter is finalized.
 Ref<>&plain_frame = *new Ref<>, &watched_frame = *new Ref<>;
 
@@ -26,7 +26,7 @@ PyObject* birth_key() {
 PyObject* make_frame(PyObject*, PyObject* args, PyObject* kwargs) {
     return at_boundary([&] {
         Ref<> frame = checked(PyObject_Call(plain_frame.get(), args, kwargs));
-        told();
+        before_checkpoint_call();
         torch_room::Birth birth = torch_room::take_birth();
         Ref<> pair = checked(Py_BuildValue("KK", static_cast<unsigned long long>(birth.thread),
                                            static_cast<unsigned long long>(birth.number)));
@@ -36,7 +36,7 @@ PyObject* make_frame(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyMethodDef kMakeFrame = {"_CheckpointFrame", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_frame)),
-                          METH_VARARGS | METH_KEYWORDS, "As PyTorch's, told to trackers."};
+                          METH_VARARGS | METH_KEYWORDS, "As PyTorch's, reported to trackers."};
 
 Ref<> checkpoint_module() {
     return checked(PyImport_ImportModule("torch.utils.checkpoint"));
@@ -71,7 +71,7 @@ std::optional<torch_room::Birth> computed_again(const cpython::Frame* frame) {
 }  // namespace
 
 void watch_checkpoints(void (*before_call)()) {
-    told = before_call;
+    before_checkpoint_call = before_call;
     Ref<> module = checkpoint_module();
     Ref<> frame = Ref<>::steal(PyObject_GetAttr(module.get(), holder_key()));
     if (!frame) {

@@ -8,7 +8,7 @@ namespace stator::track {
 
 namespace {
 
-BackwardWatch told;
+BackwardWatch observer;
 // Never freed: static destructors run after the interpreter is finalized.
 Ref<>&plain_engine = *new Ref<>, &watched_engine = *new Ref<>;
 
@@ -23,7 +23,7 @@ PyObject* run_backward(PyObject*, PyObject* args, PyObject* kwargs) {
 
     Ref<> plain = Ref<>::steal(PyObject_GetAttr(plain_engine.get(), interned("run_backward")));
     if (!plain) return nullptr;
-    BackwardWatch watch = told;
+    BackwardWatch watch = observer;
     watch.before(create_graph != Py_False);
     PyObject* result;
     {
@@ -36,7 +36,7 @@ PyObject* run_backward(PyObject*, PyObject* args, PyObject* kwargs) {
 
 PyMethodDef kMethods[] = {
     {"run_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_backward)),
-     METH_VARARGS | METH_KEYWORDS, "As PyTorch's, told to trackers."},
+     METH_VARARGS | METH_KEYWORDS, "As PyTorch's, reported to trackers."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -59,7 +59,7 @@ void watch_backwards(BackwardWatch watch) {
         Ref<> type = checked(PyType_FromSpecWithBases(&kSpec, reinterpret_cast<PyObject*>(Py_TYPE(engine.get()))));
         watched_engine = checked(PyObject_CallNoArgs(type.get()));
     }
-    told = watch;
+    observer = watch;
     checked(PyObject_SetAttr(holder.get(), interned("_execution_engine"), watched_engine.get()));
 }
 

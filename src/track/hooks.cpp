@@ -39,18 +39,18 @@ std::vector<std::shared_ptr<Tracker>> followers() {
 }
 
 /// Calls every tracker, even after one of them raised; the first error is reported.
-template <class Tell>
-PyObject* tell_followers(Tell tell) {
+template <class Notify>
+PyObject* notify_followers(Notify notify) {
     return at_boundary([&] {
         if (all_active.size() == 1 && all_active[0].tracking->owner == torch_room::this_thread()) {
             std::shared_ptr<Tracker> only = all_active[0].tracker;
-            tell(*only);
+            notify(*only);
             return Ref<>::share(Py_None);
         }
         TakenError first;
         for (const std::shared_ptr<Tracker>& each : followers()) {
             try {
-                tell(*each);
+                notify(*each);
             } catch (const PythonError&) {
                 TakenError error = TakenError::take();
                 if (!first) first = std::move(error);
@@ -66,12 +66,12 @@ PyObject* tell_followers(Tell tell) {
 
 PyObject* module_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count == 0) Py_RETURN_NONE;
-    return tell_followers([&](Tracker& tracker) { tracker.begin(arguments[0]); });
+    return notify_followers([&](Tracker& tracker) { tracker.begin(arguments[0]); });
 }
 
 PyObject* module_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count == 0) Py_RETURN_NONE;
-    return tell_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
+    return notify_followers([&](Tracker& tracker) { tracker.end(arguments[0]); });
 }
 
 /// A program can also call a node directly: that is not a backward pass, and nothing that the node does is reported.
@@ -81,11 +81,11 @@ bool is_called_by_a_pass() {
 
 void before_node() {
     if (!is_called_by_a_pass()) return;
-    struct Told {
+    struct Observed {
         std::shared_ptr<Tracker> tracker;
         Tracking::NodeRun run;
     };
-    std::vector<Told> with_callbacks;
+    std::vector<Observed> with_callbacks;
     {
         std::lock_guard lock(gate);
         for (const Active& each : all_active) {
@@ -95,8 +95,9 @@ void before_node() {
     }
     if (with_callbacks.empty()) return;
     PyGILState_STATE lock = PyGILState_Ensure();
-    for (Told& told : with_callbacks) {
-        bool succeeded = at_boundary([&] { told.tracker->move_backward(torch_room::running_backward(), told.run); });
+    for (Observed& observed : with_callbacks) {
+        bool succeeded =
+            at_boundary([&] { observed.tracker->move_backward(torch_room::running_backward(), observed.run); });
         if (!succeeded) torch_room::raise_at_end_of_backward();
     }
     with_callbacks.clear();
@@ -168,9 +169,10 @@ Ref<> hook(PyMethodDef* definition) {
 
 PyMethodDef kModuleBegins = {"module_begins",
                              reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_begins)), METH_FASTCALL,
-                             "Tells trackers that the call of a module begins."};
+                             "Reports to trackers that the call of a module begins."};
 PyMethodDef kModuleEnds = {"module_ends", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_ends)),
-                           METH_FASTCALL, "Tells trackers that the call of a module has ended, also by an exception."};
+                           METH_FASTCALL,
+                           "Reports to trackers that the call of a module has ended, also by an exception."};
 
 void install() {
     static PyObject* begins = hook(&kModuleBegins).release();

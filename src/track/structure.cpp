@@ -65,7 +65,7 @@ bool holds(Borrowed<> parent, Borrowed<> key, Borrowed<> child) {
 auto& all_known = *new std::unordered_map<PyObject*, Known>;
 std::uint64_t walks = 0;
 
-void forget_the_gone() {
+void forget_freed_modules() {
     static std::size_t sweep_at = 1024;
     if (all_known.size() < sweep_at) return;
     std::erase_if(all_known, [](const auto& each) { return !each.second->module(); });
@@ -114,7 +114,7 @@ Known know(Borrowed<> module) {
         return found->second;
     auto known = std::make_shared<KnownModule>();
     known->weak = checked(PyWeakref_NewRef(module, nullptr));
-    forget_the_gone();
+    forget_freed_modules();
     // Creating the reference may have run other code that added the module.
     Known& place = all_known[module];
     if (place == nullptr || !place->is(module)) place = std::move(known);

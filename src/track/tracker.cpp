@@ -40,19 +40,16 @@ void Tracker::exit() {
     std::map<int, OpenBackward> left = std::exchange(backwards_, {});
     deactivate(tracking.get());
     for (auto& [backward, each] : left)
-        for (; !each.open.empty(); each.open.pop_back()) tell(on_leave, tracking, each.open.back(), true);
+        for (; !each.open.empty(); each.open.pop_back()) call_back(on_leave, tracking, each.open.back(), true);
 }
 
-void Tracker::tell(const Ref<>& callback, const std::shared_ptr<Tracking>& tracking, const Path* path,
-                   bool is_backward) {
+void Tracker::call_back(Ref<> callback, std::shared_ptr<Tracking> tracking, const Path* path, bool is_backward) {
     if (!callback) return;
-    // Kept alive, whatever the callback does.
-    std::shared_ptr<Tracking> kept = tracking;
-    Ref<> function = callback, name = Ref<>::share(path->name()), module = path->module();
+    Ref<> name = Ref<>::share(path->name()), module = path->module();
     PyObject* arguments[] = {name.get(), module ? module.get() : Py_None, is_backward ? Py_True : Py_False};
-    kept->show(path);
-    Ref<> result = Ref<>::steal(PyObject_Vectorcall(function.get(), arguments, 3, nullptr));
-    kept->show(nullptr);
+    tracking->show(path);
+    Ref<> result = Ref<>::steal(PyObject_Vectorcall(callback.get(), arguments, 3, nullptr));
+    tracking->show(nullptr);
     if (!result) throw PythonError();
 }
 
@@ -61,14 +58,14 @@ void Tracker::begin(Borrowed<> module) {
     if (!tracking) return;
     if (!backwards_.empty() && torch_room::running_backward() == -1) end_failed_backwards();
     Tracking::Begun begun = tracking->begin(module);
-    for (const Path* path : begun.abandoned) tell(on_leave, tracking, path, false);
-    if (begun.path != nullptr) tell(on_enter, tracking, begun.path, false);
+    for (const Path* path : begun.abandoned) call_back(on_leave, tracking, path, false);
+    if (begun.path != nullptr) call_back(on_enter, tracking, begun.path, false);
 }
 
 void Tracker::end(Borrowed<> module) {
     std::shared_ptr<Tracking> tracking = tracking_;
     if (!tracking) return;
-    for (const Path* path : tracking->end(module)) tell(on_leave, tracking, path, false);
+    for (const Path* path : tracking->end(module)) call_back(on_leave, tracking, path, false);
 }
 
 void Tracker::move_backward(int backward, const Tracking::NodeRun& run) {
@@ -89,9 +86,9 @@ void Tracker::move_backward(int backward, const Tracking::NodeRun& run) {
         return std::find(calls.begin(), calls.end(), call) != calls.end();
     };
     for (auto call = open.rbegin(); call != open.rend(); ++call)
-        if (!is_in(wanted, *call)) tell(on_leave, tracking, *call, true);
+        if (!is_in(wanted, *call)) call_back(on_leave, tracking, *call, true);
     for (const Path* call : wanted)
-        if (!is_in(open, call)) tell(on_enter, tracking, call, true);
+        if (!is_in(open, call)) call_back(on_enter, tracking, call, true);
 }
 
 void Tracker::end_backward(int backward) {
@@ -99,7 +96,7 @@ void Tracker::end_backward(int backward) {
     auto record = backwards_.extract(backward);
     if (!tracking || record.empty()) return;
     std::vector<const Path*>& open = record.mapped().open;
-    for (; !open.empty(); open.pop_back()) tell(on_leave, tracking, open.back(), true);
+    for (; !open.empty(); open.pop_back()) call_back(on_leave, tracking, open.back(), true);
 }
 
 void Tracker::end_failed_backwards() {

@@ -44,7 +44,8 @@ class Tracker : public std::enable_shared_from_this<Tracker> {
 
     void end_backward(int backward);
     void end_failed_backwards();
-    void tell(const Ref<>& callback, const std::shared_ptr<Tracking>& tracking, const Path* path, bool is_backward);
+    /// Owns what it is called with, because the callback may do anything.
+    static void call_back(Ref<> callback, std::shared_ptr<Tracking> tracking, const Path* path, bool is_backward);
 
     std::shared_ptr<Names> names_ = std::make_shared<Names>();
     std::shared_ptr<Tracking> tracking_;

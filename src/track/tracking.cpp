@@ -42,7 +42,7 @@ std::size_t running_count(const std::vector<RunningCall>& calls, const cpython::
 std::vector<const Path*> cut(std::vector<RunningCall>& calls, std::size_t count) {
     std::vector<const Path*> paths;
     for (; calls.size() > count; calls.pop_back())
-        if (calls.back().is_told) paths.push_back(calls.back().path);
+        if (calls.back().is_reported) paths.push_back(calls.back().path);
     return paths;
 }
 
@@ -109,16 +109,16 @@ Tracking::Begun Tracking::begin(Borrowed<> module) {
         is_inside_wrapper =
             !by_backward && count > 0 && thread.calls.back().is_wrapper && called == thread.calls.back().path->module();
     }
-    bool is_told = called && !is_inside_wrapper;
-    const Path* path = !is_told      ? from
+    bool is_reported = called && !is_inside_wrapper;
+    const Path* path = !is_reported  ? from
                        : by_backward ? paths_.enter_again(from, called.get())
                                      : paths_.enter(from, called.get());
     std::lock_guard lock(gate);
     ThreadState& thread = state();
     thread.is_followed = true;
-    thread.calls.push_back({path, frame, node.identity, called && called.get() != module.get(), is_told});
+    thread.calls.push_back({path, frame, node.identity, called && called.get() != module.get(), is_reported});
     mark(thread, path);
-    if (is_told) begun.path = path;
+    if (is_reported) begun.path = path;
     return begun;
 }
 

@@ -30,7 +30,7 @@ struct RunningCall {
         frame;         // of `Module._call_impl`, which runs the hooks around the call; null if it was not found
     const void* node;  // the node in whose backward it was made, or null
     bool is_wrapper;   // it counts as the call of the wrapped module, which may follow inside
-    bool is_told;      // false if its path is that of the enclosing call
+    bool is_reported;  // false if its path is that of the enclosing call
 };
 
 /// What runs in one thread.

@@ -60,7 +60,7 @@ class TorchModes {
     torch_room::Modes current_, at_entry_;
     bool reads_autocast_ = false;
     std::vector<EnteredContext> contexts_;
-    bool torch_functions_enabled_ = torch_room::are_torch_functions_asked();
+    bool torch_functions_enabled_ = torch_room::are_torch_functions_enabled();
     int open_torch_functions_ = 0;
     bool runs_in_any_grad_mode_ = false;
 };

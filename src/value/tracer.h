@@ -130,8 +130,8 @@ class Tracer {
     bool wants_one_graph() const { return wants_one_graph_; }
     /// What earlier attempts have learned.
     const Knowledge& knowledge() const { return *knowledge_; }
-    /// The program was told that it is being compiled. If it raises later on, it may be because of that.
-    void note_told_compiling() { told_compiling_ = true; }
+    /// `is_compiling()` was True for the program. If the program raises later on, that may be the reason.
+    void note_compiling_was_true() { told_compiling_ = true; }
 
     /// Which sizes of tensors are symbols: none, those that have changed between calls, or all.
     enum class DynamicShapes : std::uint8_t { Never, Automatic, Always };

@@ -29,7 +29,7 @@ Arguments Arguments::after(Value* first) const {
     return longer;
 }
 
-// --- what a kind does that has nothing of its own to say
+// --- the defaults of a kind ----------------------------
 // ---------------------------------------------------------------
 
 namespace {
@@ -38,7 +38,7 @@ namespace {
     tracer.raise(PyExc_TypeError, "'" + std::string(value->type()->tp_name) + "' object " + text);
 }
 
-/// Breaks if the class has the special method from C: then there is an answer, but not one that Stator knows.
+/// Breaks if the class has the special method from C: Stator does not know what that method does.
 void refuse_if_from_c(Tracer& tracer, const Value* value, const char* method) {
     PyObject* found = cpython::lookup_in_mro(value->type(), interned(method), nullptr);
     if (found != nullptr && (Py_TYPE(found) == &PyWrapperDescr_Type || Py_TYPE(found) == &PyMethodDescr_Type))

@@ -47,79 +47,121 @@ static bool are_within(const std::vector<Dim>& numbers, Dim size) {
     return std::ranges::all_of(numbers, [&](Dim number) { return number < size && number + size >= 0; });
 }
 
-std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& index_operand, Choosers& choosers) {
-    const TensorMeta* self = &tensor;
-    bool is_tuple = index_operand.is_sequence() && !index_operand.is_list();
-    std::vector<Operand> indices = is_tuple ? index_operand.items() : std::vector<Operand>{index_operand};
-    std::size_t consumed = 0, ellipses = 0;
-    Choosers given;
+/// How many dimensions of the tensor the indices take, and the choosers among them; empty for other kinds of indices.
+static std::optional<std::size_t> read_choosers(const TensorMeta& tensor, const std::vector<Operand>& indices,
+                                                Choosers& given) {
+    std::size_t taken = 0, ellipses = 0;
     for (const Operand& index : indices) {
         given.push_back(std::nullopt);
         if (index.integer() || index.is_slice()) {
-            ++consumed;
+            ++taken;
         } else if (index.constant() == Py_Ellipsis) {
             ++ellipses;
         } else if (!index.is_none()) {
             given.back() = as_chooser(index, tensor);
             if (!given.back()) return std::nullopt;
-            consumed += given.back()->is_mask ? given.back()->sizes.size() : 1;
+            taken += given.back()->is_mask ? given.back()->sizes.size() : 1;
         }
     }
-    if (consumed > self->dimensions() || ellipses > 1) return std::nullopt;
-    Dims sizes, strides;
-    Dim offset = self->storage_offset;
-    std::size_t next = 0;
-    auto copy_dimension = [&] {
-        sizes.push_back(self->sizes[next]);
-        strides.push_back(self->strides[next]);
-        ++next;
-        choosers.push_back(std::nullopt);
-    };
+    return taken <= tensor.dimensions() && ellipses <= 1 ? std::optional(taken) : std::nullopt;
+}
+
+namespace {
+
+/// The view that basic indices make, one dimension of the tensor after the other.
+class PartOfTensor {
+  public:
+    PartOfTensor(const TensorMeta& tensor, Choosers& choosers)
+        : tensor_(tensor), offset_(tensor.storage_offset), choosers_(choosers) {}
+
+    bool is_at_end() const { return next_ == tensor_.dimensions(); }
+
+    void keep_dimension() { add(tensor_.sizes[next_], tensor_.strides[next_]), ++next_; }
+
+    void add_dimension() { add(1, is_at_end() ? Dim(1) : tensor_.sizes[next_] * tensor_.strides[next_]); }
+
+    /// The dimensions stay for now: `choose_elements` applies the chooser to the last of them.
+    bool keep_for(const Operand& index, const Chooser& chooser) {
+        if (chooser.is_mask)
+            for (std::size_t place = 1; place < chooser.sizes.size(); ++place) {
+                if (tensor_.sizes[next_] != chooser.sizes[place - 1]) return false;
+                keep_dimension();
+            }
+        if (chooser.is_mask && tensor_.sizes[next_] != chooser.sizes.back()) return false;
+        if (index.is_list() && !are_within(*index.integers(), tensor_.sizes[next_])) return false;
+        keep_dimension();
+        choosers_.back() = chooser;
+        return true;
+    }
+
+    bool select(Dim position) {
+        Dim size = tensor_.sizes[next_];
+        if (position < 0) position += size;
+        if (position < 0 || position >= size) return false;
+        offset_ += position * tensor_.strides[next_++];
+        return true;
+    }
+
+    bool slice(const std::vector<Operand>& bounds) {
+        auto step = bounds[2].is_none() ? std::optional<Dim>(1) : bounds[2].integer();
+        Dim size = tensor_.sizes[next_];
+        auto start = bounds[0].is_none() ? std::optional<Dim>(0) : bounds[0].integer();
+        auto stop = bounds[1].is_none() ? std::optional<Dim>(size) : bounds[1].integer();
+        if (!step || !start || !stop || *step <= 0) return false;
+        auto clamp = [&](Dim bound) {
+            if (bound < 0) bound += size;
+            return std::min(std::max(bound, Dim(0)), size);
+        };
+        Dim first = clamp(*start), last = std::max(clamp(*stop), clamp(*start));
+        offset_ += first * tensor_.strides[next_];
+        add((last - first + *step - 1) / *step, tensor_.strides[next_] * *step);
+        ++next_;
+        return true;
+    }
+
+    IndexedPart finish() && {
+        while (!is_at_end()) keep_dimension();
+        return {std::move(sizes_), std::move(strides_), offset_};
+    }
+
+  private:
+    void add(Dim size, Dim stride) {
+        sizes_.push_back(size);
+        strides_.push_back(stride);
+        choosers_.push_back(std::nullopt);
+    }
+
+    const TensorMeta& tensor_;
+    Dims sizes_, strides_;
+    Dim offset_;
+    std::size_t next_ = 0;
+    Choosers& choosers_;  // one for each dimension of the part
+};
+
+}  // namespace
+
+std::optional<IndexedPart> apply_index(const TensorMeta& tensor, const Operand& index_operand, Choosers& choosers) {
+    bool is_tuple = index_operand.is_sequence() && !index_operand.is_list();
+    std::vector<Operand> indices = is_tuple ? index_operand.items() : std::vector<Operand>{index_operand};
+    Choosers given;
+    std::optional<std::size_t> taken = read_choosers(tensor, indices, given);
+    if (!taken) return std::nullopt;
+    PartOfTensor part(tensor, choosers);
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const Operand& index = indices[i];
         if (index.is_none()) {
-            sizes.push_back(1);
-            choosers.push_back(std::nullopt);
-            strides.push_back(next < self->dimensions() ? self->sizes[next] * self->strides[next] : Dim(1));
+            part.add_dimension();
         } else if (index.constant() == Py_Ellipsis) {
-            for (std::size_t rest = consumed; rest < self->dimensions(); ++rest) copy_dimension();
+            for (std::size_t rest = *taken; rest < tensor.dimensions(); ++rest) part.keep_dimension();
         } else if (given[i]) {
-            if (given[i]->is_mask)
-                for (std::size_t place = 1; place < given[i]->sizes.size(); ++place) {
-                    if (self->sizes[next] != given[i]->sizes[place - 1]) return std::nullopt;
-                    copy_dimension();
-                }
-            if (given[i]->is_mask && self->sizes[next] != given[i]->sizes.back()) return std::nullopt;
-            if (index.is_list() && !are_within(*index.integers(), self->sizes[next])) return std::nullopt;
-            copy_dimension();
-            choosers.back() = given[i];
+            if (!part.keep_for(index, *given[i])) return std::nullopt;
         } else if (auto position = index.integer()) {
-            Dim size = self->sizes[next];
-            if (*position < 0) *position += size;
-            if (*position < 0 || *position >= size) return std::nullopt;
-            offset += *position * self->strides[next];
-            ++next;
-        } else {
-            std::vector<Operand> bounds = index.items();
-            auto step = bounds[2].is_none() ? std::optional<Dim>(1) : bounds[2].integer();
-            Dim size = self->sizes[next];
-            auto start = bounds[0].is_none() ? std::optional<Dim>(0) : bounds[0].integer();
-            auto stop = bounds[1].is_none() ? std::optional<Dim>(size) : bounds[1].integer();
-            if (!step || !start || !stop || *step <= 0) return std::nullopt;
-            auto clamp = [&](Dim bound) {
-                if (bound < 0) bound += size;
-                return std::min(std::max(bound, Dim(0)), size);
-            };
-            Dim first = clamp(*start), last = std::max(clamp(*stop), clamp(*start));
-            offset += first * self->strides[next];
-            sizes.push_back((last - first + *step - 1) / *step);
-            strides.push_back(self->strides[next] * *step);
-            choosers.push_back(std::nullopt);
-            ++next;
+            if (!part.select(*position)) return std::nullopt;
+        } else if (!part.slice(index.items())) {
+            return std::nullopt;
         }
     }
-    while (next < self->dimensions()) copy_dimension();
-    return IndexedPart{std::move(sizes), std::move(strides), offset};
+    return std::move(part).finish();
 }
 
 std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choosers& choosers) {

@@ -43,7 +43,7 @@ class Elementwise {
 
     /// Computed into an existing tensor: the layout comes from sorting strides, even if a memory format would decide it
     /// sooner.
-    void is_given_room() { has_numbers_ = true; }
+    void writes_to_existing_tensor() { has_numbers_ = true; }
     /// Numbers are parameters and not operands: the layout follows the tensors only.
     void ignores_numbers() { has_numbers_ = false; }
 

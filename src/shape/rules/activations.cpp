@@ -94,7 +94,7 @@ bool hardtanh(Call& call) {
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
     if (call.variant() < 0 || call[3].boolean() == true) return elementwise.writes_to(call[0], OutputType::Common);
-    elementwise.is_given_room();
+    elementwise.writes_to_existing_tensor();
     return elementwise.gives(OutputType::Common);
 }
 
@@ -158,7 +158,7 @@ bool dropout(Call& call) {
     if (*probability == 1 && call.variant() == kAlpha) return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
-    if (*probability == 1) elementwise.is_given_room();
+    if (*probability == 1) elementwise.writes_to_existing_tensor();
     call.answer().random = *probability < 1 || call.state().inference;
     return elementwise.gives(OutputType::Common);
 }

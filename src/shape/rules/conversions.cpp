@@ -34,71 +34,79 @@ std::optional<Device> same_device(const Operand& operand, const TensorMeta& self
     return *device == self.device ? device : std::nullopt;
 }
 
-/// `to(dtype)`, `to(device, dtype)`, `to(other)`, with `non_blocking` and `copy`.
+/// What `to` converts a tensor to.
+struct Target {
+    Dtype dtype;
+    Device device;
+    bool has_dtype = false, copy = false;
+};
+
+/// The positional forms `to(dtype)`, `to(device, dtype)` and `to(other)`, each followed by `non_blocking` and `copy`.
+bool read_positional(const std::vector<const Operand*>& arguments, const TensorMeta& self, Target& target) {
+    if (arguments.empty()) return true;
+    std::size_t next = 1;
+    const Operand& first = *arguments[0];
+    if (first.tensor() != nullptr) {
+        if (first.tensor()->device != target.device) return false;
+        target.dtype = first.tensor()->dtype;
+        target.has_dtype = true;
+    } else if (first.dtype()) {
+        target.dtype = *first.dtype();
+        target.has_dtype = true;
+    } else if (auto requested = same_device(first, self)) {
+        target.device = *requested;
+        if (next < arguments.size() && (arguments[next]->dtype() || arguments[next]->is_none())) {
+            if (arguments[next]->dtype()) target.dtype = *arguments[next]->dtype();
+            target.has_dtype = true;
+            ++next;
+        }
+    } else {
+        return false;
+    }
+    if (next < arguments.size() && !arguments[next++]->boolean()) return false;
+    if (next < arguments.size()) {
+        auto copy = arguments[next++]->boolean();
+        if (!copy) return false;
+        target.copy = *copy;
+    }
+    return next == arguments.size();
+}
+
+/// The keywords `device`, `dtype`, `non_blocking` and `copy`.
+bool read_keywords(const Call& call, const TensorMeta& self, bool has_positional, Target& target) {
+    const Operand &device = call[5], &dtype = call[6], &non_blocking = call[7], &copy = call[8];
+    if (device.is_given() && !device.is_none()) {
+        auto requested = same_device(device, self);
+        if (has_positional || !requested) return false;
+        target.device = *requested;
+    }
+    if (dtype.is_given() && !dtype.is_none()) {
+        if (target.has_dtype || !dtype.dtype()) return false;
+        target.dtype = *dtype.dtype();
+    }
+    if (non_blocking.is_given() && !non_blocking.boolean()) return false;
+    if (copy.is_given()) {
+        if (!copy.boolean()) return false;
+        target.copy = *copy.boolean();
+    }
+    return true;
+}
+
 bool to(Call& call) {
     const TensorMeta* self = call[0].tensor();
     if (self == nullptr) return false;
-    Dtype dtype = self->dtype;
-    Device device = self->device;
     // Positional forms share slots, keywords have their own.
     std::vector<const Operand*> positional;
     for (std::size_t i = 1; i <= 4; ++i)
         if (call[i].is_given()) positional.push_back(&call[i]);
-    bool copy = false;
-    std::size_t next = 0;
-    bool has_dtype = false;
-    if (next < positional.size()) {
-        const Operand& first = *positional[next];
-        if (first.tensor() != nullptr) {
-            if (first.tensor()->device != device) return false;
-            dtype = first.tensor()->dtype;
-            has_dtype = true;
-            ++next;
-        } else if (first.dtype()) {
-            dtype = *first.dtype();
-            has_dtype = true;
-            ++next;
-        } else if (first.device()) {
-            auto requested = same_device(first, *self);
-            if (!requested) return false;
-            device = *requested;
-            ++next;
-            if (next < positional.size() && (positional[next]->dtype() || positional[next]->is_none())) {
-                if (positional[next]->dtype()) dtype = *positional[next]->dtype();
-                has_dtype = true;
-                ++next;
-            }
-        } else {
-            return false;
-        }
-    }
-    if (next < positional.size() && !positional[next++]->boolean()) return false;
-    if (next < positional.size()) {
-        auto wants_copy = positional[next++]->boolean();
-        if (!wants_copy) return false;
-        copy = *wants_copy;
-    }
-    if (next != positional.size()) return false;
-    const Operand &device_keyword = call[5], &dtype_keyword = call[6], &copy_keyword = call[8];
-    if (device_keyword.is_given() && !device_keyword.is_none()) {
-        auto requested = same_device(device_keyword, *self);
-        if (!positional.empty() || !requested) return false;
-        device = *requested;
-    }
-    if (dtype_keyword.is_given() && !dtype_keyword.is_none()) {
-        if (has_dtype || !dtype_keyword.dtype()) return false;
-        dtype = *dtype_keyword.dtype();
-    }
-    if (call[7].is_given() && !call[7].boolean()) return false;
-    if (copy_keyword.is_given()) {
-        if (!copy_keyword.boolean()) return false;
-        copy = *copy_keyword.boolean();
-    }
-    auto format = call[9].is_absent() ? std::optional(MemoryFormat::Preserve) : call[9].memory_format();
+    Target target{self->dtype, self->device};
+    if (!read_positional(positional, *self, target)) return false;
+    if (!read_keywords(call, *self, !positional.empty(), target)) return false;
+    const Operand &device = call[5], &dtype = call[6], &memory_format = call[9];
+    auto format = memory_format.is_absent() ? std::optional(MemoryFormat::Preserve) : memory_format.memory_format();
     if (!format) return false;
-    if (positional.empty() && !device_keyword.is_given() && !dtype_keyword.is_given() && call[9].is_absent())
-        return false;
-    return converted(call, dtype, device, copy, *format);
+    if (positional.empty() && !device.is_given() && !dtype.is_given() && memory_format.is_absent()) return false;
+    return converted(call, target.dtype, target.device, target.copy, *format);
 }
 
 /// `float()`, `long()` and so on: the variant is the dtype.

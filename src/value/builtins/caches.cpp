@@ -1,5 +1,5 @@
-/// Functions with `functools.lru_cache`. What one answers depends on what it was asked before, by anybody: an answer
-/// that it has by now is guarded to be still the one it has.
+/// Functions with `functools.lru_cache`. A call returns the cached result where there is one, and a guard checks that
+/// the cache still holds that object.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -14,7 +14,7 @@ namespace stator {
 namespace {
 
 /// The dict of cached results, which the C wrapper hides: found with the traverse function of the garbage collector.
-PyObject* answers_of(PyObject* cached) {
+PyObject* cache_of(PyObject* cached) {
     struct Found {
         PyObject* own_dict;
         PyObject* dict = nullptr;
@@ -31,7 +31,7 @@ PyObject* answers_of(PyObject* cached) {
 
 /// The value as an argument of a cached call, if looking it up in a dict runs no user code: constants, and objects that
 /// compare by identity. Null for anything else.
-Ref<> askable(Tracer& tracer, Value* value) {
+Ref<> as_cache_argument(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (Ref<> constant = value->as_constant(tracer)) return constant;
     PyObject* object = value->object();
@@ -44,11 +44,11 @@ Ref<> askable(Tracer& tracer, Value* value) {
 }
 
 /// The arguments of a call, kept alive by the trace.
-struct Question {
+struct CachedCall {
     PyObject* arguments = nullptr;  // a tuple
     PyObject* keywords = nullptr;   // a dict; null if there are none
 
-    Ref<> ask(PyObject* cached) const { return Ref<>::steal(PyObject_Call(cached, arguments, keywords)); }
+    Ref<> run(PyObject* cached) const { return Ref<>::steal(PyObject_Call(cached, arguments, keywords)); }
 };
 
 struct Entry {
@@ -71,51 +71,51 @@ bool is_same_part(PyObject* part, PyObject* wanted) {
 
 /// Whether a key of the cache belongs to a call with these keywords: it holds the arguments, a marker, then names and
 /// values alternately.
-bool is_key_for(PyObject* key, const Question& question) {
-    Py_ssize_t count = PyTuple_GET_SIZE(question.arguments);
-    if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != count + 1 + 2 * PyDict_GET_SIZE(question.keywords))
+bool is_key_for(PyObject* key, const CachedCall& call) {
+    Py_ssize_t count = PyTuple_GET_SIZE(call.arguments);
+    if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != count + 1 + 2 * PyDict_GET_SIZE(call.keywords))
         return false;
     if (!Py_IS_TYPE(PyTuple_GET_ITEM(key, count), &PyBaseObject_Type)) return false;
     for (Py_ssize_t i = 0; i < count; ++i)
-        if (!is_same_part(PyTuple_GET_ITEM(key, i), PyTuple_GET_ITEM(question.arguments, i))) return false;
+        if (!is_same_part(PyTuple_GET_ITEM(key, i), PyTuple_GET_ITEM(call.arguments, i))) return false;
     PyObject *name = nullptr, *value = nullptr;
-    for (Py_ssize_t position = 0, i = count + 1; PyDict_Next(question.keywords, &position, &name, &value); i += 2)
+    for (Py_ssize_t position = 0, i = count + 1; PyDict_Next(call.keywords, &position, &name, &value); i += 2)
         if (!is_same_part(PyTuple_GET_ITEM(key, i), name) || !is_same_part(PyTuple_GET_ITEM(key, i + 1), value))
             return false;
     return true;
 }
 
 /// The cache entry for these arguments, with the key that the cache holds.
-Entry entry_for(PyObject* answers, const Question& question) {
-    if (question.keywords != nullptr) {
+Entry entry_for(PyObject* cache, const CachedCall& call) {
+    if (call.keywords != nullptr) {
         Entry entry;
-        for (Py_ssize_t position = 0; PyDict_Next(answers, &position, &entry.key, &entry.held) != 0;)
-            if (is_key_for(entry.key, question)) return entry;
+        for (Py_ssize_t position = 0; PyDict_Next(cache, &position, &entry.key, &entry.held) != 0;)
+            if (is_key_for(entry.key, call)) return entry;
         return {};
     }
-    PyObject* arguments = question.arguments;
+    PyObject* arguments = call.arguments;
     PyObject* wanted = arguments;
     if (PyTuple_GET_SIZE(arguments) == 1) {
         PyObject* only = PyTuple_GET_ITEM(arguments, 0);
         if (PyUnicode_CheckExact(only) || PyLong_CheckExact(only)) wanted = only;
     }
-    if (PyDict_GetItemWithError(answers, wanted) == nullptr) {
+    if (PyDict_GetItemWithError(cache, wanted) == nullptr) {
         if (PyErr_Occurred() != nullptr) throw PythonError();
         return {};
     }
     Entry entry;
-    for (Py_ssize_t position = 0; PyDict_Next(answers, &position, &entry.key, &entry.held) != 0;)
+    for (Py_ssize_t position = 0; PyDict_Next(cache, &position, &entry.key, &entry.held) != 0;)
         if (PyObject_RichCompareBool(entry.key, wanted, Py_EQ) == 1) return entry;
     return {};
 }
 
 /// The cached result. Reading it runs no user code.
-Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const Entry& entry, const Question& question) {
+Value* cached_result(Tracer& tracer, PyObject* cached, PyObject* cache, const Entry& entry, const CachedCall& call) {
     Source* place =
-        tracer.provenance().child(tracer.provenance().pinned(answers), Access::DictItem, entry.key, 0, entry.held);
+        tracer.provenance().child(tracer.provenance().pinned(cache), Access::DictItem, entry.key, 0, entry.held);
     tracer.guard({GuardKind::Identity, place, entry.held});
-    PyObject* answer = tracer.keep(checked(question.ask(cached).release()));
-    return tracer.outside(tracer.provenance().pinned(answer), answer);
+    PyObject* result = tracer.keep(checked(call.run(cached).release()));
+    return tracer.outside(tracer.provenance().pinned(result), result);
 }
 
 [[noreturn]] void refuse(Tracer& tracer, const char* why) {
@@ -123,7 +123,7 @@ Value* known_answer(Tracer& tracer, PyObject* cached, PyObject* answers, const E
 }
 
 /// A call that is not cached. Tracing the function shows whether it has side effects; if it has none, it is called now.
-Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question question, Arguments given) {
+Task first_result(Tracer& tracer, PyObject* cached, PyObject* cache, CachedCall call, Arguments given) {
     if (!tracer.effects().empty()) refuse(tracer, "is called for the first time after a recorded side effect");
     Ref<> wrapped = checked(PyObject_GetAttr(cached, interned("__wrapped__")));
     PyObject* function = tracer.keep(std::move(wrapped));
@@ -133,20 +133,20 @@ Task first_answer(Tracer& tracer, PyObject* cached, PyObject* answers, Question 
     if (!tracer.effects().empty()) refuse(tracer, "has side effects");
     if (shown->kind != Kind::Constant && shown->kind != Kind::Class)
         refuse(tracer, "returns something other than a constant");
-    Ref<> answer = question.ask(cached);
-    if (!answer) tracer.raise_from_python();
-    Entry entry = entry_for(answers, question);
-    if (entry.held == nullptr && question.keywords != nullptr)
+    Ref<> result = call.run(cached);
+    if (!result) tracer.raise_from_python();
+    Entry entry = entry_for(cache, call);
+    if (entry.held == nullptr && call.keywords != nullptr)
         refuse(tracer, "is called with keyword arguments whose cache entry is not found");
     if (entry.held == nullptr) co_return shown;
-    co_return known_answer(tracer, cached, answers, entry, question);
+    co_return cached_result(tracer, cached, cache, entry, call);
 }
 
 Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
     PyObject* cached = self == nullptr ? nullptr : self->object();
-    PyObject* answers = cached == nullptr ? nullptr : answers_of(cached);
-    if (answers == nullptr) refuse(tracer, "has no cache that Stator can read");
+    PyObject* cache = cached == nullptr ? nullptr : cache_of(cached);
+    if (cache == nullptr) refuse(tracer, "has no cache that Stator can read");
     Ref<> settings = Ref<>::steal(PyObject_CallMethod(cached, "cache_parameters", nullptr));
     if (!settings) PyErr_Clear();
     PyObject* typed =
@@ -155,24 +155,23 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, cached});
     Arguments given = arguments;
     given.positional.erase(given.positional.begin());
-    auto askable_argument = [&](Value* value) {
-        Ref<> argument = askable(tracer, value);
+    auto hashable_argument = [&](Value* value) {
+        Ref<> argument = as_cache_argument(tracer, value);
         if (!argument || PyObject_Hash(argument.get()) == -1) {
             PyErr_Clear();
             refuse(tracer, "is called with arguments that are not constants");
         }
         return argument;
     };
-    Question question{tracer.keep(checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size()))))};
+    CachedCall call{tracer.keep(checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size()))))};
     for (std::size_t i = 0; i < given.positional.size(); ++i)
-        PyTuple_SET_ITEM(question.arguments, static_cast<Py_ssize_t>(i),
-                         askable_argument(given.positional[i]).release());
-    if (!given.keywords.empty()) question.keywords = tracer.keep(checked(PyDict_New()));
+        PyTuple_SET_ITEM(call.arguments, static_cast<Py_ssize_t>(i), hashable_argument(given.positional[i]).release());
+    if (!given.keywords.empty()) call.keywords = tracer.keep(checked(PyDict_New()));
     for (const Keyword& keyword : given.keywords)
-        checked(PyDict_SetItem(question.keywords, keyword.name, askable_argument(keyword.value).get()));
-    if (Entry entry = entry_for(answers, question); entry.held != nullptr)
-        return known_answer(tracer, cached, answers, entry, question);
-    return tracer.start(first_answer(tracer, cached, answers, question, std::move(given)));
+        checked(PyDict_SetItem(call.keywords, keyword.name, hashable_argument(keyword.value).get()));
+    if (Entry entry = entry_for(cache, call); entry.held != nullptr)
+        return cached_result(tracer, cached, cache, entry, call);
+    return tracer.start(first_result(tracer, cached, cache, call, std::move(given)));
 }
 
 }  // namespace

@@ -49,9 +49,9 @@ bool has_own_class_attribute(Tracer& tracer, PyTypeObject* type) {
 /// `subject.__class__` if that is another class than the real one, otherwise null.
 Task other_class(Tracer& tracer, Value* subject) {
     if (!has_own_class_attribute(tracer, subject->type())) co_return nullptr;
-    Value* said = co_await operations::get_attribute_or(tracer, subject, interned("__class__"), nullptr);
-    if (said != nullptr) tracer.realize(said);
-    auto* type = said == nullptr ? nullptr : cast<ClassValue>(said);
+    Value* other = co_await operations::get_attribute_or(tracer, subject, interned("__class__"), nullptr);
+    if (other != nullptr) tracer.realize(other);
+    auto* type = other == nullptr ? nullptr : cast<ClassValue>(other);
     co_return type == nullptr || type->held == subject->type() ? nullptr : type;
 }
 
@@ -61,8 +61,8 @@ Task other_class(Tracer& tracer, Value* subject) {
 Task check_by_mro(Tracer& tracer, Value* subject, PyTypeObject* of, const Question& question) {
     if (!question.of_instance) co_return tracer.boolean(is_subtype(tracer, cast<ClassValue>(subject)->held, of));
     if (is_subtype(tracer, subject->type(), of)) co_return tracer.boolean(true);
-    auto* said = static_cast<ClassValue*>(co_await tracer.start(other_class(tracer, subject)));
-    co_return tracer.boolean(said != nullptr && is_subtype(tracer, said->held, of));
+    auto* other = static_cast<ClassValue*>(co_await tracer.start(other_class(tracer, subject)));
+    co_return tracer.boolean(other != nullptr && is_subtype(tracer, other->held, of));
 }
 
 // ---- Abstract base classes ------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ PyObject* of_abc_meta(const char* name) {
 }
 
 /// Executes the real check: it reads classes only, and the class caches the result until a class is registered.
-bool ask_abstract(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
+bool check_abstract_class(Tracer& tracer, PyTypeObject* type, PyTypeObject* of) {
     int answer = PyObject_IsSubclass(as_object(type), as_object(of));
     if (answer < 0) {
         // The error may depend on the caller: protocols inspect the frame.
@@ -105,10 +105,11 @@ Task check_abstract(Tracer& tracer, Value* subject, PyTypeObject* of, const Ques
     if (of_classes != of_abc_meta(kIsSubclass.check_name) && !is_of_typing(of_classes))
         tracer.break_graph(BreakKind::UnknownObject, "isinstance() or issubclass() with class " + type_name(of) +
                                                          ", whose metaclass defines __subclasscheck__");
-    if (!question.of_instance) co_return tracer.boolean(ask_abstract(tracer, cast<ClassValue>(subject)->held, of));
-    if (ask_abstract(tracer, subject->type(), of)) co_return tracer.boolean(true);
-    auto* said = static_cast<ClassValue*>(co_await tracer.start(other_class(tracer, subject)));
-    co_return tracer.boolean(said != nullptr && ask_abstract(tracer, said->held, of));
+    if (!question.of_instance)
+        co_return tracer.boolean(check_abstract_class(tracer, cast<ClassValue>(subject)->held, of));
+    if (check_abstract_class(tracer, subject->type(), of)) co_return tracer.boolean(true);
+    auto* other = static_cast<ClassValue*>(co_await tracer.start(other_class(tracer, subject)));
+    co_return tracer.boolean(other != nullptr && check_abstract_class(tracer, other->held, of));
 }
 
 // ---- torch.FloatTensor and the like ---------------------------------------------------------------------------------
@@ -148,8 +149,8 @@ Task check_other(Tracer& tracer, Value* subject, Value* classes, const Question&
         co_return co_await tracer.start(check_class(tracer, subject, alternatives, question));
     }
     if (Value* check = class_attribute(tracer, classes->type(), interned(question.check_name))) {
-        Value* said = co_await operations::call(tracer, check, Arguments::of(classes, subject));
-        co_return co_await operations::truth(tracer, said);
+        Value* result = co_await operations::call(tracer, check, Arguments::of(classes, subject));
+        co_return co_await operations::truth(tracer, result);
     }
     // Raises Python's own error.
     if (real != nullptr && PyObject_IsInstance(Py_None, real) < 0) tracer.raise_from_python();
@@ -177,8 +178,8 @@ Task check_class(Tracer& tracer, Value* subject, Value* classes, const Question&
     Value* check = class_attribute(tracer, Py_TYPE(of->held), interned(question.check_name), &raw);
     if (raw == of_abc_meta(question.check_name))
         co_return co_await tracer.start(check_abstract(tracer, subject, of->held, question));
-    Value* said = co_await operations::call(tracer, check, Arguments::of(of, subject));
-    co_return co_await operations::truth(tracer, said);
+    Value* result = co_await operations::call(tracer, check, Arguments::of(of, subject));
+    co_return co_await operations::truth(tracer, result);
 }
 
 template <const Question& question>

@@ -76,8 +76,8 @@ void note_slots(PyTypeObject* type) {
 /// those of the class.
 Task state_to_copy(Tracer& tracer, Value* value, const char* copier) {
     if (!is_copied_plainly(tracer, value->type(), copier)) co_return nullptr;
-    bool is_asked = std::string_view(copier) != "__copy__";  // `__copy__` is looked up on the class only
-    if (is_asked && co_await operations::get_attribute_or(tracer, value, interned(copier), nullptr) != nullptr)
+    bool reads_attribute = std::string_view(copier) != "__copy__";  // `__copy__` is looked up on the class only
+    if (reads_attribute && co_await operations::get_attribute_or(tracer, value, interned(copier), nullptr) != nullptr)
         co_return nullptr;
     for (const char* name : {"__reduce_ex__", "__getstate__"}) {
         auto* method = cast<MethodValue>(co_await operations::get_attribute(tracer, value, interned(name)));

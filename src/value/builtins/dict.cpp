@@ -132,8 +132,8 @@ Outcome dict_setdefault(Tracer& tracer, const Arguments& arguments) {
 
 Outcome dict_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = dict_receiver(tracer, arguments, "pop", 1, 2);
-    bool is_asked = self->length(tracer) != 0;  // an empty dict does not hash the key, so a list is accepted
-    if (Value* removed = is_asked ? self->remove(tracer, arguments.positional[1]) : nullptr) return removed;
+    bool hashes_key = self->length(tracer) != 0;  // an empty dict does not hash the key, so a list is accepted
+    if (Value* removed = hashes_key ? self->remove(tracer, arguments.positional[1]) : nullptr) return removed;
     if (arguments.positional.size() == 3) return arguments.positional[2];
     raise_key_error(tracer, arguments.positional[1]);
 }

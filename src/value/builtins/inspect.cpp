@@ -54,9 +54,9 @@ Outcome signature(Tracer& tracer, const Arguments& arguments) {
                            "inspect.signature of a callable that is not a Python function or method, or with options");
     tracer.guard({GuardKind::Identity, function->source, function->outside});
     guard_defaults(tracer, function);
-    Ref<> asked = Ref<>::share(function->outside);
-    if (method != nullptr) asked = checked(PyMethod_New(function->outside, Py_None));
-    Ref<> answer = Ref<>::steal(PyObject_CallOneArg(real, asked.get()));
+    Ref<> inspected = Ref<>::share(function->outside);
+    if (method != nullptr) inspected = checked(PyMethod_New(function->outside, Py_None));
+    Ref<> answer = Ref<>::steal(PyObject_CallOneArg(real, inspected.get()));
     if (!answer) tracer.raise_from_python();
     PyObject* kept = tracer.keep(std::move(answer));
     return tracer.outside(tracer.provenance().pinned(kept), kept);

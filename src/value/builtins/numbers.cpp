@@ -19,8 +19,8 @@ namespace stator {
 
 namespace {
 
-/// Folds, or, where an operand is not constant, asks it for the special method that the function stands for.
-Outcome fold_or_ask(Tracer& tracer, Borrowed<> function, const char* method, const Arguments& arguments) {
+/// Folds, or, where an operand is not constant, calls the special method of its class that the function calls.
+Outcome fold_or_call_method(Tracer& tracer, Borrowed<> function, const char* method, const Arguments& arguments) {
     if (Value* folded = fold(tracer, function, arguments)) return folded;
     Value* operand = arguments.positional[0];
     tracer.realize(operand);
@@ -45,7 +45,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
         static PyObject* function = imported("_operator", "abs");
         return tracer.recorder().emit_function(function, arguments);
     }
-    return fold_or_ask(tracer, builtin_function("abs"), "__abs__", arguments);
+    return fold_or_call_method(tracer, builtin_function("abs"), "__abs__", arguments);
 }
 
 Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
@@ -57,7 +57,7 @@ Outcome builtin_round(Tracer& tracer, const Arguments& arguments) {
     Arguments positional;
     for (Value* part : bound)
         if (part != nullptr) positional.positional.push_back(part);
-    return fold_or_ask(tracer, builtin_function("round"), "__round__", positional);
+    return fold_or_call_method(tracer, builtin_function("round"), "__round__", positional);
 }
 
 Task divmod_by_protocol(Tracer& tracer, Value* left, Value* right) {

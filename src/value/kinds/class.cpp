@@ -46,6 +46,19 @@ Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
     return nullptr;
 }
 
+/// Raises what `object.__new__` raises: for an abstract class, and for arguments that neither `__new__` nor `__init__`
+/// of the class takes.
+void expect_plain_creation(Tracer& tracer, PyTypeObject* type, PyObject* raw_init, const Arguments& arguments) {
+    if (PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) {
+        Ref<> failed = Ref<>::steal(PyBaseObject_Type.tp_new(type, checked(PyTuple_New(0)).get(), nullptr));
+        if (!failed) tracer.raise_from_python();
+    }
+    bool takes_any = raw_init != nullptr && Py_TYPE(raw_init) != &PyWrapperDescr_Type;
+    if (type->tp_new == PyBaseObject_Type.tp_new && arguments.count() > 0 && !takes_any &&
+        type->tp_init == PyBaseObject_Type.tp_init)
+        tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type))) + "() takes no arguments");
+}
+
 /// `type.__call__`: `__new__`, then `__init__` if that returned an instance of the class.
 Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     PyTypeObject* type = self->held;
@@ -54,7 +67,7 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         tracer.break_graph(BreakKind::UnknownObject,
                            "an object of class " + type_name(type) + ", which defines __del__, is created");
     PyObject* raw_new = nullptr;
-    Value* new_value = class_attribute(tracer, type, interned("__new__"), &raw_new);
+    class_attribute(tracer, type, interned("__new__"), &raw_new);
     PyObject* raw_init = nullptr;
     Value* init = class_attribute(tracer, type, interned("__init__"), &raw_init);
     Value* instance = nullptr;
@@ -72,14 +85,7 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
                                "class " + type_name(type) + " is called with arguments that are not constants");
         if (raw_init == nullptr || !PyFunction_Check(raw_init)) co_return instance;
     } else if (Value* made = new_instance(tracer, type, type->tp_new); made != nullptr) {
-        if (PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT)) {
-            Ref<> failed = Ref<>::steal(PyBaseObject_Type.tp_new(type, checked(PyTuple_New(0)).get(), nullptr));
-            if (!failed) tracer.raise_from_python();
-        }
-        bool takes_any = raw_init != nullptr && Py_TYPE(raw_init) != &PyWrapperDescr_Type;
-        if (type->tp_new == PyBaseObject_Type.tp_new && arguments.count() > 0 && !takes_any &&
-            type->tp_init == PyBaseObject_Type.tp_init)
-            tracer.raise(PyExc_TypeError, std::string(utf8(PyType_GetName(type))) + "() takes no arguments");
+        expect_plain_creation(tracer, type, raw_init, arguments);
         instance = made;
     } else if (raw_new != nullptr && Handlers::instance().find(raw_new) != nullptr) {
         instance = co_await Handlers::instance().find(raw_new)(tracer, arguments.after(self));
@@ -98,7 +104,6 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
         if (raw_init == nullptr) co_return instance;
     }
     if (type->tp_init == PyBaseObject_Type.tp_init) co_return instance;
-    (void)new_value;
     if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && instance->kind == Kind::Exception) co_return instance;
     if (Py_TYPE(raw_init) == &PyWrapperDescr_Type && Handlers::instance().find(raw_init) == nullptr) {
         if (instance->kind == Kind::Tuple || instance->kind == Kind::Constant) co_return instance;
@@ -131,7 +136,7 @@ Ref<> ClassValue::as_constant(Tracer& tracer) {
 namespace {
 
 /// `__name__`, `__mro__`, `__bases__`, ...: these can be assigned, unless the class is written in C.
-Value* said_of_itself(Tracer& tracer, ClassValue* self, Borrowed<> name) {
+Value* type_attribute(Tracer& tracer, ClassValue* self, Borrowed<> name) {
     Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
     if (!answer) tracer.raise_from_python();
     if (PyType_HasFeature(self->held, Py_TPFLAGS_IMMUTABLETYPE)) return tracer.constant(answer.get());
@@ -162,7 +167,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
             auto* of_class = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
             return tracer.make<DictViewValue>(of_class, DictViewValue::What::Proxy);
         }
-        return said_of_itself(tracer, this, name);
+        return type_attribute(tracer, this, name);
     }
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, held, name, &raw);

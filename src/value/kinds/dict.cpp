@@ -370,13 +370,13 @@ Outcome DictValue::iterate(Tracer& tracer) {
 
 namespace {
 
-/// The operand whose class the result of `left | right` has, where the operator of `asked` computes it; null for a
+/// The operand whose class the result of `left | right` has, where the operator of `self` computes it; null for a
 /// plain dict. Subclasses written in C have their own operator. The one on the right goes first if its class is a
 /// subclass of the class on the left.
-DictValue* gives_its_class(DictValue* asked, DictValue* left, DictValue* right) {
+DictValue* operand_with_class_of_result(DictValue* self, DictValue* left, DictValue* right) {
     auto has_own = [](DictValue* dict) { return is_ordered(dict) || has_default_factory(dict); };
-    if (has_own(asked)) return is_ordered(left) == is_ordered(asked) && has_own(left) ? left : right;
-    bool goes_first = asked == left && PyType_IsSubtype(right->class_, left->class_) != 0;
+    if (has_own(self)) return is_ordered(left) == is_ordered(self) && has_own(left) ? left : right;
+    bool goes_first = self == left && PyType_IsSubtype(right->class_, left->class_) != 0;
     return goes_first && has_own(right) ? right : nullptr;
 }
 
@@ -395,7 +395,7 @@ Value* DictValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool r
     if (op != BinaryOperator::Or || dict == nullptr) return nullptr;
     DictValue* left = reflected ? dict : this;
     DictValue* right = reflected ? this : dict;
-    DictValue* model = gives_its_class(this, left, right);
+    DictValue* model = operand_with_class_of_result(this, left, right);
     if (model != nullptr) expect_no_methods_of_its_own(tracer, model);
     DictValue* merged = copy_dict(tracer, left, model == nullptr ? &PyDict_Type : model->class_);
     if (model != nullptr && has_default_factory(model))

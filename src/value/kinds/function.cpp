@@ -1,6 +1,7 @@
 #include "value/kinds/function.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/imported.h"
 #include "base/names.h"
@@ -296,59 +297,76 @@ bool is_repr_guard(PyCodeObject* code) {
     return std::ranges::find(guards, reinterpret_cast<PyObject*>(code)) != guards.end();
 }
 
-}  // namespace
+void guard_identity(Tracer& tracer, const FunctionValue* function) {
+    tracer.guard({GuardKind::Identity, function->source, function->outside});
+}
 
-Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
-    if (outside == nullptr) return tracer.push_call(this, arguments);
-    auto guard_identity = [&] { tracer.guard({GuardKind::Identity, source, outside}); };
+/// A call of a function that Stator has a model of, or that is an operation of PyTorch; nothing for other functions.
+std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
+    PyObject* outside = function->outside;
     if (has_tensor_object(arguments)) {
         torch_room::Role role = torch_room::role_of(outside);
         if (role == torch_room::Role::InGraph || role == torch_room::Role::TensorMethod) {
-            guard_identity();
-            return call_python_on_tensor_objects(tracer, this, arguments);
+            guard_identity(tracer, function);
+            return call_python_on_tensor_objects(tracer, function, arguments);
         }
     }
     if (Handler handler = Handlers::instance().find(outside); handler != nullptr) {
-        guard_identity();
+        guard_identity(tracer, function);
         return handler(tracer, arguments);
     }
     if (Handlers::instance().is_pure(outside)) {
-        guard_identity();
+        guard_identity(tracer, function);
         if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
     }
     switch (torch_room::role_of(outside)) {
         case torch_room::Role::InGraph:
-            guard_identity();
+            guard_identity(tracer, function);
             return tracer.recorder().emit_function(outside, arguments);
         case torch_room::Role::TensorMethod:
             if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
-            guard_identity();
+            guard_identity(tracer, function);
             return tracer.recorder().emit_method(reinterpret_cast<PyFunctionObject*>(outside)->func_name, arguments);
         case torch_room::Role::Disallowed:
-            tracer.break_graph(BreakKind::GraphBreakCall, "function " + print() + " requests a graph break");
+            tracer.break_graph(BreakKind::GraphBreakCall, "function " + function->print() + " requests a graph break");
         case torch_room::Role::IsCompiling:
-            return answer_compiling(tracer);
+            return value_of_is_compiling(tracer);
         case torch_room::Role::Bookkeeping:
             return tracer.none();
         case torch_room::Role::None:
             break;
     }
+    return std::nullopt;
+}
+
+/// A call of a function that a decorator of PyTorch has marked; nothing for other functions.
+std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
+    PyObject* outside = function->outside;
+    auto name = [&] { return "function " + function->print(); };
     if (is_disabled(outside))
-        tracer.break_graph(BreakKind::DisabledFunction, "function " + print() + " is marked torch.compiler.disable");
+        tracer.break_graph(BreakKind::DisabledFunction, name() + " is marked torch.compiler.disable");
     if (PyObject* original = compiled_by_torch(outside)) {
         if (tracer.keeps_compiled_by_torch())
-            tracer.break_graph(BreakKind::CompiledByTorch, "function " + print() + " is compiled by torch.compile");
+            tracer.break_graph(BreakKind::CompiledByTorch, name() + " is compiled by torch.compile");
         // Inlines the original function: two compilers in one frame would interfere.
-        guard_identity();
+        guard_identity(tracer, function);
         return operations::call(tracer, tracer.outside(tracer.provenance().pinned(original), original), arguments);
     }
     if (is_marked_constant(outside)) {
-        guard_identity();
+        guard_identity(tracer, function);
         if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
-        tracer.break_graph(BreakKind::UnknownFunction, "function " + print() +
-                                                           " is marked assume_constant_result but its arguments are "
-                                                           "not constants");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           name() + " is marked assume_constant_result but its arguments are not constants");
     }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (outside == nullptr) return tracer.push_call(this, arguments);
+    if (std::optional<Outcome> outcome = call_modelled(tracer, this, arguments)) return *outcome;
+    if (std::optional<Outcome> outcome = call_marked(tracer, this, arguments)) return *outcome;
     if (is_repr_guard(code)) {
         // An object that contains itself nests until the trace breaks.
         Ref<> names = checked(PyCode_GetFreevars(code));

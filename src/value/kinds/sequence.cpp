@@ -96,7 +96,7 @@ Task compare_items(Tracer& tracer, Comparison op, SequenceValue* left, SequenceV
 
 Task extend_from(Tracer& tracer, ListValue* list, Value* iterable) {
     Value* iterator = co_await operations::iterate(tracer, iterable);
-    co_await operations::ask_length_hint(tracer, iterable);
+    co_await operations::call_length_hint(tracer, iterable);
     while (true) {
         Value* item = co_await operations::next(tracer, iterator);
         if (item == tracer.exhausted()) break;

@@ -46,7 +46,7 @@ Value* class_value(Tracer& tracer, PyTypeObject* type) {
 }
 
 [[noreturn]] void raise_empty(Tracer& tracer, Value* self, Borrowed<> name) {
-    Ref<> class_name = cpython::name_beside_empty_slot(self->type());
+    Ref<> class_name = cpython::name_for_empty_slot_message(self->type());
     raise_missing(tracer, self, name,
                   "'" + std::string(utf8(class_name)) + "' object has no attribute '" + std::string(utf8(name)) + "'");
 }
@@ -297,8 +297,8 @@ void refuse_attribute(Tracer& tracer, Value* self, Borrowed<> name, bool is_dele
     // assignment.
     PyObject* raw = cpython::lookup_in_mro(self->type(), name, nullptr);
     bool can_answer = self->type()->tp_dictoffset != 0 || (raw != nullptr && Py_TYPE(raw)->tp_descr_set != nullptr);
-    Ref<> asked = can_answer ? Ref<>() : stand_in(tracer, self);
-    if (!asked || PyObject_GenericSetAttr(asked.get(), name, is_deleted ? nullptr : Py_None) == 0)
+    Ref<> substitute = can_answer ? Ref<>() : stand_in(tracer, self);
+    if (!substitute || PyObject_GenericSetAttr(substitute.get(), name, is_deleted ? nullptr : Py_None) == 0)
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
                                                          type_name(self->type()) + " can't be set or deleted");
     TakenError error = TakenError::take();
@@ -356,13 +356,13 @@ Value* fallback_of(Tracer& tracer, PyTypeObject* type, PyObject** raw) {
 
 /// Whether reading through this class attribute may raise AttributeError: a property, a slot, a descriptor written in
 /// Python.
-bool may_have_no_answer(PyObject* raw) {
+bool may_raise_attribute_error(PyObject* raw) {
     PyTypeObject* kind = Py_TYPE(raw);
     if (kind == &PyMemberDescr_Type || PyObject_TypeCheck(raw, &PyProperty_Type)) return true;
     return PyType_HasFeature(kind, Py_TPFLAGS_HEAPTYPE) && kind->tp_descr_get != nullptr;
 }
 
-Outcome ask_fallback(Tracer& tracer, Value* self, Borrowed<> name) {
+Outcome call_fallback(Tracer& tracer, Value* self, Borrowed<> name) {
     PyObject* raw = nullptr;
     Value* fallback = fallback_of(tracer, self->type(), &raw);
     if (fallback == nullptr) raise_no_attribute(tracer, self, name);
@@ -380,7 +380,7 @@ Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value*
         is_missing = true;
     }
     STATOR_CHECK(is_missing, "the result must not be pending");
-    co_return co_await forwarded(ask_fallback(tracer, self, name));
+    co_return co_await forwarded(call_fallback(tracer, self, name));
 }
 
 /// `int | str`: an immutable object, whose attributes are read while tracing.
@@ -424,9 +424,9 @@ Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
     Value* attribute = nullptr;
     PyObject* found = nullptr;
     if (Value* own = own_before_class(tracer, self, name, &attribute, &found); own != nullptr) return own;
-    if (found == nullptr) return ask_fallback(tracer, self, name);
+    if (found == nullptr) return call_fallback(tracer, self, name);
     PyObject* fallback = nullptr;
-    if (may_have_no_answer(found) && fallback_of(tracer, self->type(), &fallback) != nullptr)
+    if (may_raise_attribute_error(found) && fallback_of(tracer, self->type(), &fallback) != nullptr)
         return tracer.start(bound_or_fallback(tracer, attribute, found, self, name));
     return bind_attribute(tracer, attribute, found, self, self->type(), name);
 }

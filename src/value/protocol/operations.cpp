@@ -367,7 +367,7 @@ Task length_hint_by_method(Tracer& tracer, Value* method, Value* iterable) {
     co_return tracer.none();
 }
 
-Task ask_length(Tracer& tracer, Value* value) {
+Task call_length(Tracer& tracer, Value* value) {
     try {
         Value* answer = co_await length(tracer, value);
         Py_ssize_t count = PyLong_AsSsize_t(answer->object());
@@ -382,14 +382,14 @@ Task ask_length(Tracer& tracer, Value* value) {
 }
 
 /// Calls the methods that `operator.length_hint` calls; the result is not used.
-Task ask_hint(Tracer& tracer, Value* iterable) {
-    Value* asked = iterable;
-    if (iterable->kind == Kind::Iterator) asked = sequence_by_index(iterable);
-    if (asked == nullptr) co_return tracer.none();
-    if (user_method(tracer, asked, "__len__") != nullptr) {
-        Value* answered = co_await tracer.start(ask_length(tracer, asked));
-        if (answered->object() == Py_True || asked != iterable) co_return tracer.none();
-    } else if (has_special_method(tracer, asked->type(), "__len__")) {
+Task call_hint_methods(Tracer& tracer, Value* iterable) {
+    Value* sized = iterable;
+    if (iterable->kind == Kind::Iterator) sized = sequence_by_index(iterable);
+    if (sized == nullptr) co_return tracer.none();
+    if (user_method(tracer, sized, "__len__") != nullptr) {
+        Value* has_length = co_await tracer.start(call_length(tracer, sized));
+        if (has_length->object() == Py_True || sized != iterable) co_return tracer.none();
+    } else if (has_special_method(tracer, sized->type(), "__len__")) {
         co_return tracer.none();
     }
     if (Value* method = user_method(tracer, iterable, "__length_hint__"))
@@ -397,9 +397,9 @@ Task ask_hint(Tracer& tracer, Value* iterable) {
     co_return tracer.none();
 }
 
-Task collect_items(Tracer& tracer, Value* iterable, bool asks_for_length) {
+Task collect_items(Tracer& tracer, Value* iterable, bool calls_length_hint) {
     Value* iterator = co_await iterate(tracer, iterable);
-    if (asks_for_length) co_await tracer.start(ask_hint(tracer, iterable));
+    if (calls_length_hint) co_await tracer.start(call_hint_methods(tracer, iterable));
     std::vector<Value*> items;
     while (true) {
         Value* item = co_await next(tracer, iterator);
@@ -437,14 +437,14 @@ Outcome collect(Tracer& tracer, Value* iterable) {
     tracer.realize(iterable);
     SequenceValue* sequence = as_sequence(iterable);
     if (sequence != nullptr && user_method(tracer, iterable, "__iter__") == nullptr) {
-        bool asks = user_method(tracer, iterable, "__len__") != nullptr;
-        if (!asks) return make_list(tracer, sequence->all(tracer));
+        bool calls_user_code = user_method(tracer, iterable, "__len__") != nullptr;
+        if (!calls_user_code) return make_list(tracer, sequence->all(tracer));
     }
     return tracer.start(collect_items(tracer, iterable, true));
 }
 
-Outcome ask_length_hint(Tracer& tracer, Value* iterable) {
-    return tracer.start(ask_hint(tracer, iterable));
+Outcome call_length_hint(Tracer& tracer, Value* iterable) {
+    return tracer.start(call_hint_methods(tracer, iterable));
 }
 
 Outcome collect_elements(Tracer& tracer, Value* iterable) {
@@ -480,7 +480,8 @@ namespace {
 Outcome side(Tracer& tracer, BinaryOperator op, Value* self, Value* other, bool reflected) {
     if (Value* method = user_method(tracer, self, method_name(op, reflected)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
-    if (Value* method = method_that_asks(tracer, self, other, method_name(op, reflected)); method != nullptr)
+    if (Value* method = method_calling_torch_function(tracer, self, other, method_name(op, reflected));
+        method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
     return self->binary(tracer, op, other, reflected);
 }
@@ -563,7 +564,7 @@ Outcome in_place(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (Value* answer = symbolic::binary(tracer, op, left, right)) return answer;
     realize_operands(tracer, left, right);
     Value* method = user_method(tracer, left, in_place_method_name(op));
-    if (method == nullptr) method = method_that_asks(tracer, left, right, in_place_method_name(op));
+    if (method == nullptr) method = method_calling_torch_function(tracer, left, right, in_place_method_name(op));
     if (method != nullptr) return tracer.start(in_place_by_method(tracer, op, method, left, right));
     if (Outcome answer = left->update(tracer, op, right); answer.is_pending() || answer.value() != nullptr)
         return answer;
@@ -602,7 +603,7 @@ bool inverts_own_equality(Tracer& tracer, Value* value) {
 Outcome compare_side(Tracer& tracer, Comparison op, Value* self, Value* other) {
     if (Value* method = user_method(tracer, self, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
-    if (Value* method = method_that_asks(tracer, self, other, method_name(op)); method != nullptr)
+    if (Value* method = method_calling_torch_function(tracer, self, other, method_name(op)); method != nullptr)
         return call(tracer, method, Arguments::of(self, other));
     // `object.__ne__` inverts the result of `__eq__`.
     if (op == Comparison::NotEqual && inverts_own_equality(tracer, self)) return nullptr;
@@ -622,8 +623,8 @@ Task compare_by_methods(Tracer& tracer, Comparison op, Value* left, Value* right
         bool of_right = right_first == (turn == 0);
         Value* self = of_right ? right : left;
         Value* other = of_right ? left : right;
-        Comparison asked = of_right ? mirrored(op) : op;
-        Value* answer = co_await compare_side(tracer, asked, self, other);
+        Comparison by_self = of_right ? mirrored(op) : op;
+        Value* answer = co_await compare_side(tracer, by_self, self, other);
         if (!is_not_implemented(answer)) co_return answer;
         if (op == Comparison::NotEqual && inverts_own_equality(tracer, self)) {
             answer = co_await compare_side(tracer, Comparison::Equal, self, other);

@@ -32,7 +32,7 @@ Outcome next(Tracer& tracer, Value* iterator);
 /// All items as a list value, as `list(iterable)` does: it calls `__length_hint__`.
 Outcome collect(Tracer& tracer, Value* iterable);
 /// Calls `__len__` or `__length_hint__` of an iterable, as Python does to preallocate. The result is not used.
-Outcome ask_length_hint(Tracer& tracer, Value* iterable);
+Outcome call_length_hint(Tracer& tracer, Value* iterable);
 /// As a set does: without calling `__length_hint__`.
 Outcome collect_elements(Tracer& tracer, Value* iterable);
 /// As C code that accepts any iterable does (`str.join`): a list or tuple is used directly, anything else is collected

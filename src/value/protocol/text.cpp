@@ -67,13 +67,13 @@ bool is_plain_container(Value* value) {
 
 /// The text of a number or string inside an instance of a subclass that inherits `method` from the builtin class;
 /// otherwise empty.
-Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject* (*ask)(PyObject*)) {
+Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject* (*convert)(PyObject*)) {
     auto* scalar = cast<ScalarValue>(value);
     if (scalar == nullptr) return {};
     PyTypeObject* owner = nullptr;
     cpython::lookup_in_mro(scalar->class_, interned(method), &owner);
     if (owner != scalar_base(scalar->class_)) return {};
-    Ref<> text = Ref<>::steal(ask(scalar->plain(tracer)->object()));
+    Ref<> text = Ref<>::steal(convert(scalar->plain(tracer)->object()));
     if (!text) tracer.raise_from_python();
     return text;
 }

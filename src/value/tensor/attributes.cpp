@@ -259,7 +259,7 @@ Value* element_size_of(Tracer& tracer, const TensorMeta& meta) {
 
 Outcome method_is_contiguous(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
-    // The layout of memory formats is PyTorch's business: asked of it, through the inference of results.
+    // Shape inference knows how PyTorch defines the memory formats.
     return tracer.recorder().emit_method(interned("is_contiguous"), arguments);
 }
 

@@ -214,7 +214,7 @@ Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
 // -----------------------------------------------------------------------------------------------------------
 
 Outcome is_compiling(Tracer& tracer, const Arguments&) {
-    return answer_compiling(tracer);
+    return value_of_is_compiling(tracer);
 }
 
 Outcome answers_false(Tracer& tracer, const Arguments&) {

@@ -13,7 +13,7 @@ namespace stator {
 namespace {
 
 /// A caller of `is_compiling`; without a name, every function of its module.
-struct Asker {
+struct Caller {
     std::string_view module;
     std::string_view function = {};
 };
@@ -34,7 +34,7 @@ struct Asker {
 ///   Python number does not do. And after a graph break the program sees a tensor instead of a float (RAdam's `if rho_t
 ///   > 5`).
 /// A solution needs a number in the graph that is promoted like a Python number and leaves the graph as a float.
-constexpr Asker kToldFalse[] = {
+constexpr Caller kGetFalse[] = {
     // Would skip the hooks that have to run after an exception too.
     {"torch.nn.modules.module", "Module._call_impl"},
     // Would not convert a padded batch to a nested tensor, which zeroes the padding and may shorten the sequences.
@@ -57,21 +57,21 @@ constexpr Asker kToldFalse[] = {
     {"torch.optim.sgd"},
 };
 
-bool is_told_false(const FunctionValue& function) {
+bool gets_false(const FunctionValue& function) {
     if (function.globals == nullptr) return false;
     PyObject* module = PyDict_GetItemString(function.globals, "__name__");
     if (module == nullptr || !PyUnicode_CheckExact(module)) return false;
     std::string_view module_name = utf8(module), name = utf8(function.code->co_qualname);
-    return std::ranges::any_of(kToldFalse, [&](const Asker& asker) {
+    return std::ranges::any_of(kGetFalse, [&](const Caller& asker) {
         return asker.module == module_name && (asker.function.empty() || asker.function == name);
     });
 }
 
 }  // namespace
 
-Value* answer_compiling(Tracer& tracer) {
-    if (is_told_false(*tracer.running_function())) return tracer.boolean(false);
-    tracer.note_told_compiling();
+Value* value_of_is_compiling(Tracer& tracer) {
+    if (gets_false(*tracer.running_function())) return tracer.boolean(false);
+    tracer.note_compiling_was_true();
     return tracer.boolean(true);
 }
 

@@ -6,7 +6,7 @@
 namespace stator {
 
 /// True, as with torch.compile, unless the running function is one of the library functions listed in is_compiling.cpp.
-/// The tracer remembers that the program was told True, because the program may raise for that reason.
-Value* answer_compiling(Tracer& tracer);
+/// The tracer remembers that the program got True, because the program may raise for that reason.
+Value* value_of_is_compiling(Tracer& tracer);
 
 }  // namespace stator

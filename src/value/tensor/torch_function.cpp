@@ -81,17 +81,17 @@ bool may_be_tensor_object(const Value* value) {
 }
 
 /// The class whose `__torch_function__` is called; null if there is none.
-PyTypeObject* class_to_ask(Tracer& tracer, const Arguments& arguments) {
-    PyTypeObject* asked = nullptr;
+PyTypeObject* class_with_torch_function(Tracer& tracer, const Arguments& arguments) {
+    PyTypeObject* found = nullptr;
     for_each_operand(tracer, arguments, [&](Value* value) {
         if (!has_active_torch_function(tracer, value)) return;
-        if (asked != nullptr && asked != value->type())
-            tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(asked) + " and " +
+        if (found != nullptr && found != value->type())
+            tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(found) + " and " +
                                                                  type_name(value->type()) +
                                                                  " are arguments of one operation");
-        asked = value->type();
+        found = value->type();
     });
-    return asked;
+    return found;
 }
 
 /// A call on stand-ins, which maps the objects that PyTorch passes on back to values.
@@ -145,11 +145,11 @@ class StandIns {
     std::vector<std::pair<Ref<>, Value*>> pairs_;
 };
 
-/// A call that C code makes. `asks`: whether `__torch_function__` is enabled in it.
-Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, bool is_inlined = false) {
-    const bool asked_before = tracer.modes().torch_functions_enabled();
+/// A call that C code makes. `is_enabled`: whether `__torch_function__` is enabled in it.
+Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool is_enabled, bool is_inlined = false) {
+    const bool was_enabled = tracer.modes().torch_functions_enabled();
     tracer.modes().begin_torch_function();
-    tracer.modes().enable_torch_functions(asks);
+    tracer.modes().enable_torch_functions(is_enabled);
     Value* result = nullptr;
     try {
         if (is_inlined)
@@ -157,15 +157,16 @@ Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool asks, 
         else
             result = co_await operations::call(tracer, callee, arguments);
     } catch (const Raised&) {
-        tracer.modes().end_torch_function(asked_before);
+        tracer.modes().end_torch_function(was_enabled);
         throw;
     }
-    tracer.modes().end_torch_function(asked_before);
+    tracer.modes().end_torch_function(was_enabled);
     co_return result;
 }
 
-Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
-    Value* result = co_await tracer.start(call_from_c(tracer, torch_function, std::move(arguments), /*asks=*/true));
+Task call_torch_function(Tracer& tracer, Value* torch_function, Arguments arguments) {
+    Value* result =
+        co_await tracer.start(call_from_c(tracer, torch_function, std::move(arguments), /*is_enabled=*/true));
     if (result->object() == Py_NotImplemented)
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "every __torch_function__ returns NotImplemented for an operation");
@@ -173,7 +174,8 @@ Task ask(Tracer& tracer, Value* torch_function, Arguments arguments) {
 }
 
 /// Calls the `__torch_function__` of the class; nothing if PyTorch does not call it.
-std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* function, const Arguments& arguments) {
+std::optional<Outcome> call_torch_function_of(Tracer& tracer, PyTypeObject* type, PyObject* function,
+                                              const Arguments& arguments) {
     static PyObject* const handed = imported("stator.torch_functions", "handed");
     StandIns stand_ins(tracer);
     Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
@@ -194,7 +196,7 @@ std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* f
     Ref<> given = checked(PyObject_GetAttrString(call.get(), "arguments"));
     Ref<> keywords = checked(PyObject_GetAttrString(call.get(), "keywords"));
     PyObject* kept = tracer.keep(std::move(public_function));
-    Arguments to_ask = Arguments::of(
+    Arguments passed = Arguments::of(
         tracer.outside(tracer.provenance().pinned(kept), kept),
         static_cast<Value*>(stator::make_tuple(tracer, {tracer.constant(reinterpret_cast<PyObject*>(type))})),
         stand_ins.value_of(given.get()));
@@ -204,9 +206,9 @@ std::optional<Outcome> ask_class(Tracer& tracer, PyTypeObject* type, PyObject* f
         Py_ssize_t position = 0;
         while (PyDict_Next(keywords.get(), &position, &name, &value))
             dict->insert(tracer, tracer.constant(name), stand_ins.value_of(value));
-        to_ask.positional.push_back(dict);
+        passed.positional.push_back(dict);
     }
-    return tracer.start(ask(tracer, torch_function_of(tracer, type), std::move(to_ask)));
+    return tracer.start(call_torch_function(tracer, torch_function_of(tracer, type), std::move(passed)));
 }
 
 Value* without_object(Tracer& tracer, Value* value) {
@@ -277,8 +279,8 @@ Value* with_its_object(Value* result, const Arguments& arguments) {
 }
 
 Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments& arguments) {
-    if (PyTypeObject* type = class_to_ask(tracer, arguments); type != nullptr)
-        if (auto answer = ask_class(tracer, type, function->object(), arguments)) return *answer;
+    if (PyTypeObject* type = class_with_torch_function(tracer, arguments); type != nullptr)
+        if (auto answer = call_torch_function_of(tracer, type, function->object(), arguments)) return *answer;
     Arguments plain = without_objects(tracer, arguments);
     auto by_operator = apply_operator(tracer, function->object(), plain);
     Outcome answer = by_operator ? *by_operator : function->call(tracer, plain);
@@ -286,8 +288,8 @@ Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments&
 }
 
 Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
-    if (class_to_ask(tracer, arguments) != nullptr)
-        return tracer.start(call_from_c(tracer, function, arguments, /*asks=*/true, /*is_inlined=*/true));
+    if (class_with_torch_function(tracer, arguments) != nullptr)
+        return tracer.start(call_from_c(tracer, function, arguments, /*is_enabled=*/true, /*is_inlined=*/true));
     Outcome answer = function->call(tracer, without_objects(tracer, arguments));
     return answer.is_pending() ? answer : with_its_object(answer.value(), arguments);
 }
@@ -295,8 +297,8 @@ Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, c
 Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name) {
     static PyObject* const get_attribute = imported("builtins", "getattr");
     if (has_active_torch_function(tracer, tensor))
-        if (auto answer = ask_class(tracer, tensor->class_, get_attribute,
-                                    Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
+        if (auto answer = call_torch_function_of(tracer, tensor->class_, get_attribute,
+                                                 Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
             return *answer;
     tracer.realize(tensor);
     return tensor->payload->get_attribute(tracer, name);
@@ -314,7 +316,7 @@ Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& argumen
     return read.is_pending() ? nullptr : read.value();
 }
 
-Value* method_that_asks(Tracer& tracer, Value* self, Value* other, const char* name) {
+Value* method_calling_torch_function(Tracer& tracer, Value* self, Value* other, const char* name) {
     if (self->kind != Kind::Tensor || !has_active_torch_function(tracer, other)) return nullptr;
     PyObject* raw = nullptr;
     Value* method = class_attribute(tracer, self->type(), interned(name), &raw);
@@ -330,7 +332,7 @@ namespace {
 struct DisableValue final : Value {
     DisableValue() : Value(Kind::Context) {}
 
-    std::optional<bool> asked_before;  // while it is entered
+    std::optional<bool> was_enabled;  // while it is entered
 
     PyTypeObject* type() const override { return class_of(); }
     int rebuild(PlanBuilder& plan) override {
@@ -356,19 +358,19 @@ DisableValue* disabled_of(const Arguments& arguments) {
 Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
     // Outside of a `__torch_function__`, a graph break could occur while it is entered.
     DisableValue* context = disabled_of(arguments);
-    if (!tracer.modes().is_in_torch_function() || context == nullptr || context->asked_before)
+    if (!tracer.modes().is_in_torch_function() || context == nullptr || context->was_enabled)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program disables __torch_function__");
-    set_undoably(tracer, context->asked_before, std::optional(tracer.modes().torch_functions_enabled()));
+    set_undoably(tracer, context->was_enabled, std::optional(tracer.modes().torch_functions_enabled()));
     tracer.modes().enable_torch_functions(false);
     return context;
 }
 
 Outcome exit_disabled(Tracer& tracer, const Arguments& arguments) {
     DisableValue* context = disabled_of(arguments);
-    if (context == nullptr || !context->asked_before)
+    if (context == nullptr || !context->was_enabled)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program enables __torch_function__ again");
-    tracer.modes().enable_torch_functions(*context->asked_before);
-    set_undoably(tracer, context->asked_before, std::optional<bool>());
+    tracer.modes().enable_torch_functions(*context->was_enabled);
+    set_undoably(tracer, context->was_enabled, std::optional<bool>());
     return tracer.none();
 }
 
@@ -385,7 +387,7 @@ Task call_disabled(Tracer& tracer, Value* function, Value* given, Value* named) 
     if (named->object() != Py_None && (keywords == nullptr || keywords->length(tracer) != 0))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "torch.Tensor.__torch_function__ is called with keyword arguments");
-    co_return co_await tracer.start(call_from_c(tracer, function, std::move(arguments), /*asks=*/false));
+    co_return co_await tracer.start(call_from_c(tracer, function, std::move(arguments), /*is_enabled=*/false));
 }
 
 Outcome disabled_torch_function(Tracer& tracer, const Arguments& arguments) {

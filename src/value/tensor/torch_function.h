@@ -29,7 +29,7 @@ Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Bo
 Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments);
 
 /// The special method of a plain tensor if the other operand has an active `__torch_function__`; else null.
-Value* method_that_asks(Tracer& tracer, Value* self, Value* other, const char* name);
+Value* method_calling_torch_function(Tracer& tracer, Value* self, Value* other, const char* name);
 /// The argument whose inner tensor is `result`, if there is one; else `result`.
 Value* with_its_object(Value* result, const Arguments& arguments);
 
