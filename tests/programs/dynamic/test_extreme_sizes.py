@@ -21,6 +21,9 @@ COMPUTED = {
     "bits": lambda x: (x.shape[0] << 1, x.shape[0] >> 31, x.shape[0] & 255, ~x.shape[0]),
     "comparisons": lambda x: (x.shape[0] > 2**31, x.shape[0] == 2**62, x.shape[0] * 2 < 2**62, x.shape[0] < 2**63),
     "numel": lambda x: (x.numel(), x.numel() + x.shape[0], x.stride()),
+}
+
+VIEWS = {
     "slices": lambda x: (x[: x.shape[0] - 1].shape, x[x.shape[0] // 2 :].shape, x[-3:].shape, x[:: 2**20].shape),
     "views": lambda x: (x.unsqueeze(0).shape, x.view(-1).shape, x.expand(2, -1).shape, x[None, :, None].stride()),
 }
@@ -74,9 +77,16 @@ def test_numbers_beyond_64_bits_are_pythons(name, dynamic):
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_many_elements(name, dynamic):
+    calls = [(torch.empty(1, device="meta").expand(size),) for size in HUGE if size < 2**62]
+    captures_of(VIEWS[name], calls, dynamic=dynamic, fullgraph=False)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", ON_META)
 def test_tensors_of_many_elements(name, dynamic):
-    calls = [(torch.empty(size, 2, device="meta"),) for size in [*LARGE, 2**60, 2**61 - 1, 3]]
+    calls = [(torch.empty(size, 2, device="meta"),) for size in [*LARGE, 2**59, 2**60 - 1, 3]]
     captures_of(ON_META[name], calls, dynamic=dynamic, fullgraph=False)
 
 
