@@ -192,7 +192,7 @@ bool matches_dynamic(const c10::TensorImpl& tensor, const TensorCheck& check) {
     if (sizes.size() != check.dimensions) return false;
     const std::int64_t* expected = check.sizes_and_strides.data();
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (check.dynamic.is_dynamic(i) ? sizes[i] < 2 : sizes[i] != expected[i]) return false;
+        if (check.dynamic.is_dynamic(i) ? sizes[i] < check.dynamic.least(i) : sizes[i] != expected[i]) return false;
         const int follows = check.dynamic.stride_follows[i];
         std::int64_t stride = expected[sizes.size() + i];
         if (follows >= 0 && __builtin_mul_overflow(sizes[static_cast<std::size_t>(follows)],

@@ -113,7 +113,7 @@ graph::Node* detached(graph::Graph& graph, graph::Node* node) {
 
 }  // namespace
 
-Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
+TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     graph::Graph& graph = recorder_.graph();
     auto* outputs = graph.arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
@@ -128,7 +128,7 @@ Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
               {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     graph.finish();
     recorder_.writes().mark_readers_as_saved(graph);
-    Exit exit;
+    TraceExit exit;
     exit.fetched = plan.fetched();
     exit.plan = std::move(plan).finish();
     return exit;
@@ -152,7 +152,7 @@ PlanBuilder ExitWriter::begin() {
     return plan;
 }
 
-Exit ExitWriter::write_return(Value* result) {
+TraceExit ExitWriter::write_return(Value* result) {
     PlanBuilder plan = begin();
     int returned = result->rebuild(plan);
     check_dropped_generators(plan);
@@ -163,7 +163,7 @@ Exit ExitWriter::write_return(Value* result) {
     return finish(std::move(plan), /*is_return=*/true);
 }
 
-Exit ExitWriter::write_break(bool runs_callbacks) {
+TraceExit ExitWriter::write_break(bool runs_callbacks) {
     PlanBuilder plan = begin();
     write_frames(plan, runs_callbacks);
     check_dropped_generators(plan);

@@ -43,6 +43,10 @@ class Marks {
     bool may_be_dynamic(std::size_t dimension) const {
         return has(interned("_dynamo_weak_dynamic_indices"), dimension);
     }
+    bool is_unbacked(std::size_t dimension) const {
+        return has(interned("_dynamo_unbacked_indices"), dimension) ||
+               has(interned("_dynamo_strict_unbacked_indices"), dimension);
+    }
     bool is_static(std::size_t dimension) const { return has(interned("_dynamo_static_indices"), dimension); }
     /// The bounds that `mark_dynamic` was given.
     Range range(std::size_t dimension) const {
@@ -104,6 +108,12 @@ const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor
     DynamicSizes dynamic;
     for (std::size_t i = 0; i < meta.dimensions(); ++i) {
         const std::int64_t size = meta.sizes[i].value();
+        if (marks.is_unbacked(i)) {
+            dynamic.sizes |= std::uint32_t{1} << i;
+            dynamic.unbacked |= std::uint32_t{1} << i;
+            meta.sizes[i] = Dim::of(tracer.numbers().unbacked(/*is_float=*/false, {0, Range::kNoMost}, size));
+            continue;
+        }
         if (size < 2 || marks.is_static(i)) continue;
         Source* source = size_source(tracer, tensor->source, i, size);
         const bool has_to_be = marks.is_dynamic(i);
