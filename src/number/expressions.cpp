@@ -74,17 +74,19 @@ const Expression* Expressions::variable(Source* source, Number hint, Range range
     return made;
 }
 
-const Expression* Expressions::unbacked(bool is_float, Range range) {
-    // Strides are sorted as if sizes were neither 0 nor 1 (shape/language/strides.h).
-    constexpr std::int64_t kTypical = 1009;
+const Expression* Expressions::unbacked(bool is_float, Range range, std::int64_t typical) {
     Expression* made = make(Op::Unbacked, nullptr, nullptr);
-    made->hint = is_float ? Number::of_float(kTypical) : Number::of_int(kTypical);
+    made->hint = is_float ? Number::of_float(static_cast<double>(typical)) : Number::of_int(typical);
     made->is_float = is_float;
     made->is_unbacked = true;
     made->symbol = static_cast<std::uint32_t>(unbacked_.size());
     unbacked_.push_back(made);
     if (!is_float) make_atom(made, range);
     return made;
+}
+
+const Expression*& Expressions::size_of_slice(const Expression* start, const Expression* stop, const Expression* size) {
+    return by_operation_[{Op::Unbacked, condition(Op::Same, start, stop), size}];
 }
 
 // --- arithmetic ------------------------------------------------------------------------------------------------------

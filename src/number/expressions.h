@@ -33,7 +33,12 @@ class Expressions {
     /// A number that is read from outside; the same source twice is one expression.
     const Expression* variable(Source* source, Number hint, Range range = {});
     /// A new number that the graph will compute.
-    const Expression* unbacked(bool is_float, Range range = {});
+    const Expression* unbacked(bool is_float, Range range = {}) { return unbacked(is_float, range, kTypical); }
+    /// The same with a number that is taken for typical: strides are sorted by it (shape/language/strides.h).
+    const Expression* unbacked(bool is_float, Range range, std::int64_t typical);
+    /// The number of items of a slice, where that depends on data: equal slices have one number. Null at first, to be
+    /// filled in.
+    const Expression*& size_of_slice(const Expression* start, const Expression* stop, const Expression* size);
 
     /// `left op right`, or `op left`. Null where the result does not fit into 64 bits or Python would raise, and where
     /// the expression would become too large.
@@ -80,6 +85,8 @@ class Expressions {
     void close() { is_closed_ = true; }
 
   private:
+    static constexpr std::int64_t kTypical = 1009;
+
     struct Operation {
         Expression::Op op;
         const Expression* left;

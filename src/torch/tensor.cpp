@@ -236,7 +236,7 @@ bool matches_dynamic(const c10::TensorImpl& tensor, const TensorCheck& check) {
     if (sizes.size() != check.dimensions) return false;
     const std::int64_t* expected = check.sizes_and_strides.data();
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (check.dynamic.is_dynamic(i) ? sizes[i] < 2 : sizes[i] != expected[i]) return false;
+        if (check.dynamic.is_dynamic(i) ? sizes[i] < check.dynamic.least(i) : sizes[i] != expected[i]) return false;
         if (check.dynamic.has_dynamic_stride(i)) {
             if (strides[i] < 2) return false;
             continue;

@@ -69,14 +69,16 @@ struct TensorImage {
 struct DynamicSizes {
     static constexpr std::size_t kMostDimensions = 32;
 
-    std::uint32_t sizes = 0;    // bit i: dimension i has any size of at least 2
-    std::uint32_t strides = 0;  // bit i: dimension i has any stride of at least 2
+    std::uint32_t sizes = 0;     // bit i: dimension i has any size of at least 2
+    std::uint32_t unbacked = 0;  // bit i: and those below 2
+    std::uint32_t strides = 0;   // bit i: dimension i has any stride of at least 2
     /// For each dimension i the dimension j whose `size * stride` is the stride of i; -1 where the stride is fixed.
     std::vector<std::int8_t> stride_follows;
 
     bool is_dynamic(std::size_t dimension) const { return (sizes >> dimension & 1) != 0; }
     bool has_dynamic_stride(std::size_t dimension) const { return (strides >> dimension & 1) != 0; }
     bool any() const { return (sizes | strides) != 0; }
+    std::int64_t least(std::size_t dimension) const { return (unbacked >> dimension & 1) != 0 ? 0 : 2; }
     bool operator==(const DynamicSizes&) const = default;
 };
 

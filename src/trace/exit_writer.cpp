@@ -113,7 +113,7 @@ graph::Node* detached(graph::Graph& graph, graph::Node* node) {
 
 }  // namespace
 
-Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
+TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     graph::Graph& graph = recorder_.graph();
     auto* outputs = graph.arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
@@ -130,7 +130,7 @@ Exit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     recorder_.numbers().replace_specialized();
     graph.finish();
     recorder_.writes().mark_readers_as_saved(graph);
-    Exit exit;
+    TraceExit exit;
     exit.fetched = plan.fetched();
     exit.plan = std::move(plan).finish();
     return exit;
@@ -154,7 +154,7 @@ PlanBuilder ExitWriter::begin() {
     return plan;
 }
 
-Exit ExitWriter::write_return(Value* result) {
+TraceExit ExitWriter::write_return(Value* result) {
     PlanBuilder plan = begin();
     int returned = result->rebuild(plan);
     check_dropped_generators(plan);
@@ -165,7 +165,7 @@ Exit ExitWriter::write_return(Value* result) {
     return finish(std::move(plan), /*is_return=*/true);
 }
 
-Exit ExitWriter::write_break(bool runs_callbacks) {
+TraceExit ExitWriter::write_break(bool runs_callbacks) {
     PlanBuilder plan = begin();
     write_frames(plan, runs_callbacks);
     check_dropped_generators(plan);

@@ -14,7 +14,7 @@
 namespace stator {
 
 /// How a program leaves a trace.
-struct Exit {
+struct TraceExit {
     Plan plan;
     std::vector<Source*> fetched;  // the sources that the plan reads
 };
@@ -32,14 +32,14 @@ class ExitWriter {
           generators_(generators) {}
 
     /// For a program that returned a value.
-    Exit write_return(Value* result);
+    TraceExit write_return(Value* result);
     /// For a program that continues in the open frames. `runs_callbacks` says that the instruction of the innermost one
     /// will call code of the program.
-    Exit write_break(bool runs_callbacks);
+    TraceExit write_break(bool runs_callbacks);
 
   private:
     PlanBuilder begin();
-    Exit finish(PlanBuilder plan, bool is_return);
+    TraceExit finish(PlanBuilder plan, bool is_return);
     /// Restores the modes of PyTorch in the graph, and sets those that the program has reached in the plan.
     void write_modes(PlanBuilder& plan, bool is_return);
     void write_frames(PlanBuilder& plan, bool runs_callbacks);

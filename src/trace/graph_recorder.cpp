@@ -241,6 +241,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
     if (is_parameter_or_buffer(source) || is_plain_attribute(source)) node->extra_meta = meta_of_static();
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
+    numbers_.note_sizes(node, *tensor->meta);
     return node;
 }
 

@@ -143,7 +143,7 @@ class Interpreter final : public Tracer {
     std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions
     Value* result_ = nullptr;
 
-    Exit exit_;
+    TraceExit exit_;
     TraceEnd end_ = TraceEnd::Failed;
     BreakReport report_;
     std::vector<MismatchedCall> mismatched_calls_;

@@ -78,12 +78,15 @@ static bool are_within(const std::vector<Dim>& numbers, Dim size) {
 static Dim size_by_data(Expressions& table, Dim start, Dim stop, Dim size) {
     const bool is_within = known_less(-1, start) && known_less(-1, stop - start);
     if (is_within && known_less(stop, size + 1)) return stop - start;
+    const Expression*& known = table.size_of_slice(start.in(table), stop.in(table), size.in(table));
+    if (known != nullptr) return Dim::of(table.resolved(known));
     Dim part = unbacked_size(table, {0, size.is_constant() ? size.value() : Range::kNoMost});
     auto at_most = [&](Dim bound) {
         table.learn(*table.condition(Expression::Op::LessEqual, part.in(table), bound.in(table)));
     };
     at_most(size);
     if (is_within) at_most(stop - start);
+    known = part.in(table);
     return part;
 }
 

@@ -90,7 +90,7 @@ bool hardtanh(Call& call) {
     Dtype type = call[0].tensor()->dtype;
     if (torch_room::is_complex(type) || type == kBool || type == kByte) return false;
     if (call[3].is_given() && !call[3].boolean()) return false;
-    if (element_count(call[0].tensor()->sizes) == 0 && !is_plainly_empty(*call[0].tensor())) return false;
+    if (is_known_empty(call[0].tensor()->sizes) && !is_plainly_empty(*call[0].tensor())) return false;
     Elementwise elementwise(call);
     if (!elementwise.add(call[0])) return false;
     if (call.variant() < 0 || call[3].boolean() == true) return elementwise.writes_to(call[0], OutputType::Common);

@@ -20,7 +20,7 @@ bool is_mask_for_kernel(const TensorMeta& mask, const Dims& full) {
     if (mask.dimensions() != 2 && mask.dimensions() != 4) return false;
     for (std::size_t i = 0; i < mask.dimensions(); ++i) {
         Dim size = full[full.size() - mask.dimensions() + i];
-        if (mask.sizes[i] != 1 && mask.sizes[i] != size) return false;
+        if (!known_equal(mask.sizes[i], 1) && !known_equal(mask.sizes[i], size)) return false;
     }
     return true;
 }
@@ -45,12 +45,13 @@ bool attention(Call& call) {
     for (const TensorMeta* tensor : {query, key, value})
         if (is_known_empty(tensor->sizes)) return false;
     Dim keys = key->sizes[dimensions - 2];
-    if (query->sizes.back() != key->sizes.back() || value->sizes[dimensions - 2] != keys) return false;
+    if (!require_equal(query->sizes.back(), key->sizes.back()) || !require_equal(value->sizes[dimensions - 2], keys))
+        return false;
     // Batches and heads are equal; with grouped-query attention several heads of the query share one key and value
     // head.
     for (std::size_t i = 0; i + 2 < dimensions; ++i) {
-        if (key->sizes[i] != value->sizes[i]) return false;
-        if (query->sizes[i] == key->sizes[i]) continue;
+        if (!require_equal(key->sizes[i], value->sizes[i])) return false;
+        if (known_equal(query->sizes[i], key->sizes[i])) continue;
         if (!*grouped || dimensions != 4 || i != 1 || query->sizes[1] % key->sizes[1] != 0) return false;
     }
     if (*grouped && dimensions != 4) return false;
@@ -63,7 +64,7 @@ bool attention(Call& call) {
         if (mask->dtype != torch_room::dtype::kBool && mask->dtype != query->dtype) return false;
         if (mask->dimensions() < 2) return false;
         auto expanded = broadcast(full, mask->sizes);
-        if (!expanded || *expanded != full) return false;
+        if (!expanded || !std::ranges::equal(*expanded, full, require_equal)) return false;
     }
 
     bool has_three = dimensions == 3 && torch_room::fused_attention_takes_three_dimensions();

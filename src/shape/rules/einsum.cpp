@@ -184,7 +184,9 @@ void sum_over(TensorMeta& operand, const std::vector<std::size_t>& dimensions) {
 /// Whether the sizes are compatible: equal, or one of them is one.
 bool fit(const TensorMeta& left, const TensorMeta& right) {
     for (std::size_t i = 0; i < left.dimensions(); ++i)
-        if (left.sizes[i] != 1 && right.sizes[i] != 1 && left.sizes[i] != right.sizes[i]) return false;
+        if (!known_equal(left.sizes[i], 1) && !known_equal(right.sizes[i], 1) &&
+            !require_equal(left.sizes[i], right.sizes[i]))
+            return false;
     return true;
 }
 
@@ -195,7 +197,7 @@ std::optional<TensorMeta> matrix_product(TensorMeta left, TensorMeta right, cons
     Dim shared_size = 1, left_size = 1, right_size = 1;
     for (std::size_t i = 0; i < left.dimensions(); ++i) {
         if (std::ranges::find(summed, i) != summed.end()) continue;
-        bool in_left = left.sizes[i] != 1, in_right = right.sizes[i] != 1;
+        bool in_left = !known_equal(left.sizes[i], 1), in_right = !known_equal(right.sizes[i], 1);
         (in_left && in_right ? shared : in_left ? of_left : of_right).push_back(i);
         (in_left && in_right ? shared_size
          : in_left           ? left_size
@@ -213,7 +215,7 @@ std::optional<TensorMeta> matrix_product(TensorMeta left, TensorMeta right, cons
     Dims in_order;
     for (std::size_t i : places) {
         bool is_summed = std::ranges::find(summed, i) != summed.end();
-        in_order.push_back(is_summed ? Dim(1) : left.sizes[i] != 1 ? left.sizes[i] : right.sizes[i]);
+        in_order.push_back(is_summed ? Dim(1) : !known_equal(left.sizes[i], 1) ? left.sizes[i] : right.sizes[i]);
     }
     Dims product{shared_size, left_size, right_size};
     auto strides = view_strides(product, contiguous_strides(product), in_order);
@@ -237,13 +239,13 @@ TensorMeta elementwise_product(TensorMeta left, const TensorMeta& right) {
 std::optional<TensorMeta> contract(const Call& call, std::deque<TensorMeta> operands, const Order& order) {
     std::vector<int> holders(order.all, 0);
     for (const TensorMeta& operand : operands)
-        for (std::size_t i = 0; i < order.all; ++i) holders[i] += operand.sizes[i] != 1;
+        for (std::size_t i = 0; i < order.all; ++i) holders[i] += !known_equal(operand.sizes[i], 1);
     while (operands.size() > 1) {
         TensorMeta left = std::move(operands[0]), right = std::move(operands[1]);
         operands.erase(operands.begin(), operands.begin() + 2);
         std::vector<std::size_t> summed, of_left, of_right;
         for (std::size_t i = order.kept; i < order.all; ++i) {
-            bool in_left = left.sizes[i] != 1, in_right = right.sizes[i] != 1;
+            bool in_left = !known_equal(left.sizes[i], 1), in_right = !known_equal(right.sizes[i], 1);
             if (in_left && in_right) {
                 if (--holders[i] != 1) continue;
                 summed.push_back(i);

@@ -36,7 +36,7 @@ bool meshgrid(Call& call) {
         auto strides = view_strides(vector.sizes, vector.strides, own);
         if (!strides) return false;
         for (std::size_t j = 0; j < sizes.size(); ++j)
-            if (own[j] != sizes[j]) (*strides)[j] = 0;
+            if (!known_equal(own[j], sizes[j])) (*strides)[j] = 0;
         grids.push_back(call.view_of(vector, sizes, std::move(*strides), vector.storage_offset));
     }
     return call.returns_views(vectors, std::move(grids), false);

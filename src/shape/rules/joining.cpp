@@ -35,7 +35,7 @@ std::optional<Dtype> joined_type(const Call& call, const std::vector<const Tenso
 
 /// An empty vector is skipped among tensors of any shape, for backward compatibility.
 bool is_skipped(const TensorMeta& tensor) {
-    return tensor.dimensions() == 1 && tensor.sizes[0] == 0;
+    return tensor.dimensions() == 1 && known_equal(tensor.sizes[0], 0);
 }
 
 bool join(Call& call, const std::vector<const TensorMeta*>& tensors, Dim where) {
@@ -55,7 +55,7 @@ bool join(Call& call, const std::vector<const TensorMeta*>& tensors, Dim where) 
         if (is_skipped(*tensor)) continue;
         if (tensor->dimensions() != sizes.size()) return false;
         for (std::size_t i = 0; i < sizes.size(); ++i)
-            if (i != *dimension && tensor->sizes[i] != (*first)->sizes[i]) return false;
+            if (i != *dimension && !require_equal(tensor->sizes[i], (*first)->sizes[i])) return false;
         sizes[*dimension] += tensor->sizes[*dimension];
     }
     Dims strides = all_channels_last ? channels_last_strides(sizes) : contiguous_strides(sizes);
@@ -78,7 +78,7 @@ bool stack(Call& call) {
     auto dimension = wrap_dimension(*where, first.dimensions() + 1);
     if (!type || !dimension) return false;
     for (const TensorMeta* tensor : *tensors) {
-        if (tensor->sizes != first.sizes) return false;
+        if (!std::ranges::equal(tensor->sizes, first.sizes, require_equal)) return false;
         // Concatenated, and then viewed with one more dimension.
         if (is_like_channels_last(tensor->sizes, tensor->strides)) return false;
     }

@@ -169,7 +169,9 @@ bool tensordot(Call& call) {
         auto a = wrap_dimension(of_left[i], left->dimensions()), b = wrap_dimension(of_right[i], right->dimensions());
         if (!a || !b || in_left[*a] || in_right[*b]) return false;
         // Dimensions of size one are summed over first, whatever the other size is.
-        if (left->sizes[*a] != right->sizes[*b] && left->sizes[*a] != 1 && right->sizes[*b] != 1) return false;
+        if (!known_equal(left->sizes[*a], 1) && !known_equal(right->sizes[*b], 1) &&
+            !require_equal(left->sizes[*a], right->sizes[*b]))
+            return false;
         in_left[*a] = in_right[*b] = true;
     }
     Dims sizes;

@@ -65,7 +65,7 @@ bool group_norm(Call& call) {
     // The function rejects normalization over a single value.
     Dim values = self->sizes[0] * channels / *groups;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
-    if (values == 1) return false;
+    if (known_equal(values, 1)) return false;
     auto result = result_like(call, *self);
     return result && call.returns(std::move(*result), call.records({self, call[2].tensor(), call[3].tensor()}));
 }
@@ -111,7 +111,7 @@ bool instance_norm(Call& call) {
     Dim values = 1;
     for (std::size_t i = 2; i < self->dimensions(); ++i) values *= self->sizes[i];
     // A single value per channel is rejected.
-    if (is_known_empty(self->sizes) || (*from_input && values == 1)) return false;
+    if (is_known_empty(self->sizes) || (*from_input && known_equal(values, 1))) return false;
     if (*from_input)
         for (const Operand* statistic : {&mean, &variance}) {
             if (statistic->is_absent()) continue;

@@ -61,6 +61,7 @@ bool is_contiguous_question(Call& call) {
     if (self == nullptr || !format) return false;
     if (*format == MemoryFormat::Contiguous) return truth(call, is_contiguous(self->sizes, self->strides));
     if (*format != MemoryFormat::ChannelsLast && *format != MemoryFormat::ChannelsLast3d) return false;
+    if (has_unbacked(self->sizes)) return false;
     std::size_t dimensions = *format == MemoryFormat::ChannelsLast ? 4 : 5;
     return truth(call, self->dimensions() == dimensions && is_channels_last(self->sizes, self->strides));
 }
@@ -69,7 +70,7 @@ bool is_contiguous_question(Call& call) {
 bool stride(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto where = call[1].integer();
-    if (self == nullptr || self->sizes.empty() || !where) return false;
+    if (self == nullptr || self->sizes.empty() || !where || has_unbacked(self->sizes)) return false;
     auto dimension = wrap_dimension(*where, self->dimensions());
     return dimension && call.returns_constant(as_object(self->strides[*dimension]));
 }

@@ -74,7 +74,7 @@ bool has_empty_dimension(const TensorMeta& self, const Operand& dimensions) {
     auto chosen = chosen_dimensions(self, dimensions);
     if (!chosen) return true;
     for (std::size_t i = 0; i < self.dimensions(); ++i)
-        if ((*chosen)[i] && self.sizes[i] == 0) return true;
+        if ((*chosen)[i] && is_known_empty({self.sizes[i]})) return true;
     return false;
 }
 

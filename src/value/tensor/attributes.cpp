@@ -175,6 +175,12 @@ void needs_layout(Tracer& tracer, const TensorValue* tensor) {
                            "the strides or memory format of a gradient are read in a hook");
 }
 
+/// Strides are only known for the sizes that most tensors have (shape/language/strides.h).
+void needs_known_sizes(Tracer& tracer, const TensorValue* tensor) {
+    for (Dim size : tensor->meta->sizes)
+        if (size.is_unbacked()) tracer.numbers().ask(*size.expression());
+}
+
 /// The dimension given by an argument, checked as PyTorch does.
 std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
     Ref<> constant = argument->as_constant(tracer);
@@ -203,6 +209,7 @@ Outcome method_size(Tracer& tracer, const Arguments& arguments) {
 Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     needs_layout(tracer, self);
+    needs_known_sizes(tracer, self);
     Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
     if (which != nullptr && which->object() != Py_None)
         return size_value(tracer, self->meta->strides.at(dimension(tracer, *self->meta, which)));
@@ -230,6 +237,7 @@ Value* device_index_of(Tracer& tracer, const TensorMeta& meta) {
 /// Recorded as an operation: the offset of a view may depend on symbolic ints.
 Outcome method_storage_offset(Tracer& tracer, const Arguments& arguments) {
     needs_layout(tracer, self_of(tracer, arguments));
+    needs_known_sizes(tracer, self_of(tracer, arguments));
     const TensorValue* base = cast<TensorValue>(arguments.positional[0]);
     while (base->view_of != nullptr) base = base->view_of;
     if (base == arguments.positional[0] && base->outside != nullptr)

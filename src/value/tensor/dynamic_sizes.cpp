@@ -43,11 +43,15 @@ class Marks {
 
     bool are_there() const { return attributes_ != nullptr && PyDict_GET_SIZE(attributes_) > 0; }
     bool is_dynamic(std::size_t dimension) const { return has(interned("_dynamo_dynamic_indices"), dimension); }
-    /// Unbacked sizes too: here they are symbols like others.
+    /// Unbacked sizes too: to compilers they are symbols like others.
     bool may_be_dynamic(std::size_t dimension) const {
         return has(interned("_dynamo_weak_dynamic_indices"), dimension) ||
                has(interned("_dynamo_propagated_dynamic_indices"), dimension) ||
                has(interned("_dynamo_unbacked_indices"), dimension) ||
+               has(interned("_dynamo_strict_unbacked_indices"), dimension);
+    }
+    bool is_unbacked(std::size_t dimension) const {
+        return has(interned("_dynamo_unbacked_indices"), dimension) ||
                has(interned("_dynamo_strict_unbacked_indices"), dimension);
     }
     bool is_static(std::size_t dimension) const { return has(interned("_dynamo_static_indices"), dimension); }
@@ -153,7 +157,13 @@ const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor
         return nullptr;
     DynamicSizes dynamic;
     for (std::size_t i = 0; i < meta.dimensions(); ++i) {
-        if (meta.sizes[i] >= 2) make_size_dynamic(tracer, tensor, marks, i, meta.sizes[i]);
+        if (marks.is_unbacked(i) && tracer.run_by() == Tracer::RunBy::Stator) {
+            dynamic.unbacked |= std::uint32_t{1} << i;
+            const std::int64_t size = meta.sizes[i].value();
+            meta.sizes[i] = Dim::of(tracer.numbers().unbacked(/*is_float=*/false, {0, Range::kNoMost}, size));
+        }
+        if (meta.sizes[i].is_constant() && meta.sizes[i] >= 2)
+            make_size_dynamic(tracer, tensor, marks, i, meta.sizes[i]);
         if (!meta.sizes[i].is_constant()) dynamic.sizes |= std::uint32_t{1} << i;
         if (has_changes && meta.strides[i] >= 2) make_stride_dynamic(tracer, tensor, i, meta.strides[i]);
         if (!meta.strides[i].is_constant()) dynamic.strides |= std::uint32_t{1} << i;

@@ -363,6 +363,47 @@ def sym_functions(t):
     return torch.sym_ite(n > 2, n, 5), torch.sym_not(n > 2), torch.sym_int(t.item() * 1.5)
 
 
+@case(*((mask,) for mask in masks(4)))
+def products(mask):
+    rows = X[mask]
+    attention = F.scaled_dot_product_attention(rows[None], rows[None], rows[None])
+    return (
+        rows @ rows.t(),
+        torch.einsum("ij,ij->i", rows, rows),
+        torch.bmm(rows[:, None], rows[..., None]),
+        attention.shape,
+    )
+
+
+@case(*((mask,) for mask in masks(4)))
+def joined(mask):
+    rows = X[mask]
+    return torch.stack([rows, rows * 2]), torch.cat([rows[:, 0], torch.ones(1)]), rows.flip(0), rows.cumsum(0)
+
+
+@case(*numbers(3, 0, 1, 4, -1, 7))
+def write_to_a_slice(t):
+    y = X.clone()
+    y[: t.item()] += 1
+    y[:, : t.item()] = 0
+    z = y[: t.item()]
+    z.mul_(2)
+    return y, z
+
+
+@case(*((mask,) for mask in masks(4)))
+def copies_that_may_be_views(mask):
+    y = X[mask].t().contiguous()
+    z = X[mask].t().reshape(-1)
+    y.add_(1)
+    return y, z, X[mask].is_contiguous()
+
+
+@case(*((torch.tensor(one), torch.tensor(other)) for one, other in [(3, 3), (0, 0), (1, 3), (3, 1), (2, 3), (1, 1)]))
+def two_sizes_are_taken_to_be_equal(one, other):
+    return torch.ones(one.item()) + torch.arange(other.item())
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_one_graph_as_uncompiled(name):
     program, calls = CASES[name]
@@ -380,3 +421,141 @@ def test_no_more_graphs_than_dynamo(name):
 def test_without_the_settings_it_breaks(name):
     program, calls = CASES[name]
     assert captures_of(program, calls) > 1
+
+
+def question_of(program, *arguments):
+    """The message of fullgraph=True, and the line that it names."""
+    with pytest.raises(stator.Unsupported) as caught:
+        stator.compile(program, fullgraph=True)(*arguments)
+    assert caught.value.break_.kind == "data-dependent"
+    return str(caught.value)
+
+
+def test_a_question_without_an_answer_names_it_its_line_and_the_remedy():
+    def program(t):
+        n = t.item()
+        if n > 2:
+            return n
+        return t
+
+    text = question_of(program, torch.tensor(3))
+    first = program.__code__.co_firstlineno
+    assert f"the answer to u0 > 2 depends on the data of a tensor; u0 is the result of item in line {first + 1}" in text
+    assert "torch._check(u0 > 2) before it would answer the question" in text
+    assert f"test_data_dependent.py:{first + 2}" in text
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda t: f"{t.item()}",
+        lambda t: [i for i in range(t.item())],
+        lambda t: {t.item(): 1},
+        lambda t: [1, 2, 3, 4][t.item()],
+        lambda t: torch.zeros(3, t.item()).stride(),
+        lambda t: torch.zeros(t.item(), 4).t().is_contiguous(),
+        lambda t: torch.zeros(2, t.item()).squeeze(),
+        lambda t: list(torch.zeros(t.item())),
+        lambda t: len(torch.zeros(t.item())),
+        lambda t: 7 // t.item(),
+        lambda t: (t.item() > 2) is True,
+    ],
+)
+def test_who_needs_the_number_breaks_and_is_right(program):
+    assert "depends on the data of a tensor" in question_of(program, torch.tensor(3))
+    with torch._dynamo.config.patch(SETTINGS):
+        captures_of(program, numbers(3, 1, 2))
+
+
+def test_gradients():
+    def program(x, mask):
+        rows = x[mask]
+        return (rows * rows.sum()).relu().sum() + x[: mask.sum().item()].exp().mean()
+
+    compiled = stator.compile(program, fullgraph=True)
+    for mask in masks(4):
+        one, other = X.clone().requires_grad_(), X.clone().requires_grad_()
+        program(one, mask).backward()
+        compiled(other, mask).backward()
+        torch.testing.assert_close(other.grad, one.grad, rtol=0, atol=0, equal_nan=True)
+
+
+def test_guards_do_not_mention_them():
+    def program(x, mask):
+        return x[mask].shape[0] + x.shape[0]
+
+    report = stator.explain(program)(X, masks(4)[0])
+    assert not any("u0" in str(guard) for capture in report.captures for guard in capture.guards)
+
+
+def test_the_answers_of_symbolic_shapes():
+    from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true, statically_known_true
+
+    def program(t):
+        n = t.item()
+        torch._check(n >= 2)
+        return guard_or_false(n > 5), guard_or_true(n > 5), statically_known_true(n > 1), statically_known_true(n > 3)
+
+    assert stator.compile(program, fullgraph=True)(torch.tensor(9)) == (False, True, True, False)
+
+
+def test_experts_of_a_mixture():
+    class Experts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts = torch.nn.ModuleList(torch.nn.Linear(6, 6) for _ in range(4))
+            self.gate = torch.nn.Linear(6, 4)
+
+        def forward(self, x):
+            weights, chosen = torch.topk(self.gate(x).softmax(-1), 2, dim=-1)
+            mask = F.one_hot(chosen, num_classes=4).permute(2, 1, 0)
+            out = torch.zeros_like(x)
+            for number, expert in enumerate(self.experts):
+                place, token = torch.where(mask[number])
+                state = expert(x[None, token].reshape(-1, 6)) * weights[token, place, None]
+                out.index_add_(0, token, state)
+            return out
+
+    model = Experts()
+    engine.reset()
+    compiled = stator.compile(model, fullgraph=True, dynamic=True)
+    before = engine.captures()
+    for size in (5, 2, 9):
+        one = torch.randn(size, 6, requires_grad=True)
+        other = one.detach().clone().requires_grad_()
+        expected, actual = model(one), compiled(other)
+        assert_same(expected, actual)
+        expected.sum().backward()
+        actual.sum().backward()
+        torch.testing.assert_close(other.grad, one.grad, rtol=0, atol=0)
+    assert engine.captures() - before == 1
+
+
+def test_marked_sizes_of_inputs():
+    def program(x):
+        return x * 2, x.shape[0], x.sum(0), torch.zeros(x.shape[0])
+
+    engine.reset()
+    compiled = stator.compile(program, fullgraph=True)
+    before = engine.captures()
+    for size in (5, 1, 0, 7):
+        x = torch.randn(size, 3)
+        torch._dynamo.decorators.mark_unbacked(x, 0)
+        assert_same(program(x), compiled(x))
+    assert engine.captures() - before == 1
+    x = torch.randn(4, 3)
+    torch._dynamo.decorators.mark_unbacked(x, 0)
+    assert "x > 3" not in question_of(lambda x: x if x.shape[0] > 3 else -x, x)
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT", "GraphSAGE", "GIN"])
+def test_graph_neural_networks_are_one_graph(name):
+    networks = pytest.importorskip("torch_geometric.nn")
+    model = getattr(networks, name)(8, 16, 2, 4).eval()
+    engine.reset()
+    compiled = stator.compile(model, dynamic=True, fullgraph=True)
+    before = engine.captures()
+    for nodes, edges in ((10, 30), (12, 44), (7, 9)):
+        x, links = torch.randn(nodes, 8), torch.randint(0, nodes, (2, edges))
+        torch.testing.assert_close(compiled(x, links), model(x, links))
+    assert engine.captures() - before == 1
