@@ -88,7 +88,7 @@ def test_past_the_bound_the_program_goes_on_right_with_one_warning():
     def scaled(x, n):
         y = x + 1
         opaque(y)
-        return y * int(n)  # `int` reads the value
+        return y * float(str(n))  # `str` reads the value
 
     compiled = stator.compile(scaled, backend="eager")
     x = torch.ones(2)
