@@ -190,8 +190,9 @@ void add_terms(std::vector<Term>& terms, const Expression& expression) {
 }  // namespace
 
 std::vector<Term> terms_of(const Expression& expression) {
-    // A condition adds two nodes to the largest: the comparison and a constant.
-    STATOR_CHECK(expression.size <= Expression::kLargest + 2, "an expression is too large");
+    // A condition has two of the largest as operands, and may be negated. Its evaluation needs no more room on the
+    // stack: of an operation with two operands, the left one leaves a single number.
+    STATOR_CHECK(expression.size <= 2 * Expression::kLargest + 2, "an expression is too large");
     std::vector<Term> terms;
     terms.reserve(expression.size);
     add_terms(terms, expression);

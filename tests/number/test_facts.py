@@ -198,3 +198,15 @@ def test_random_expressions_and_comparisons(seed):
             for one, text in zip(expressions, written, strict=True):
                 assert text is None or eval(text, {}, symbols) == value_of(one, symbols), (one, text, *where)  # noqa: S307
     assert compared > 100
+
+
+def test_a_condition_between_the_largest_expressions():
+    def chain(divisor, length=10):
+        expression = "s0"
+        for _ in range(length):
+            expression = ("//", ("*", ("+", expression, "s2"), "s1"), divisor)
+        return expression
+
+    outcomes, left, texts_of = _testing.number_facts([5, 7, 9], [(chain(3), "<", chain(2))], [chain(3)])
+    assert texts_of[0] is not None, "the expression should be as large as one may be"
+    assert len(left) == 1 and eval(left[0], {}, {"s0": 5, "s1": 7, "s2": 9}) == outcomes[0]  # noqa: S307
