@@ -120,7 +120,8 @@ std::optional<Again> attempt_without_rejected(const BackendAssumptions& assumpti
                  " with dynamic sizes, so it gets constant sizes, and each new size is a recompile. It raises " +
                  assumptions.failure.substr(0, assumptions.failure.find('\n')) +
                  ". dynamic=False leaves out the first try.");
-    Again again{"the backend can't have some of the numbers and sizes that change as symbols", {}};
+    Again again{.reason = "the backend can't have some of the numbers and sizes that change as symbols",
+                .is_by_backend = true};
     for (std::size_t symbol : rejected)
         if (symbol < module.symbol_paths.size()) again.learned.backend_constants.insert(module.symbol_paths[symbol]);
     return again;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "base/collector_paused.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -222,7 +223,8 @@ Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge,
         Attempt answer = attempt(request, known, report);
         if (auto* again = std::get_if<Again>(&answer)) {
             // This terminates: each fact is learned once, and each lazy module is initialized once.
-            knowledge.known.add(again->learned);
+            const bool is_new = knowledge.known.add(again->learned);
+            STATOR_CHECK(is_new || !again->is_by_backend, "the backend rejects the same symbols again");
             tell_of_whole_calls(again->learned, code);
             continue;
         }

@@ -23,6 +23,17 @@ const char* name(NoteKind kind) {
 
 }  // namespace
 
+bool logs_information() {
+    ErrorAside aside;
+    Ref<> logging = Ref<>::steal(PyImport_ImportModule("stator.notes"));
+    Ref<> logger = logging ? Ref<>::steal(PyObject_GetAttrString(logging.get(), "logger")) : Ref<>();
+    constexpr int kInformation = 20;  // logging.INFO
+    Ref<> answer =
+        logger ? Ref<>::steal(PyObject_CallMethod(logger.get(), "isEnabledFor", "i", kInformation)) : Ref<>();
+    if (!answer) PyErr_Clear();
+    return answer.get() == Py_True;
+}
+
 void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text) {
     ErrorAside aside;
     // A debugger should not step into the logging.

@@ -23,4 +23,7 @@ void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, con
 /// Installs the messages about frames under a debugger, a trace function or coverage.
 void tell_of_watchers();
 
+/// Whether somebody reads what is logged as information.
+bool logs_information();
+
 }  // namespace stator

@@ -99,7 +99,7 @@ void expect_dynamic(const Trace& trace) {
 }
 
 void log_symbols(const Trace& trace, cpython::Frame* frame, bytecode::Index at) {
-    if (trace.symbols.empty()) return;
+    if (trace.symbols.empty() || !logs_information()) return;
     const Callee callee = callee_of(frame, at);
     std::string text = callee.print() + " is captured with symbols. ";
     for (const std::string& line : print_symbols(trace)) text += line + ". ";

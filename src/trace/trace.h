@@ -139,6 +139,7 @@ struct Trace {
 struct Again {
     std::string reason;
     Knowledge learned;
+    bool is_by_backend = false;
 };
 
 /// Traces the program. Throws PythonError for a KeyboardInterrupt, and nothing else.
