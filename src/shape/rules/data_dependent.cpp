@@ -179,8 +179,7 @@ void add_data_dependent_rules(Registry& registry) {
     registry.add_neutral("torch.unique_consecutive Tensor.unique_consecutive",
                          "self return_inverse? return_counts? dim?", unique_parts<true>);
     registry.add_neutral("_VF._unique2", "self sorted? return_inverse? return_counts?", unique);
-    registry.add_neutral("_VF.unique_consecutive", "self return_inverse? return_counts? dim?",
-                         unique_along<true>);
+    registry.add_neutral("_VF.unique_consecutive", "self return_inverse? return_counts? dim?", unique_along<true>);
     registry.add_neutral("_VF.unique_dim", "self dim sorted? return_inverse? return_counts?", unique_along<false>);
     registry.add_neutral("Tensor.item Tensor.__bool__ Tensor.__float__ Tensor.__int__ Tensor.__index__", "self", item);
     registry.add_neutral("torch.equal Tensor.equal", "self other", equal);
