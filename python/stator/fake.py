@@ -69,6 +69,10 @@ class ModeCell:
         self._module = weakref.ref(module)
         self._examples = [weakref.ref(one) if isinstance(one, torch.Tensor) else None for one in examples]
 
+    def forget_examples(self) -> None:
+        """After the backend: the program can see weak references to its tensors, as in `torch.utils.swap_tensors`."""
+        self._examples = []
+
     def fake_of_example(self, tensor: torch.Tensor) -> Any:
         """The FakeTensor of an input of the graph; None for any other tensor."""
         module = self._module() if self._module is not None else None
@@ -189,6 +193,8 @@ def watching_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -
         assumptions = cell.symbols.rejected_by(error)
         if not assumptions.rejected:
             raise
+    finally:
+        cell.forget_examples()
     graph_module.__dict__["_stator_conditions"] = assumptions.conditions
     graph_module.__dict__["_stator_fixed"] = assumptions.fixed
     graph_module.__dict__["_stator_rejected"] = assumptions.rejected

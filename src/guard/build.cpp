@@ -174,8 +174,8 @@ std::int64_t GuardBuilder::add_expression(const Expression& expression) {
     auto& known = state_.expressions;
     std::size_t first = known.size() > kComparedExpressions ? known.size() - kComparedExpressions : 0;
     for (std::size_t i = first; i < known.size(); ++i)
-        if (known[i] == terms) return static_cast<std::int64_t>(i);
-    known.push_back(std::move(terms));
+        if (known[i].terms == terms) return static_cast<std::int64_t>(i);
+    known.emplace_back(std::move(terms));
     return static_cast<std::int64_t>(known.size()) - 1;
 }
 

@@ -66,7 +66,7 @@ std::string GuardProgram::State::print_place(std::int32_t place) const {
 }
 
 std::string GuardProgram::State::print_expression(std::int64_t index) const {
-    return stator::print(expressions[static_cast<std::size_t>(index)], [this](const Term& term) {
+    return stator::print(expressions[static_cast<std::size_t>(index)].terms, [this](const Term& term) {
         std::string place = print_place(term.place);
         if (term.dimension >= 0) place += torch_room::print_layout_number(static_cast<std::size_t>(term.dimension));
         return place;

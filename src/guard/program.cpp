@@ -137,7 +137,7 @@ void GuardProgram::require(std::vector<Term> condition) {
     }
     STATOR_CHECK(place >= 0, "a condition without a symbol");
     auto number = static_cast<std::int32_t>(state_->expressions.size());
-    state_->expressions.push_back(std::move(condition));
+    state_->expressions.emplace_back(std::move(condition));
     auto fact = static_cast<std::int32_t>(state_->facts.size());
     state_->facts.push_back({.kind = GuardKind::Expression, .place = place, .number = number});
     STATOR_CHECK(state_->steps.back().op == StepOp::Done, "a program ends with Done");
@@ -168,14 +168,21 @@ void GuardProgram::State::enter_changed(Step* first, Step* enter) {
     if (enter->relied_on) quick.forget();
 }
 
-bool GuardProgram::State::holds(std::span<const Term> expression) const {
+bool GuardProgram::State::holds(const Condition& condition) const {
     auto read = [this](const Term& term) -> std::optional<Number> {
         PyObject* object = registers[term.place];
         if (term.dimension >= 0)
             return Number::of_int(torch_room::layout_number(object, static_cast<std::size_t>(term.dimension)));
         return object == nullptr ? std::nullopt : Number::of(object);
     };
-    return evaluate(expression, read) == Number::of_int(1);
+    if (!condition.is_of_ints) return evaluate(condition.terms, read) == Number::of_int(1);
+    auto read_int = [&](const Term& term) -> std::optional<std::int64_t> {
+        if (term.dimension >= 0)
+            return torch_room::layout_number(registers[term.place], static_cast<std::size_t>(term.dimension));
+        std::optional<Number> number = read(term);
+        return number && !number->is_float() ? std::optional(number->integer()) : std::nullopt;
+    };
+    return evaluate_ints(condition.terms, read_int) == 1;
 }
 
 template <bool kCounting>

@@ -203,7 +203,7 @@ std::int32_t QuickCheckBuilder::level_of(const Step& step) const {
     std::int32_t level = step.from < 0 ? 0 : known_[step.from].level;
     if (reads_number(step.op) && step.number >= 0) level = std::max(level, known_[step.number].level);
     if (step.op == StepOp::Expression)
-        for (const Term& term : state_.expressions[step.number])
+        for (const Term& term : state_.expressions[step.number].terms)
             if (term.place >= 0) level = std::max(level, known_[term.place].level);
     return level;
 }

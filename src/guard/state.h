@@ -41,7 +41,7 @@ struct GuardProgram::State {
     std::vector<torch_room::TensorCheck> tensors;
     std::vector<std::int32_t> fetched_from;
     std::vector<PyObject*> fetched;
-    std::vector<std::vector<Term>> expressions;
+    std::vector<Condition> expressions;
     std::vector<Term> symbols;  // where the symbols of the trace are read, for conditions that are added later
     std::unique_ptr<DistinctObjects> distinct;
     /// Results of Computed steps: the only objects that a check creates. They live until the next check.
@@ -75,7 +75,7 @@ struct GuardProgram::State {
     bool execute(Step* first, PyObject* const* slots, PyObject* function, std::size_t* count);
     bool execute_steps(Step* first, PyObject* const* slots, PyObject* function);
     bool check(PyObject* const* slots, PyObject* function);
-    bool holds(std::span<const Term> expression) const;
+    bool holds(const Condition& condition) const;
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
     template <bool kCounting>
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);

@@ -199,6 +199,13 @@ std::vector<Term> terms_of(const Expression& expression) {
     return terms;
 }
 
+Condition::Condition(std::vector<Term> of) : terms(std::move(of)) {
+    is_of_ints = std::ranges::all_of(terms, [](const Term& term) {
+        const bool has_own_rule = term.op == Op::Same || term.op == Op::Not || term.op == Op::Fits;
+        return !term.is_float && !has_own_rule && term.op != Op::TrueDivide && !is_float_function(term.op);
+    });
+}
+
 std::string print(std::span<const Term> terms, const std::function<std::string(const Term&)>& print_source) {
     struct Part {
         std::string text;

@@ -126,6 +126,38 @@ std::optional<Number> evaluate(std::span<const Term> terms, const Read& read) {
     return stack[0];
 }
 
+/// A condition over terms, for the guard program.
+struct Condition {
+    std::vector<Term> terms;
+    bool is_of_ints = false;  // ints alone are computed and compared
+
+    explicit Condition(std::vector<Term> of);
+};
+
+/// The result of terms that compute ints alone, as `evaluate` has it.
+template <class Read>
+std::optional<std::int64_t> evaluate_ints(std::span<const Term> terms, const Read& read) {
+    std::int64_t stack[Expression::kLargest + 2];
+    std::size_t depth = 0;
+    for (const Term& term : terms) {
+        if (term.op == Expression::Op::Source) {
+            std::optional<std::int64_t> value = read(term);
+            if (!value) return std::nullopt;
+            stack[depth++] = *value;
+            continue;
+        }
+        if (term.op == Expression::Op::Constant) {
+            stack[depth++] = term.constant.integer();
+            continue;
+        }
+        const std::int64_t right = takes_two(term.op) ? stack[--depth] : 0;
+        std::optional<std::int64_t> value = apply(term.op, stack[depth - 1], right);
+        if (!value) return std::nullopt;
+        stack[depth - 1] = *value;
+    }
+    return stack[0];
+}
+
 /// `2 * s0`.
 std::string print_by_symbols(const Expression& expression);
 /// `(L['i'] + 1) % 4 == 0`.

@@ -314,6 +314,29 @@ std::optional<bool> Expressions::decided(Op comparison, const Expression* left, 
     return polynomial ? facts_.decided(comparison, *polynomial) : std::nullopt;
 }
 
+std::optional<Expressions::Bound> Expressions::bound_on_dividend(Op comparison, const Polynomial& difference) const {
+    std::span<const Monomial> terms = difference.terms();
+    if (comparison == Op::Equal || comparison == Op::NotEqual || terms.empty() || terms.size() > 2) return std::nullopt;
+    const Monomial& last = terms.back();
+    if (last.degree() != 1 || (last.coefficient != 1 && last.coefficient != -1)) return std::nullopt;
+    if (terms.size() == 2 && !terms[0].is_constant()) return std::nullopt;
+    const Expression* quotient = atoms_[last.atoms.back()];
+    if (quotient->op != Op::FloorDivide || quotient->is_unbacked || quotient->right->op != Op::Constant)
+        return std::nullopt;
+    const std::int64_t divisor = quotient->right->constant.integer();
+    const std::int64_t offset = terms.size() == 2 ? terms[0].coefficient : 0;
+    // `quotient >= bound` or `quotient <= bound`.
+    const bool is_strict = comparison == Op::Less || comparison == Op::Greater;
+    const bool is_positive = comparison == Op::Greater || comparison == Op::GreaterEqual;
+    const bool is_least = is_positive == (last.coefficient == 1);
+    auto bound = stator::apply(Op::Multiply, offset, -last.coefficient);
+    if (bound && is_strict) bound = stator::apply(is_least ? Op::Add : Op::Subtract, *bound, 1);
+    if (bound) bound = stator::apply(Op::Multiply, *bound, divisor);
+    if (bound && !is_least) bound = stator::apply(Op::Add, *bound, divisor - 1);
+    if (!bound || divisor <= 0) return std::nullopt;
+    return Bound{is_least ? Op::GreaterEqual : Op::LessEqual, quotient->left, *bound};
+}
+
 bool Expressions::decide(Op comparison, const Expression* left, const Expression* right) {
     auto polynomial = difference(left, right);
     if (polynomial)
@@ -322,7 +345,10 @@ bool Expressions::decide(Op comparison, const Expression* left, const Expression
     const bool holds = compare(comparison, left->hint.integer(), right->hint.integer());
     const Op relation = holds ? comparison : inverted(comparison);
     if (polynomial) facts_.learn(relation, *polynomial);
-    assume(condition(relation, left, right));
+    if (auto bound = polynomial ? bound_on_dividend(relation, *polynomial) : std::nullopt)
+        decide(bound->op, bound->number, constant(bound->bound));
+    else
+        assume(condition(relation, left, right));
     return holds;
 }
 

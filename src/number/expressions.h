@@ -114,6 +114,14 @@ class Expressions {
     const Expression* opaque(Expression::Op op, const Expression* left, const Expression* right, Number hint);
     Range range_of_operation(Expression::Op op, const Expression* left, const Expression* right);
     std::optional<Polynomial> difference(const Expression* left, const Expression* right) const;
+    /// A bound on a dividend.
+    struct Bound {
+        Expression::Op op;
+        const Expression* number;
+        std::int64_t bound;
+    };
+    /// `s0 >= 33` for `(s0 - 1) // 32 >= 1`, which is given as a polynomial that is compared with 0.
+    std::optional<Bound> bound_on_dividend(Expression::Op comparison, const Polynomial& difference) const;
 
     Arena& arena_;
     Listener on_relation_;

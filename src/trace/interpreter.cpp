@@ -12,6 +12,7 @@
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "trace/specialized_sizes.h"
+#include "trace/weaker_bounds.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/exception.h"
@@ -757,7 +758,10 @@ Trace Interpreter::take_trace() {
             symbol.specialized_by = found->second;
         trace.symbols.push_back(symbol);
     }
-    guard_specialized_sizes(trace.guards, trace.symbols, arena_);
+    if (!trace.symbols.empty()) {
+        guard_specialized_sizes(trace.guards, trace.symbols, arena_);
+        drop_weaker_bounds(trace.guards);
+    }
     trace.relations = std::move(relations_);
     trace.depends_on_data = !numbers_.unbacked_numbers().empty();
     numbers_.close();
