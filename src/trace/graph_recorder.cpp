@@ -41,9 +41,9 @@ Value* GraphRecorder::emit_method(Borrowed<> name, const Arguments& arguments) {
 }
 
 TensorValue* GraphRecorder::emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) {
-    static PyObject* function = imported("torch", "select");
+    // Not `torch.select`, which libraries replace (torch_geometric does).
     Arguments arguments = Arguments::of(static_cast<Value*>(tensor), tracer_.integer(dimension), index);
-    Value* part = emit(graph::NodeKind::Function, function, arguments, shape::AnyNumber::IntOrFloat);
+    Value* part = emit(graph::NodeKind::Method, interned("select"), arguments, shape::AnyNumber::IntOrFloat);
     STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
     return static_cast<TensorValue*>(part);
 }
