@@ -89,8 +89,7 @@ Outcome size_numel(Tracer& tracer, const Arguments& arguments) {
     Value* product = tracer.integer(1);
     for (Value* part : self->all(tracer)) {
         Value* next = symbolic::binary(tracer, BinaryOperator::Multiply, product, part);
-        product = next != nullptr ? next
-                                  : tracer.integer(expect_index(tracer, product) * expect_index(tracer, part));
+        product = next != nullptr ? next : tracer.integer(expect_index(tracer, product) * expect_index(tracer, part));
     }
     return product;
 }
