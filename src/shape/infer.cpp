@@ -104,11 +104,13 @@ const Answer& infer(Arena& arena, const Question& question) {
     std::shared_ptr<Store> store = has_dynamic_sizes ? *question.dynamic_answers : current_store();
     Store::pin(store, arena);
     Key key(*store, question, state);
-    if (key.is_cacheable()) {
-        if (const Answer* known = store->find(key.words(), key.hash())) {
-            ++counters.hits;
-            return *known;
-        }
+    const Answer* known = key.is_cacheable() ? store->find(key.words(), key.hash()) : nullptr;
+    // Of a trace that captures sizes which depend on data, that is not the last word.
+    const bool is_asked_again =
+        known != nullptr && known->status == Status::DataDependent && question.data_sizes != nullptr;
+    if (known != nullptr && !is_asked_again) {
+        ++counters.hits;
+        return *known;
     }
     std::vector<Ref<>> kept;
     Answer answer;
@@ -123,7 +125,7 @@ const Answer& infer(Arena& arena, const Question& question) {
         answer = ask_fake_tensors(*store, question, kept);
     }
     answer.may_fail = may_fail(question);
-    if (!key.is_cacheable() || own.were_made()) {
+    if (!key.is_cacheable() || own.were_made() || is_asked_again) {
         ++counters.uncached;
         return for_arena_alone(arena, std::move(answer), std::move(kept));
     }

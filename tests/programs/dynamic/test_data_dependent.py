@@ -562,3 +562,13 @@ def test_graph_neural_networks_are_one_graph(name):
 
 def test_the_length_of_a_tensor_is_a_number():
     assert captures_of(lambda t: len(torch.zeros(t.item())), numbers(3, 0, 1, 7), fullgraph=True) == 1
+
+
+def test_a_break_without_the_settings_does_not_last():
+    def program(x, mask):
+        return x[mask] * 2
+
+    x, mask = torch.arange(5.0), torch.tensor([True, False, True, False, True])
+    engine.reset()
+    assert torch.equal(stator.compile(program)(x, mask), program(x, mask))
+    assert torch.equal(stator.compile(program, fullgraph=True)(x, mask), program(x, mask))
