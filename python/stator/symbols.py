@@ -68,6 +68,16 @@ class Symbols:
             found = self._numbers[text] = eval(text, _functions(), self._values)
         return found
 
+    def terms_of(self, number: Any) -> int | list[float | str]:
+        """An int, or a SymInt in the order of a stack machine."""
+        expression = number.node.expr if isinstance(number, torch.SymInt) else number
+        if isinstance(expression, int) or expression.is_Integer:
+            return int(expression)
+        terms = list(self._postfix(expression))
+        if len(terms) > LARGEST_CONDITION:
+            raise _CannotSay(expression)
+        return terms
+
     def create(self, name: str) -> Any:
         """The value of a symbol."""
         number, shape_env = int(name[1:]), self._shape_env

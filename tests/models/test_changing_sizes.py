@@ -193,7 +193,6 @@ def cases(without: Container[str] = ()) -> list:
 
 # More captures than torch._dynamo's, with the reason. An entry leaves this list when it is mended.
 KNOWN = {
-    "Mixtral": "an operation of transformers without a rule is asked of FakeTensor with the sizes of the call",
     "GCN": "graph breaks at masks as index: other pieces of the program",
     "GCN, training": "the same",
     "GAT": "the same",
@@ -205,7 +204,7 @@ KNOWN = {
 @pytest.mark.parametrize("case", cases())
 def test_as_uncompiled(case: Case, backend: str, dynamic: bool | None) -> None:
     count = captures_of(case, backend, dynamic=dynamic)
-    if case.fullgraph and case.make is not mixtral:
+    if case.fullgraph:
         # One for fixed sizes, one for all others, and one for a size of 1.
         assert count <= (2 if dynamic is None else 1) + (case.calls is batches_with_one)
 
