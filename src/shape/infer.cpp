@@ -122,7 +122,7 @@ const Answer& infer(Arena& arena, const Question& question) {
     } else {
         ++counters.fallbacks;
         if (has_dynamic_sizes) specialize(question);
-        answer = ask_fake_tensors(*store, question, kept);
+        answer = infer_with_fake_tensors(*store, question, kept);
     }
     answer.may_fail = may_fail(question);
     if (!key.is_cacheable() || own.were_made() || is_asked_again) {
@@ -143,7 +143,7 @@ const Answer* infer_by(Arena& arena, const Question& question, Way way) {
     if (way == Way::RuleOnly) {
         if (state.unknown || !answer_by_rule(*store, question, state, answer, kept)) return nullptr;
     } else {
-        answer = ask_fake_tensors(*store, question, kept);
+        answer = infer_with_fake_tensors(*store, question, kept);
     }
     return &for_arena_alone(arena, std::move(answer), std::move(kept));
 }

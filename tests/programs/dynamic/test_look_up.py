@@ -9,6 +9,7 @@ import torch
 
 import stator
 from tests.support import engine
+from tests.support.compare import assert_same
 
 
 def by_number(x):
@@ -42,17 +43,6 @@ def test_the_right_entry_is_found_among_many(program, dynamic):
         for x in tensors:
             assert_same(program(x), compiled(x))
         assert engine.captures() == before
-
-
-def assert_same(expected, actual):
-    if isinstance(expected, tuple):
-        assert len(expected) == len(actual)
-        for one, other in zip(expected, actual, strict=True):
-            assert_same(one, other)
-    elif isinstance(expected, torch.Tensor):
-        assert torch.equal(expected, actual)
-    else:
-        assert expected == actual
 
 
 def test_a_specialized_size_is_part_of_the_guard_on_the_tensor():
