@@ -60,7 +60,7 @@ bool has_safe_keys(PyObject* dict) {
 }
 
 bool is_member(PyObject* key, PyObject* expected, std::int64_t how) {
-    return key == expected || (how != kVeryObjects && same_constant(key, expected));
+    return key == expected || (how != kByIdentity && same_constant(key, expected));
 }
 
 bool has_keys(PyObject* dict, PyObject* expected, std::int64_t how) {

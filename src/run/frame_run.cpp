@@ -167,10 +167,11 @@ bool FrameRun::is_idle(const Entry& entry) {
     if (++idle_ <= kPatience) return false;
     first_idle_->is_captured = false;
     const Callee at = callee_of(first_idle_->code.get(), code_[first_idle_->at].line);
-    tell(NoteKind::Information, NoteOnce::AtPlace, "no_graphs", at,
-         at.print() + " runs uncompiled from here on: " + std::to_string(kPatience) +
-             " captures in a row had no tensor operation. stator.explain shows the graph breaks; compile the inner "
-             "functions that do the computation instead.");
+    issue_note(
+        NoteKind::Information, NoteOnce::AtPlace, "no_graphs", at,
+        at.print() + " runs uncompiled from here on: " + std::to_string(kPatience) +
+            " captures in a row had no tensor operation. stator.explain shows the graph breaks; compile the inner "
+            "functions that do the computation instead.");
     return true;
 }
 

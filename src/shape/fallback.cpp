@@ -263,42 +263,42 @@ bool may_be_tried(const Question& question, const Answer& answer) {
 }
 
 /// The layout that the kernel chose, with the autograd metadata of FakeTensor.
-const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& said, const TensorMeta& real) {
-    if (said.sizes != real.sizes)
+const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& inferred, const TensorMeta& real) {
+    if (inferred.sizes != real.sizes)
         throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the size of the result"};
-    TensorMeta meta = said;
+    TensorMeta meta = inferred;
     meta.strides = real.strides;
     meta.storage_offset = real.storage_offset;
     meta.dtype = real.dtype;
     constexpr std::uint64_t kViews = torch_room::trait::kConjugate | torch_room::trait::kNegative;
-    meta.dispatch_keys = (said.dispatch_keys & ~kViews) | (real.dispatch_keys & kViews);
+    meta.dispatch_keys = (inferred.dispatch_keys & ~kViews) | (real.dispatch_keys & kViews);
     return store.intern(meta);
 }
 
-void adopt(Store& store, Result& said, const Result& real) {
+void adopt(Store& store, Result& inferred, const Result& real) {
     // A kernel may omit a result that FakeTensor has, such as attention weights that were not requested.
     bool is_left_out =
         real.kind == Result::Kind::None || (real.kind == Result::Kind::Constant && real.constant == Py_None);
-    if (said.kind == Result::Kind::Tensor && is_left_out) {
-        said = real;
+    if (inferred.kind == Result::Kind::Tensor && is_left_out) {
+        inferred = real;
         return;
     }
-    if (said.kind != real.kind || said.items.size() != real.items.size())
+    if (inferred.kind != real.kind || inferred.items.size() != real.items.size())
         throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the kind of the result"};
-    for (std::size_t i = 0; i < said.items.size(); ++i) adopt(store, said.items[i], real.items[i]);
-    if (said.kind != Result::Kind::Tensor) return;
-    said.tensor = as_the_kernel_has_it(store, *said.tensor, *real.tensor);
-    said.same_as_argument = real.same_as_argument;
+    for (std::size_t i = 0; i < inferred.items.size(); ++i) adopt(store, inferred.items[i], real.items[i]);
+    if (inferred.kind != Result::Kind::Tensor) return;
+    inferred.tensor = as_the_kernel_has_it(store, *inferred.tensor, *real.tensor);
+    inferred.same_as_argument = real.same_as_argument;
 }
 
 /// Arguments whose metadata the operation changed, as in the run on real tensors.
 void adopt_changes(Store& store, Answer& answer, const FakeCall& call, const std::vector<Ref<>>& reals) {
     std::vector<MetadataChange> changes;
     for (std::size_t i = 0; i < reals.size(); ++i) {
-        const TensorMeta* said = &call.meta(i);
+        const TensorMeta* inferred = &call.meta(i);
         for (const MetadataChange& change : answer.changed_metadata)
-            if (change.argument == static_cast<int>(i)) said = change.meta;
-        const TensorMeta* now = as_the_kernel_has_it(store, *said, torch_room::read_meta(reals[i].get()));
+            if (change.argument == static_cast<int>(i)) inferred = change.meta;
+        const TensorMeta* now = as_the_kernel_has_it(store, *inferred, torch_room::read_meta(reals[i].get()));
         if (*now != call.meta(i)) changes.push_back({static_cast<int>(i), now});
     }
     answer.changed_metadata = std::move(changes);
@@ -379,7 +379,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
 
 }  // namespace
 
-Answer ask_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept) {
+Answer infer_with_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     try {
         return ask(store, question, kept);
     } catch (GaveUp& gave_up) {

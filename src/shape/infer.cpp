@@ -122,7 +122,7 @@ const Answer& infer(Arena& arena, const Question& question) {
         answer = without_rule_for_data();
     } else {
         ++counters.fallbacks;
-        answer = ask_fake_tensors(*store, question, kept);
+        answer = infer_with_fake_tensors(*store, question, kept);
         const bool holds_here_alone = has_dynamic_sizes && answer.status == Status::Ok;
         if (holds_here_alone && !generalize(*store, question, answer)) specialize(question);
     }
@@ -145,7 +145,7 @@ const Answer* infer_by(Arena& arena, const Question& question, Way way) {
     if (way == Way::RuleOnly) {
         if (state.unknown || !answer_by_rule(*store, question, state, answer, kept)) return nullptr;
     } else {
-        answer = ask_fake_tensors(*store, question, kept);
+        answer = infer_with_fake_tensors(*store, question, kept);
         const bool holds_here_alone = is_dynamic(question) && answer.status == Status::Ok;
         if (holds_here_alone && !generalize(*store, question, answer)) return nullptr;
     }

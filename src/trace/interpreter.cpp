@@ -354,7 +354,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     }
     frame->function = function;
     frame->code = &bytecode::decode(function->code);
-    decoding_seconds_ += frame->code->take_decoding_seconds();
+    decoding_seconds_ += frame->code->decoding_seconds_for_first_report();
     frame->at = {0};
     frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
     frame->stack.clear();
@@ -743,7 +743,7 @@ Trace Interpreter::take_trace() {
     trace.report = report_;
     trace.modes = torch_modes_.current();
     trace.reads_autocast = torch_modes_.reads_autocast();
-    trace.told_compiling = told_compiling_;
+    trace.is_compiling_was_true = is_compiling_was_true_;
     trace.inlined_torch_compile = inlined_torch_compile_;
     trace.mismatched_calls = std::move(mismatched_calls_);
     trace.instructions = instructions_;

@@ -76,7 +76,7 @@ class Lifetimes {
     void watch(Value* value);
     void note_replaced_item(Value* dict, PyObject* real, Value* key);
     void note_contents(Value* holder, PyObject* real);
-    void replace(LetGo::Place place, Value* holder, PyObject* key, PyObject* old);
+    void replace(DroppedObject::Place place, Value* holder, PyObject* key, PyObject* old);
     /// A watched value that nothing holds and that runs code when it is freed; null if there is none.
     const Value* find_lost(const RemainingFrames& frames);
     [[noreturn]] void refuse_to_lose(const Value* lost) const;
@@ -96,14 +96,14 @@ class Lifetimes {
     std::vector<const Source*> unread_;
     /// Places outside that were assigned to, with the value of the object that was there, if the trace had read it.
     struct Replaced {
-        LetGo::Place place;
+        DroppedObject::Place place;
         Value* holder;
         PyObject* key;
         Value* old;
     };
     std::vector<Replaced> replaced_;
     struct Dropped {
-        LetGo::Place place;
+        DroppedObject::Place place;
         Source* source;
         PyObject* key;
     };

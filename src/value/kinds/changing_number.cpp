@@ -18,7 +18,8 @@ namespace {
 
 using Op = Expression::Op;
 
-Number seen(const ConstantValue* value) {
+/// The number in the call that is traced.
+Number traced_number(const ConstantValue* value) {
     return *Number::of(value->held);
 }
 
@@ -104,7 +105,7 @@ bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
         case Op::RightShift:
             // (Of a negative number it may be a complex one.)
             if (!is_of_ints && (left.expression->is_unbacked || right.expression->is_unbacked)) return false;
-            return !is_of_ints || (!right.varies && seen(right.value).integer() >= 0);
+            return !is_of_ints || (!right.varies && traced_number(right.value).integer() >= 0);
         case Op::TrueDivide:
         case Op::FloorDivide:
         case Op::Remainder:
@@ -221,7 +222,7 @@ void specialize(Tracer& tracer, ConstantValue* value) {
         return;
     }
     if (!value->expression->is_float) return static_cast<void>(numbers.specialize(value->expression));
-    numbers.assume(numbers.condition(Op::Same, value->expression, numbers.constant(seen(value))));
+    numbers.assume(numbers.condition(Op::Same, value->expression, numbers.constant(traced_number(value))));
 }
 
 namespace {
@@ -245,7 +246,7 @@ bool guard_moderate(Tracer& tracer, ConstantValue* value) {
     // PyTorch raises for a float that is too large, and the node may fail.
     if (value->expression->is_unbacked) return true;
     constexpr double kLargestHalf = 65504;
-    if (value->expression->size >= Expression::kLargest || !(std::fabs(seen(value).real()) <= kLargestHalf))
+    if (value->expression->size >= Expression::kLargest || !(std::fabs(traced_number(value).real()) <= kLargestHalf))
         return false;
     Expressions& numbers = tracer.numbers();
     const Expression* size = numbers.apply(Op::Absolute, value->expression);
@@ -294,7 +295,7 @@ Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
     if (one.expression->is_unbacked || other.expression->is_unbacked)
         return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
-    if (!apply(comparison, seen(one.value), seen(other.value))) return nullptr;
+    if (!apply(comparison, traced_number(one.value), traced_number(other.value))) return nullptr;
     return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
 }
 
