@@ -49,6 +49,7 @@ PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* fr
 
 PyObject* FrameRun::go_on() {
     while (true) {
+        if (is_done()) return leave();
         Shared<Entry> entry;
         try {
             entry = find_or_capture();
@@ -156,6 +157,11 @@ PyObject* FrameRun::leave() {
     }
     cpython::resume_at(frame_, code_[at_].start);
     return cpython::run(thread_, frame_);
+}
+
+bool FrameRun::is_done() const {
+    const bytecode::Op next = code_[at_].op;
+    return !is_untouched_ && (next == bytecode::Op::ReturnValue || next == bytecode::Op::ReturnConst);
 }
 
 bool FrameRun::is_idle(const Entry& entry) {

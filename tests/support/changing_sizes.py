@@ -13,8 +13,9 @@ import torch
 import stator
 from tests.support import engine
 from tests.support.compare import assert_same
+from tests.support.long import LONG
 
-BACKENDS = ["eager"]
+BACKENDS = ["eager", "aot_eager", "inductor"] if LONG else ["eager"]
 
 
 def outcome(function: Callable, arguments: tuple, backward: bool = False) -> tuple:

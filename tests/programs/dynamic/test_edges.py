@@ -52,6 +52,10 @@ CASES = {
         lambda x, y: (x.shape == y.shape, x.shape[0] == y.shape[0], x.shape[0] < y.shape[0], x.shape[0] in (3, 4)),
         lambda: [(T(a, 2), T(b, 2)) for a, b in ((2, 2), (3, 3), (4, 3), (3, 4), (5, 5), (6, 2))],
     ),
+    "an operation takes a quotient of a product": (
+        lambda x: (y := F.avg_pool1d(x.flatten()[None], 2).flatten(), y / y.shape[0])[1],
+        lambda: [(T(8, 4, 3),), (T(31, 7, 3),), (T(9, 5, 3),)],
+    ),
     "isinstance": (
         lambda x: (
             isinstance(x.shape[0], int),
