@@ -73,7 +73,11 @@ class ModeCell:
     def conditions(self) -> list[list[float | str]]:
         """What operations have assumed about the symbols so far."""
         assert self.symbols is not None
-        return [terms for _, terms in self.symbols.assumptions().conditions]
+        conditions: list[list[float | str]] = []
+        for _, terms, function in self.symbols.assumptions().conditions:
+            # What the engine can't check is valid for the numbers of this call alone.
+            conditions += [[name, self.symbols.hint(name), "is"] for name in terms] if function else [terms]
+        return conditions
 
     def remember_examples(self, module: GraphModule, examples: Sequence[Any]) -> None:
         """From now on these tensors have their symbolic sizes in the fake mode."""

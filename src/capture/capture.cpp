@@ -172,7 +172,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     auto& result = std::get<BackendResult>(compiled);
     for (BackendCondition& condition : result.conditions) {
         report.add_backend_relation(condition.text);
-        guards->require(std::move(condition.terms));
+        guards->require(std::move(condition));
     }
 
     auto entry = Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(*guards));

@@ -43,6 +43,8 @@ BackendAssumptions assumptions_of(Borrowed<> module) {
         condition.text = utf8(PyTuple_GET_ITEM(item, 0));
         for_each_item(PyTuple_GET_ITEM(item, 1),
                       [&](PyObject* part) { condition.terms.push_back(graph::term_of(part)); });
+        if (PyObject* function = PyTuple_GET_ITEM(item, 2); function != Py_None)
+            condition.function = Ref<>::share(function);
         assumptions.conditions.push_back(std::move(condition));
     });
     for_each_item(taken("_stator_rejected").get(),

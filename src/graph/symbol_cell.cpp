@@ -53,7 +53,7 @@ Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
 
 Op operation_called(std::string_view word) {
     for (int op = static_cast<int>(Op::Add); op <= static_cast<int>(Op::Not); ++op)
-        if (word == symbol(static_cast<Op>(op)) && takes_two(static_cast<Op>(op))) return static_cast<Op>(op);
+        if (word == symbol(static_cast<Op>(op))) return static_cast<Op>(op);
     STATOR_CHECK(false, "an unknown operation in a condition of the backend");
 }
 

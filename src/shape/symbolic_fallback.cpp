@@ -21,6 +21,12 @@ using Op = Expression::Op;
 /// What FakeTensor says has no form in the engine.
 struct NoSuchForm {};
 
+const Expression* take_last(std::vector<const Expression*>& stack) {
+    const Expression* last = stack.back();
+    stack.pop_back();
+    return last;
+}
+
 /// The numbers of a trace, and the cell that stands for them in Python.
 class Symbols {
   public:
@@ -100,11 +106,9 @@ class Symbols {
                 made = numbers_.constant(term.constant);
             } else if (term.op == Op::Source) {
                 made = numbers_.variables().at(term.symbol);
-            } else if (stack.size() >= 2) {
-                const Expression* right = stack.back();
-                stack.pop_back();
-                made = apply(term.op, stack.back(), right);
-                stack.pop_back();
+            } else if (stack.size() >= (takes_two(term.op) ? 2 : 1)) {
+                const Expression* right = takes_two(term.op) ? take_last(stack) : nullptr;
+                made = apply(term.op, take_last(stack), right);
             }
             if (made == nullptr) throw NoSuchForm{};
             stack.push_back(made);

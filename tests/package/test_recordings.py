@@ -9,6 +9,12 @@ from stator import _testing
 from tests.support.processes import fresh, python
 
 
+@pytest.fixture(autouse=True)
+def suppressed():
+    with stator.config.patch(suppress_errors=True):
+        yield
+
+
 @pytest.fixture
 def failing():
     """Makes the second operation of each trace fail."""

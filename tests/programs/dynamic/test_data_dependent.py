@@ -129,7 +129,8 @@ def a_list_of_known_length(t):
 
 @case((torch.tensor([[2, 0], [3, 1]]),))
 def a_nested_list(t):
-    return t.tolist()
+    rows = t.tolist()
+    return rows, t + 1
 
 
 @case((torch.tensor([2, 0, 4]),), (torch.tensor([1, 5, 0]),), (torch.tensor([6, 0, 0]),), (torch.tensor([2, 2, 1]),))
