@@ -117,7 +117,7 @@ class GraphRecorder final : public Recorder {
     graph::Names attribute_names_;
     std::vector<Attribute> attributes_;
     std::uint64_t shape_ticks_ = 0;
-    /// Of questions about sizes that change between calls; made when the first is asked.
+    /// Answers about operations on sizes that change between calls; made for the first such operation.
     std::shared_ptr<shape::Store> dynamic_answers_;
     shape::DataSizes data_sizes_;
     /// The numbers that were read from tensors, by their nodes. Valid until anything is written to.
