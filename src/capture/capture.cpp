@@ -93,11 +93,16 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     if (is_reported && request.options.fullgraph) raise_with(report);
 }
 
-/// The entry for a frame that can't be captured: frames for which these guards hold run uncompiled, and are not traced
-/// again.
-Shared<Entry> make_uncompiled_entry(const CaptureRequest& request, torch_room::GlobalState state, const Trace& trace) {
-    return Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state),
-                               GuardProgram(trace.guards, {}));
+/// An entry without a graph: frames for which the guards hold run uncompiled, and are not traced again.
+Shared<Entry> make_entry(const CaptureRequest& request, torch_room::GlobalState state, GuardProgram guards) {
+    return Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(guards));
+}
+
+void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& report) {
+    report.graph_text = graph::print(*trace.graph);
+    report.plan_text = print(trace.plan);
+    report.guards = guards.print();
+    report.describe_numbers(trace);
 }
 
 // --- the stages
@@ -135,7 +140,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_autocast = trace.reads_autocast;
     report.mismatched_calls = trace.mismatched_calls;
     judge_break(request, trace, report);
-    if (trace.end == TraceEnd::Failed) return make_uncompiled_entry(request, std::move(state), trace);
+    if (trace.end == TraceEnd::Failed) return make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
     if (!has_traced_code(trace.guards)) return nullptr;
 
     std::optional<GuardProgram> guards = make_guards(request, trace);
@@ -144,10 +149,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     expect_dynamic(trace);
     log_symbols(trace, request.frame, request.at);
     if (report_listener != nullptr) {
-        report.graph_text = graph::print(*trace.graph);
-        report.plan_text = print(trace.plan);
-        report.guards = guards->print();
-        report.describe_numbers(trace);
+        describe(trace, *guards, report);
         clock.skip();
     }
 
@@ -174,12 +176,11 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
         report.add_backend_relation(condition.text);
         guards->require(std::move(condition));
     }
-
-    auto entry = Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(*guards));
+    report.is_captured = true;
+    Shared<Entry> entry = make_entry(request, std::move(state), std::move(*guards));
     entry->is_captured = true;
     entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);
-    report.is_captured = true;
     return entry;
 }
 

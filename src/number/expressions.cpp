@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "number/conditions.h"
 
 namespace stator {
 
@@ -370,7 +371,7 @@ bool Expressions::require(Op comparison, const Expression* left, const Expressio
 }
 
 void Expressions::learn(const Expression& condition) {
-    if (condition.op < Op::Less || condition.op > Op::GreaterEqual) return;
+    if (!is_comparison(condition.op)) return;
     if (condition.left->is_float || condition.right->is_float) return;
     if (auto polynomial = difference(condition.left, condition.right)) facts_.learn(condition.op, *polynomial);
 }

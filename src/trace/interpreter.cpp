@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cpython/frame.h"
 #include "cpython/objects.h"
+#include "number/conditions.h"
 #include "torch/known.h"
 #include "trace/specialized_sizes.h"
 #include "trace/weaker_bounds.h"
@@ -695,12 +696,12 @@ void Interpreter::guard_relation(const Expression& condition) {
 }
 
 void Interpreter::ask(const Expression& question) {
-    const bool is_condition = question.op >= Expression::Op::Less;
     const std::string text = print_by_symbols(question);
-    std::string reason = is_condition ? "the answer to " + text + " depends on the data of a tensor"
-                                      : "the value of " + text + " is needed, which depends on the data of a tensor";
+    std::string reason = is_condition(question.op)
+                             ? "the answer to " + text + " depends on the data of a tensor"
+                             : "the value of " + text + " is needed, which depends on the data of a tensor";
     for (const std::string& origin : recorder_.numbers().origins_of(question)) reason += "; " + origin;
-    if (is_condition) reason += ". torch._check(" + text + ") before it would answer the question";
+    if (is_condition(question.op)) reason += ". torch._check(" + text + ") before it would answer the question";
     break_graph(BreakKind::DataDependent, std::move(reason));
 }
 

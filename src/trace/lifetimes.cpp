@@ -211,9 +211,9 @@ void Lifetimes::watch(Value* value) {
     auto is_it = [value](const Watched& watched) { return watched.value == value; };
     if (std::ranges::any_of(watched_, is_it)) return;
     // Most are tensors, and hardly any tensor has a finalizer.
-    bool is_quiet = value->kind == Kind::Tensor && !cpython::has_finalizer(value->object());
-    watched_.push_back({value, is_quiet});
-    if (!is_quiet) ++loud_;
+    bool runs_no_code = value->kind == Kind::Tensor && !cpython::has_finalizer(value->object());
+    watched_.push_back({value, runs_no_code});
+    if (!runs_no_code) ++may_run_code_;
 }
 
 void Lifetimes::watch_entered_frame() {
@@ -303,11 +303,11 @@ void Lifetimes::note_contents(Value* holder, PyObject* real) {
 const Value* Lifetimes::find_lost(const RemainingFrames& remaining) {
     std::optional<HeldValues> held;
     for (Watched& watched : watched_) {
-        if (watched.is_quiet) continue;
+        if (watched.runs_no_code) continue;
         if (is_in_place(watched.value->source, nullptr)) continue;
         if (is_freed_without_code(watched.value->object())) {
-            watched.is_quiet = true;
-            --loud_;
+            watched.runs_no_code = true;
+            --may_run_code_;
             continue;
         }
         if (!held) held = held_values(remaining);
@@ -336,14 +336,14 @@ void Lifetimes::check_instruction() {
 
 void Lifetimes::check_return(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
     if (stack_.frames.size() == 1) return find_dropped();
-    if (loud_ == 0) return;
+    if (!needs_checks()) return;
     const Value* returned = instruction.op == bytecode::Op::ReturnValue ? frame.top() : nullptr;
     if (const Value* lost = find_lost({stack_.frames.size() - 1, static_cast<std::size_t>(-1), returned, true}))
         refuse_to_lose(lost);
 }
 
 void Lifetimes::check_unwinding(const Value* exception) {
-    if (loud_ == 0) return;
+    if (!needs_checks()) return;
     // (The traceback would keep the frames and their variables alive. That is not modelled.)
     for (std::size_t count = stack_.frames.size(); count > 0; --count) {
         if (stack_.frames[count - 1]->is_task) continue;

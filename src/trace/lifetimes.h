@@ -34,7 +34,7 @@ class Lifetimes {
 
     /// Whether a watched object runs code when it is freed, as far as is known: then every instruction that may drop a
     /// reference is checked.
-    bool needs_checks() const { return loud_ > 0; }
+    bool needs_checks() const { return may_run_code_ > 0; }
     // Break the graph if a watched object is dropped and freeing it runs code: by the instruction that was just
     // executed, by leaving a frame, by unwinding to the handler of an exception.
     void check_instruction();
@@ -88,10 +88,10 @@ class Lifetimes {
     /// Values from outside that may lose their holder, and whether freeing them is known to run no code.
     struct Watched {
         Value* value;
-        bool is_quiet;
+        bool runs_no_code;
     };
     std::vector<Watched> watched_;
-    std::size_t loud_ = 0;  // watched values that are not quiet
+    std::size_t may_run_code_ = 0;  // how many watched values may run code when they are freed
     /// Variables of the entered frame with numbers and other constants. In another call they may hold other objects.
     std::vector<const Source*> unread_;
     /// Places outside that were assigned to, with the value of the object that was there, if the trace had read it.

@@ -5,6 +5,7 @@
 
 #include "base/imported.h"
 #include "base/python_error.h"
+#include "number/conditions.h"
 #include "number/dim.h"
 #include "number/expressions.h"
 #include "value/kinds/sequence.h"
@@ -123,19 +124,15 @@ bool may_not_fit(Op op, const Operand& left, const Operand& right) {
     return op == Op::Power || is_variable_int(left) || is_variable_int(right);
 }
 
-Value* result(Tracer& tracer, const Expression* expression) {
-    return value_of(tracer, expression);
-}
-
-bool is_condition(const Expression& expression) {
-    return expression.op >= Op::Less;
+Op expressed(Comparison comparison) {
+    return static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(comparison));
 }
 
 }  // namespace
 
 ConstantValue* value_of(Tracer& tracer, const Expression* expression) {
-    if (!is_condition(*expression)) expression = tracer.numbers().resolved(expression);
-    ConstantValue* value = is_condition(*expression)
+    if (!is_condition(expression->op)) expression = tracer.numbers().resolved(expression);
+    ConstantValue* value = is_condition(expression->op)
                                ? tracer.make<ConstantValue>(Py_False)
                                : static_cast<ConstantValue*>(tracer.fresh(expression->hint.object()));
     if (expression->op == Op::Constant) return value;
@@ -149,7 +146,7 @@ Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (!is_unbacked(left) && !is_unbacked(right)) return nullptr;
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
-    auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    const Op comparison = expressed(op);
     Expressions& numbers = tracer.numbers();
     if (!one.expression->is_float && !other.expression->is_float)
         if (auto known = numbers.decided(comparison, one.expression, other.expression)) return tracer.boolean(*known);
@@ -159,16 +156,17 @@ Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
 std::optional<bool> decided(Tracer& tracer, Value* condition) {
     const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
     Expressions& numbers = tracer.numbers();
-    if (!is_condition(question)) return numbers.decided(Op::NotEqual, &question, numbers.constant(0));
-    if (question.op > Op::GreaterEqual || question.left->is_float || question.right->is_float) return std::nullopt;
+    if (!is_condition(question.op)) return numbers.decided(Op::NotEqual, &question, numbers.constant(0));
+    if (!is_comparison(question.op) || question.left->is_float || question.right->is_float) return std::nullopt;
     return numbers.decided(question.op, question.left, question.right);
 }
 
 Value* inverted(Tracer& tracer, Value* condition) {
     const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
     Expressions& numbers = tracer.numbers();
-    if (!is_condition(question)) return value_of(tracer, numbers.condition(Op::Equal, &question, numbers.constant(0)));
-    const bool is_of_ints = question.op <= Op::GreaterEqual && !question.left->is_float && !question.right->is_float;
+    if (!is_condition(question.op))
+        return value_of(tracer, numbers.condition(Op::Equal, &question, numbers.constant(0)));
+    const bool is_of_ints = is_comparison(question.op) && !question.left->is_float && !question.right->is_float;
     if (is_of_ints)
         return value_of(tracer, numbers.condition(stator::inverted(question.op), question.left, question.right));
     return value_of(tracer, numbers.condition(Op::Not, &question));
@@ -266,7 +264,7 @@ Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (expression == nullptr) return nullptr;
     if (expression->is_float && !expression->is_unbacked && may_not_fit(*arithmetic, one, other))
         tracer.numbers().assume(tracer.numbers().condition(Op::Fits, expression));
-    return result(tracer, expression);
+    return value_of(tracer, expression);
 }
 
 namespace {
@@ -274,7 +272,7 @@ namespace {
 Value* of_one(Tracer& tracer, Op op, Value* value) {
     Operand one = operand(tracer, value);
     const Expression* expression = tracer.numbers().apply(op, one.expression);
-    return expression == nullptr ? nullptr : result(tracer, expression);
+    return expression == nullptr ? nullptr : value_of(tracer, expression);
 }
 
 }  // namespace
@@ -292,7 +290,7 @@ Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (!is(left) && !is(right)) return nullptr;
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
-    auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    const Op comparison = expressed(op);
     if (one.expression->is_unbacked || other.expression->is_unbacked)
         return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
     if (!apply(comparison, traced_number(one.value), traced_number(other.value))) return nullptr;
@@ -321,7 +319,7 @@ Value* extreme(Tracer& tracer, bool greatest, Value* left, Value* right) {
     if (one.expression->is_float || other.expression->is_float) return nullptr;
     const Expression* expression =
         tracer.numbers().apply(greatest ? Op::Maximum : Op::Minimum, one.expression, other.expression);
-    return expression == nullptr ? nullptr : result(tracer, expression);
+    return expression == nullptr ? nullptr : value_of(tracer, expression);
 }
 
 Value* function(Tracer& tracer, Op function, Value* value) {
@@ -334,7 +332,7 @@ Value* function(Tracer& tracer, Op function, Value* value) {
     const bool is_called = expression->op == function;
     if (is_called && (expression->is_float || one.expression->is_float))
         numbers.assume(numbers.condition(Op::Fits, expression));
-    return result(tracer, expression);
+    return value_of(tracer, expression);
 }
 
 void realize_all(Tracer& tracer, Value* value) {
