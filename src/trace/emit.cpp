@@ -1,5 +1,6 @@
 /// How an operation of the program becomes a node of the graph.
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -8,6 +9,7 @@
 #include "shape/infer.h"
 #include "shape/number_arguments.h"
 #include "shape/store.h"
+#include "torch/dtypes.h"
 #include "trace/graph_recorder.h"
 #include "trace/injected_error.h"
 #include "trace/write_checks.h"
@@ -84,8 +86,21 @@ bool takes_dtype_from_numpy(graph::NodeKind kind, Borrowed<> target) {
     return std::ranges::any_of(*takers, [&](const Ref<>& taker) { return taker.get() == target.get(); });
 }
 
+/// Operators that raise for no number. (`//` and `%` raise for 0.)
+bool takes_all_numbers(const graph::Node& node) {
+    static const auto operators = [] {
+        auto* found = new std::unordered_set<PyObject*>;
+        for (const char* name : {"add", "sub", "mul", "truediv", "and_", "or_",  "xor",      "lt",   "le",  "eq",
+                                 "ne",  "gt",  "ge",  "iadd",    "isub", "imul", "itruediv", "iand", "ior", "ixor"})
+            found->insert(imported("_operator", name));
+        return found;
+    }();
+    return node.kind == graph::NodeKind::Function && operators->contains(node.target);
+}
+
 /// PyTorch raises for some numbers: a negative size, an index out of bounds.
 bool takes_unbacked_number(const graph::Node& node) {
+    if (takes_all_numbers(node)) return false;
     bool takes = false;
     graph::for_each_input(node, [&](const graph::Node* input) {
         const Expression* number = input->result.expression;
@@ -224,21 +239,44 @@ ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> targe
     expect_no_stop(target, "a number that could not be read in an earlier run of the captured graph");
     views_.check_arguments(tensor_arguments_);
     graph::Node* node = graph_->add(kind, target, std::move(taken));
+    node->may_fail = is_read;
+    note_lasting(node, false);
+    locations_.locate(node);
+    ConstantValue* value = unbacked_result(node, type, range);
+    if (is_read) read_numbers_.emplace(node->arguments[0].node, value);
+    return value;
+}
+
+ConstantValue* GraphRecorder::unbacked_result(graph::Node* node, PyTypeObject* type, Range range) {
     const bool is_bool = type == &PyBool_Type;
     const Expression* number = tracer_.numbers().unbacked(type == &PyFloat_Type, is_bool ? Range{0, 1} : range);
     numbers_.note_origin(number, node);
     node->result.kind = graph::Result::Kind::Constant;
     node->result.expression = number;
     node->result.constant = is_bool ? Py_False : graph_->arena().keep(number->hint.object());
-    node->may_fail = is_read;
-    note_lasting(node, false);
-    locations_.locate(node);
     auto* value = tracer_.make<ConstantValue>(node->result.constant);
     value->expression = number;
     value->node = node;
     value->realized = false;
-    if (is_read) read_numbers_.emplace(node->arguments[0].node, value);
     return value;
+}
+
+ConstantValue* GraphRecorder::emit_draw(const Draw& draw) {
+    if (deferred_graphs_.is_open()) return nullptr;
+    Source* place = tracer_.provenance().child(draw.generator, Access::Drawn, nullptr, static_cast<int>(draws_.size()),
+                                               draw.example);
+    // (An instruction that was rolled back may have drawn another one here.)
+    place->object = draw.example;
+    graph::Node* node = add_placeholder(place);
+    // Drawn even if nobody uses it.
+    node->has_effect = true;
+    draws_.push_back({node, draw});
+    tracer_.on_undo([this] { draws_.pop_back(); });
+    if (tracer_.run_by() == Tracer::RunBy::Compiler) {
+        node = numbers_.add_item_of(
+            node, PyFloat_CheckExact(draw.example) ? torch_room::dtype::kDouble : torch_room::dtype::kLong);
+    }
+    return unbacked_result(node, Py_TYPE(draw.example), draw.range);
 }
 
 void GraphRecorder::expect_run_by_stator() {

@@ -184,7 +184,13 @@ Outcome make_complex(Tracer& tracer, const Arguments& arguments) {
 Outcome make_bool(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "bool", arguments, 0, 1);
     if (arguments.positional.empty()) return tracer.boolean(false);
-    return operations::truth(tracer, arguments.positional[0]);
+    Value* value = arguments.positional[0];
+    // Of a number that only the graph knows, so is the bool.
+    if (symbolic::is_unbacked(value)) {
+        if (value->type() == &PyBool_Type) return value;
+        if (Value* known = symbolic::condition(tracer, Comparison::NotEqual, value, tracer.integer(0))) return known;
+    }
+    return operations::truth(tracer, value);
 }
 
 Task hash_by_method(Tracer& tracer, Value* method, Value* value) {
