@@ -185,11 +185,7 @@ Outcome make_bool(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "bool", arguments, 0, 1);
     if (arguments.positional.empty()) return tracer.boolean(false);
     Value* value = arguments.positional[0];
-    // Of a number that only the graph knows, so is the bool.
-    if (symbolic::is_unbacked(value)) {
-        if (value->type() == &PyBool_Type) return value;
-        if (Value* known = symbolic::condition(tracer, Comparison::NotEqual, value, tracer.integer(0))) return known;
-    }
+    if (Value* truth = symbolic::truth_by_data(tracer, value)) return truth;
     return operations::truth(tracer, value);
 }
 

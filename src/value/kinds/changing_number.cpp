@@ -155,6 +155,13 @@ Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
     return value_of(tracer, numbers.condition(comparison, one.expression, other.expression));
 }
 
+Value* truth_by_data(Tracer& tracer, Value* value) {
+    if (!is_unbacked(value)) return nullptr;
+    if (!PyBool_Check(value->object())) return condition(tracer, Comparison::NotEqual, value, tracer.integer(0));
+    auto known = decided(tracer, value);
+    return known ? tracer.boolean(*known) : value;
+}
+
 std::optional<bool> decided(Tracer& tracer, Value* condition) {
     const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
     Expressions& numbers = tracer.numbers();

@@ -125,6 +125,27 @@ def a_bool_is_returned(t):
     return b, t
 
 
+@case(*numbers(3, 0, -1))
+def the_truth_of_an_int_is_returned(t):
+    return bool(t.item()), not t.item(), not bool(t.item())
+
+
+@case(*numbers(3.5, 0.0, -0.0, float("nan")))
+def the_truth_of_a_float_is_returned(t):
+    return bool(t.item()), not t.item()
+
+
+@case(*numbers(True, False))
+def the_truth_of_a_bool_is_returned(t):
+    return bool(t.item()), not t.item()
+
+
+@case(*numbers(3.5, 0.0, -1.0, 1e30, float("inf"), float("nan")))
+def a_float_becomes_a_tensor(t):
+    f = t.item()
+    return torch.tensor(f), torch.tensor([f, 2.0]), torch.tensor([[f], [1.0]]), torch.tensor((f * 2,))
+
+
 @case(*numbers(3, 0, 1))
 def the_same_number_twice(t):
     return torch.zeros(t.item()) + torch.ones(t.item())
@@ -572,3 +593,35 @@ def test_a_break_without_the_settings_does_not_last():
     engine.reset()
     assert torch.equal(stator.compile(program)(x, mask), program(x, mask))
     assert torch.equal(stator.compile(program, fullgraph=True)(x, mask), program(x, mask))
+
+
+@pytest.mark.parametrize("value", [3.5, 3])
+def test_numbers_in_the_metadata_of_nodes(value):
+    found = []
+
+    def backend(module, _):
+        found.extend(node.meta.get("example_value") for node in module.graph.nodes if node.op != "output")
+        return module.forward
+
+    def program(t):
+        return X * t.item()
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    assert_same(program(torch.tensor(value)), compiled(torch.tensor(value)))
+    assert any(isinstance(one, (torch.SymInt, torch.SymFloat, torch.SymBool)) for one in found)
+
+
+@pytest.mark.parametrize("value", [2, 2.5])
+def test_arithmetic_with_such_numbers_is_compiled(value):
+    compiled_graphs = []
+
+    def backend(module, _):
+        compiled_graphs.append(module)
+        return lambda *inputs: [one + 1 for one in module.forward(*inputs)]
+
+    def program(x, t):
+        return (x + t.item()) / 2 * t.item()
+
+    actual = stator.compile(program, backend=backend, fullgraph=True)(torch.ones(2), torch.tensor(value))
+    assert_same(program(torch.ones(2), torch.tensor(value)) + 1, actual)
+    assert len(compiled_graphs) == 1
