@@ -16,6 +16,7 @@
 #include "value/builtins/numpy.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
+#include "value/tensor/data_numbers.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -301,12 +302,36 @@ void GraphRecorder::emit_requirements(const std::vector<const Expression*>& requ
         emit_check(check, Arguments::of(symbolic::value_of(tracer_, condition)));
 }
 
+namespace {
+
+/// The arguments of an operation with the numbers of tensors that are given as `value=`, `alpha=` or `beta=`: PyTorch
+/// would read them. Empty if there is none, or where numbers are not captured.
+std::optional<Arguments> with_read_factors(Tracer& tracer, const Arguments& arguments) {
+    Arguments changed = arguments;
+    bool is_changed = false;
+    for (Keyword& keyword : changed.keywords) {
+        auto* tensor = cast<TensorValue>(keyword.value);
+        const std::string_view name = utf8(keyword.name);
+        if (tensor == nullptr || (name != "value" && name != "alpha" && name != "beta")) continue;
+        Value* number = read_number(tracer, tensor, "item");
+        if (number == nullptr) return std::nullopt;
+        keyword.value = number;
+        is_changed = true;
+    }
+    return is_changed ? std::optional(std::move(changed)) : std::nullopt;
+}
+
+}  // namespace
+
 /// Emits an operation whose result depends on the contents of tensors, if those are known. Breaks the graph otherwise.
 Value* GraphRecorder::emit_with_known_integers(const Operation& operation) {
     const bool is_data_dependent = operation.answer->status == shape::Status::DataDependent;
     if (is_data_dependent)
         if (auto known = with_known_integers(tracer_, operation.kind, operation.target, operation.arguments))
             return emit(operation.kind, operation.target, *known, operation.takes_any);
+    if (is_data_dependent)
+        if (auto read = with_read_factors(tracer_, operation.arguments))
+            return emit(operation.kind, operation.target, *read, shape::AnyNumber::IntOrFloat);
     tracer_.break_graph(is_data_dependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
                         operation.answer->reason);
 }

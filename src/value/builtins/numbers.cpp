@@ -14,6 +14,9 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
+#include "value/tensor/data_numbers.h"
+#include "value/tensor/known_contents.h"
+#include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -185,6 +188,8 @@ Outcome make_bool(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "bool", arguments, 0, 1);
     if (arguments.positional.empty()) return tracer.boolean(false);
     Value* value = arguments.positional[0];
+    if (auto* tensor = cast<TensorValue>(value); tensor != nullptr && !known_truth(tracer, tensor))
+        if (Value* number = read_number(tracer, tensor, "item")) value = number;
     if (Value* truth = symbolic::truth_by_data(tracer, value)) return truth;
     return operations::truth(tracer, value);
 }
