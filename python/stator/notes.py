@@ -51,6 +51,14 @@ def tell(
         logger.log(logging.WARNING if kind == "log" else logging.INFO, "%s", text)
 
 
+def warn(text: str) -> None:
+    """A `RuntimeWarning`, or a log message where warnings are errors: a compiled call does not raise it."""
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:
+        logger.warning("%s", text)
+
+
 def log(topic: str, text: str) -> None:
     """Called by the engine: for the log alone, every time."""
     logger.info("%s", _with_link(topic, text))

@@ -143,7 +143,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     clock.end("guards");
     expect_dynamic(trace);
     log_symbols(trace, request.frame, request.at);
-    if (report_listener != nullptr) {
+    if (report.has_texts) {
         report.graph_text = graph::print(*trace.graph);
         report.plan_text = print(trace.plan);
         report.guards = guards->print();
@@ -153,10 +153,11 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
 
     GraphModule module = make_graph_module(trace);
     report.nodes = module.nodes;
+    report.calls = module.calls;
     if (module.module) clock.end("fx");
 
     paused.resume();
-    if (module.module && setting("enable_compiler_collectives", 0) != 0) {
+    if (module.module && shared_setting("enable_compiler_collectives", 0) != 0) {
         if (auto again = agree_between_ranks(module, trace, knowledge, report)) return std::move(*again);
         clock.end("ranks");
     }
