@@ -3,6 +3,7 @@ tlparse read. Only imported once torch._dynamo is."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 import textwrap
@@ -60,6 +61,8 @@ def graph(graph_module: GraphModule) -> None:
     from torch._dynamo.utils import lazy_format_graph_code, lazy_format_graph_tabular
 
     name = f"__compiled_fn_{_graphs}"
+    # torch's formatters read the code of `forward`, which a captured graph does not have.
+    graph_module = torch.fx.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
     if is_on[0]:
         _graph.debug("%s", lazy_format_graph_tabular(name, graph_module))
     if is_on[1]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,3 +110,13 @@ def with_minifier(compiler: Any, name: str) -> Any:
 
 def is_inductor(backend: Any) -> bool:
     return isinstance(backend, torch._TorchCompileInductorWrapper)
+
+
+def compile_reason(broken: dict[str, Any] | None) -> Any:
+    """Why a graph ends, as TorchDynamo describes it: it returns, or there is a graph break (a dict as in report.py)."""
+    from torch._dynamo.output_graph import GraphCompileReason
+
+    if broken is None:
+        return GraphCompileReason("return_value", [], graph_break=False)
+    place = traceback.FrameSummary(broken.get("file", "?"), broken.get("line", 0), "?", lookup_line=False)
+    return GraphCompileReason(broken["reason"], [place], graph_break=True)

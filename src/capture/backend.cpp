@@ -62,11 +62,12 @@ void tell_of_needed_data(const TakenError& error, const Callee& callee) {
 void tell_of_failed_backend(const TakenError& error, const Callee& callee) {
     Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
     if (!text) PyErr_Clear();
-    const std::string reason = text ? std::string(utf8(text.get())) : "?";
+    std::string reason = text ? std::string(utf8(text.get())).substr(0, 300) : "?";
+    std::ranges::replace(reason, '\n', ' ');
     tell(NoteKind::Warning, NoteOnce::AtPlace, "backend_failed", callee,
          "A graph of " + callee.print() +
              " runs as it was captured, because the backend failed and torch._dynamo.config.suppress_errors is set: " +
-             reason.substr(0, reason.find('\n')));
+             reason);
 }
 
 /// The same if the program can run without the backend: if that needs the data of tensors, or raises an error that only

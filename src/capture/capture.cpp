@@ -154,6 +154,8 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     GraphModule module = make_graph_module(trace);
     report.nodes = module.nodes;
     report.calls = module.calls;
+    if (module.module && report.broken && capture_observer != nullptr)
+        checked(PyObject_SetAttrString(module.module.get(), "_stator_break", as_dict(*report.broken).get()));
     if (module.module) clock.end("fx");
 
     paused.resume();
