@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from stator import observer
+
 logger = logging.getLogger("stator")
 
 _told: set[tuple[Any, ...]] = set()
@@ -41,7 +43,10 @@ def tell(
         return
     _told.add(key)
     text = _with_link(topic, text)
-    if kind == "warn":
+    watching = observer.current()
+    if topic == "recompile_limit" and watching is not None:
+        watching.limit_hit(code, text)
+    elif kind == "warn":
         try:
             warnings.warn_explicit(text, RuntimeWarning, file, line)
         except Exception:

@@ -81,6 +81,11 @@ class Observer:
 
         torch_logs.graph(graph_module)
 
+    def limit_hit(self, function: str, text: str) -> None:
+        from stator import torch_logs
+
+        torch_logs.limit_hit(function, text)
+
     def ended(self) -> None:
         running = self._stack().pop()
         try:

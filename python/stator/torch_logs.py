@@ -75,6 +75,19 @@ def graph(graph_module: GraphModule) -> None:
     )
 
 
+def limit_hit(function: str, text: str) -> None:
+    """The recompile limit, in the words that people look for, and then in Stator's."""
+    _dynamo.warning(
+        "torch._dynamo hit config.recompile_limit (%s)\n"
+        "   function: %s\n"
+        "   last reason: %s\n"
+        'To log all recompilation reasons, use TORCH_LOGS="recompiles".',
+        torch._dynamo.config.recompile_limit,
+        function,
+        text,
+    )
+
+
 def metrics(of_capture: Any) -> None:
     """The metrics of a capture, for the trace."""
     if not _trace.handlers:

@@ -90,7 +90,7 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     if (is_reported) report.broken = trace.report;
     const bool is_error = has_failed && trace.report.kind == BreakKind::Internal;
     if (is_error && setting("raise_internal_errors", 0) != 0) raise_with(report);
-    if (is_reported && request.options.fullgraph) raise_with(report);
+    if (is_reported && (request.options.fullgraph || trace.forbids_breaks)) raise_with(report);
 }
 
 /// The entry for a frame that can't be captured: frames for which these guards hold run uncompiled, and are not traced

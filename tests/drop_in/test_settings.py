@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -56,6 +58,20 @@ def test_a_setting_without_effect_is_warned_of_once(monkeypatch):
             called()
 
 
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """Warnings in the log of torch."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("torch._dynamo.convert_frame")
+    logger.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(handler)
+
+
 def sizes(compiled, count=4):
     for size in range(2, 2 + count):
         assert torch.equal(compiled(torch.ones(size)), torch.full((size,), 2.0))
@@ -64,14 +80,17 @@ def sizes(compiled, count=4):
 @pytest.mark.parametrize("name", ["recompile_limit", "cache_size_limit", "accumulated_recompile_limit"])
 def test_recompile_limits(name):
     counter = CompileCounter()
-    with dynamo_config.patch({name: 2}), pytest.warns(RuntimeWarning, match="recompile limit"):
+    with dynamo_config.patch({name: 2}), _logged() as messages:
         sizes(torch.compile(lambda x: x + 1, backend=counter, dynamic=False))
     assert counter.frame_count == 2
+    assert len(messages) == 1
+    assert messages[0].startswith("torch._dynamo hit config.recompile_limit")
+    assert "L['x']: size of dimension 0 is 4, was 3" in messages[0]
 
 
 def test_the_limit_of_stator_comes_before_that_of_torch():
     counter = CompileCounter()
-    with dynamo_config.patch(recompile_limit=2), stator.config.patch(recompile_limit=3), pytest.warns(RuntimeWarning):
+    with dynamo_config.patch(recompile_limit=2), stator.config.patch(recompile_limit=3):
         sizes(torch.compile(lambda x: x + 1, backend=counter, dynamic=False))
     assert counter.frame_count == 3
 
