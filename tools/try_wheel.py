@@ -7,6 +7,7 @@ their graphs. Beside a torch that the wheel was not built against, the import ha
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 
 import stator
 
+INSTALLED = "import torch; torch._dynamo; print(type(torch.compile(lambda x: x, backend='eager')).__module__)"
 OTHER_TORCH = "import torch; torch.__version__ = '2.12.9'; import stator"
 
 
@@ -25,6 +27,15 @@ def check_that_the_wheel_is_used() -> None:
     assert (package / "_built_with.py").is_file(), f"{package} does not say which torch it was built against"
     assert importlib.metadata.version("stator") == stator.__version__
     assert importlib.metadata.requires("stator") is None, "a requirement would replace the torch that is there"
+
+
+def check_the_environment_variable() -> None:
+    """`STATOR_INSTALL=1` works by a file that Python reads when it starts."""
+    for value, module in (("1", "stator._C"), ("0", "builtins")):
+        environment = {**os.environ, "STATOR_INSTALL": value}
+        command = [sys.executable, "-P", "-c", INSTALLED]
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        assert said.strip() == module, f"STATOR_INSTALL={value}: {said}"
 
 
 def check_a_function() -> None:
@@ -69,6 +80,7 @@ if __name__ == "__main__":
     check_that_the_wheel_is_used()
     check_a_function()
     check_a_model()
+    check_the_environment_variable()
     check_what_another_torch_meets()
     python = "{}.{}.{}".format(*sys.version_info[:3])
     print(f"The wheel of Stator {stator.__version__} works on Python {python} beside torch {torch.__version__}.")

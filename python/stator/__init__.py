@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
     from stator.errors import BackendCompilerFailed, RecompileLimitHit, Unsupported
+    from stator.installation import install, installed, is_installed, uninstall
     from stator.module_tracker import ModuleTracker
     from stator.recordings import replay
     from stator.report import Report, explain, watch
@@ -42,9 +43,13 @@ _PUBLIC = {
     "config": "settings",
     "explain": "report",
     "watch": "report",
+    "install": "installation",
+    "installed": "installation",
+    "is_installed": "installation",
     "list_backends": "backends",
     "replay": "recordings",
     "reset": "api",
+    "uninstall": "installation",
 }
 
 __all__ = [
@@ -57,9 +62,13 @@ __all__ = [
     "compile",
     "config",
     "explain",
+    "install",
+    "installed",
+    "is_installed",
     "list_backends",
     "replay",
     "reset",
+    "uninstall",
     "watch",
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
@@ -20,83 +21,138 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @overload
 def compile(
-    fn: F,
+    model: F,
     *,
-    backend: str | backends.CompilerFunction = ...,
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
-    options: dict[str, Any] | None = ...,
+    backend: str | backends.CompilerFunction | None = ...,
     mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    name: str | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    shapes_spec: Any = ...,
 ) -> F: ...
 
 
 @overload
 def compile(
-    fn: None = None,
+    model: None = None,
     *,
-    backend: str | backends.CompilerFunction = ...,
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
-    options: dict[str, Any] | None = ...,
+    backend: str | backends.CompilerFunction | None = ...,
     mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    name: str | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    shapes_spec: Any = ...,
 ) -> Callable[[F], F]: ...
 
 
 def compile(
-    fn: Any = None,
+    model: Any = None,
     *,
-    backend: str | backends.CompilerFunction = "eager",
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    options: dict[str, Any] | None = None,
+    backend: str | backends.CompilerFunction | None = "eager",
     mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
-    """Compiles a function, a bound method or a module. Without `fn`, returns a decorator.
+    """Compiles a function, a bound method or a module. Without `model`, returns a decorator.
 
     Args:
-        fn: a Python function, a bound method, a callable object or a `torch.nn.Module`. A compiled module is an
+        model: a Python function, a bound method, a callable object or a `torch.nn.Module`. A compiled module is an
             instance of the model's class and shares its state.
-        backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`.
         fullgraph: raise `stator.Unsupported` at the first graph break, and `stator.RecompileLimitHit` if a recompile
-            would exceed `stator.config.recompile_limit`.
+            would exceed the recompile limit.
         dynamic: None makes a size dynamic once it has changed, True all sizes from the first call, False none.
+        backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`. None is the
+            default backend of `torch.compile`.
+        mode: for the backend, as with `torch.compile`. Raises ValueError if the backend has no modes.
         options: for the backend, as with `torch.compile`. `"register_attributes": True` is for Stator: parameters and
             buffers become attributes of the graph module instead of inputs (see `stator.config.register_attributes`).
-        mode: for the backend, as with `torch.compile`.
+        name: a name of the compiled region, for the backends that show it.
+        disable: return `model` as it is. So does the environment variable `TORCHDYNAMO_DISABLE=1`.
+        recompile_limit: how many entries an instruction may have, in place of `stator.config.recompile_limit`.
+        isolate_recompiles: every call of `stator.compile` counts its own recompiles, so this is always so.
+        shapes_spec: not supported: raises NotImplementedError unless it is None.
     """
     arguments: dict[str, Any] = {
-        "backend": backend,
         "fullgraph": fullgraph,
         "dynamic": dynamic,
-        "options": options,
+        "backend": backend,
         "mode": mode,
+        "options": options,
+        "name": name,
+        "disable": disable,
+        "recompile_limit": recompile_limit,
+        "isolate_recompiles": isolate_recompiles,
+        "shapes_spec": shapes_spec,
     }
-    if fn is None:
+    if model is None:
         return functools.partial(compile, **arguments)
-    if isinstance(fn, (staticmethod, classmethod)):
-        return type(fn)(compile(fn.__func__, **arguments))
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        return model
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(compile(model.__func__, **arguments))
     options = dict(options or {})
-    registers_attributes = options.pop("register_attributes", config.register_attributes)
-    resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode)
     engine_options = {
         "fullgraph": fullgraph,
         "dynamic": dynamic,
-        "registers_attributes": registers_attributes,
-        "arguments": arguments,  # copies are compiled again with them
+        "registers_attributes": options.pop("register_attributes", config.register_attributes),
+        "recompile_limit": _checked_limit(recompile_limit),
     }
+    refuse_unsupported(options.pop("guard_filter_fn", None), shapes_spec)
+    resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode, name=name)
+    return compile_with(model, resolved, engine_options, arguments)
+
+
+def compile_with(
+    model: Any, backend: backends.Backend, engine_options: dict[str, Any], arguments: dict[str, Any]
+) -> Any:
+    """Compiles with a resolved backend. `arguments` are those of `compile`, from which copies are compiled again."""
+    engine_options = {**engine_options, "arguments": arguments, "resolved": backend}
 
     def compile_call(function: Callable[..., Any]) -> Any:
-        compiled = _compiled_class()(function, resolved, engine_options)
+        compiled = _compiled_class()(function, backend, engine_options)
         # `torch.compiler.disable` and `torch.compile` find the original by these two: the outermost compiler wins.
         compiled._torchdynamo_orig_callable = function
         compiled._torchdynamo_wrapper_id = id(compiled)
         return compiled
 
-    original = original_of(fn)
+    original = original_of(model)
     if isinstance(original, nn.Module):
         return modules.compile_module(original, compile_call, arguments)
     engine_options["given"] = original
     return compile_call(_python_function(original))
+
+
+def _checked_limit(recompile_limit: Any) -> int | None:
+    if recompile_limit is not None and type(recompile_limit) is not int:
+        raise TypeError(f"recompile_limit is an int or None, not {recompile_limit!r}")
+    return recompile_limit
+
+
+def refuse_unsupported(guard_filter_fn: Any, shapes_spec: Any) -> None:
+    """An argument that would be ignored is an error."""
+    if guard_filter_fn is not None:
+        raise NotImplementedError(
+            "options['guard_filter_fn'] is not supported: Stator checks all guards. Leave it out; "
+            "torch._dynamo.config.recompile_limit and dynamic=True are the other ways to have fewer recompiles."
+        )
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "shapes_spec is not supported: use dynamic=, torch._dynamo.mark_dynamic or torch._dynamo.mark_static."
+        )
 
 
 @functools.cache

@@ -7,12 +7,15 @@ it. Names are those registered with torch._dynamo. `eager` is defined here, so t
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+
+from stator import observer, torch_reset, torch_versions
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -45,6 +48,9 @@ class Backend:
         self.arguments = arguments or {}
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        torch_reset.follow()
+        if (watching := observer.current()) is not None:
+            watching.graph(graph_module)
         # The graph runs as it is. No context is needed, because no compiler runs.
         if self.compiler is eager:
             return graph_module
@@ -62,7 +68,8 @@ class Backend:
                 _kept_for_another_backward(context),
                 _without_cache_of_floats(graph_module),
             ):
-                compiled = self.compiler(graph_module, example_inputs, **self.arguments)
+                compiler = torch_versions.with_minifier(self.compiler, self.name)
+                compiled = compiler(graph_module, example_inputs, **self.arguments)
             if self.name != "inductor" and fake.has_deferred_assertions(graph_module):
                 # Only inductor's code has them. The graph as it was captured raises where the program would.
                 compiled = graph_module
@@ -97,21 +104,27 @@ _EAGER = Backend("eager", eager)
 
 
 def resolve(
-    backend: str | CompilerFunction, *, dynamic: bool | None, options: dict[str, Any] | None, mode: str | None
+    backend: str | CompilerFunction | None,
+    *,
+    dynamic: bool | None,
+    options: dict[str, Any] | None,
+    mode: str | None,
+    name: str | None = None,
 ) -> Backend:
     """The backend for the arguments of `stator.compile`."""
     if mode is not None and options is not None:
         raise ValueError("Either mode or options can be given to stator.compile, not both.")
+    if backend is None:
+        backend = torch_versions.default_backend()
     if isinstance(backend, Backend):
         if options or mode not in (None, "default"):
             raise ValueError(f"{backend!r} is configured already: it takes no mode and no options.")
         return backend
     if isinstance(backend, str):
-        return _by_name(backend, dynamic, options, mode)
+        return _by_name(backend, dynamic, options, mode, name)
     if not callable(backend):
         raise TypeError(f"A backend is a name or a callable fn(graph_module, example_inputs), not {backend!r}.")
-    name = getattr(backend, "__name__", type(backend).__name__)
-    return Backend(name, backend, _arguments(options, mode))
+    return _by_callable(backend, options, mode)
 
 
 def resolve_forced(backend: str | CompilerFunction) -> Backend:
@@ -126,12 +139,13 @@ def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")
     return sorted({"eager", *registry.list_backends(exclude_tags)})
 
 
-def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mode: str | None) -> Backend:
+def _by_name(
+    name: str, dynamic: bool | None, options: dict[str, Any] | None, mode: str | None, region: str | None
+) -> Backend:
     if name == "eager" and not options and mode in (None, "default"):
         return _EAGER
     if name == "inductor":
-        # This class validates mode and options and turns them into inductor's configuration.
-        return Backend(name, torch._TorchCompileInductorWrapper(mode, options, dynamic), is_pytorchs=True)
+        return Backend(name, torch_versions.inductor(mode, options, dynamic, region), is_pytorchs=True)
     from torch._dynamo.backends import registry
     from torch._dynamo.exc import InvalidBackend
 
@@ -140,18 +154,47 @@ def _by_name(name: str, dynamic: bool | None, options: dict[str, Any] | None, mo
     except InvalidBackend:
         known = ", ".join(list_backends(exclude_tags=None))
         raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
-    return Backend(
-        name,
-        compiler,
-        _arguments(options, mode),
-        is_pytorchs=True,
-        writes_at_end=name.startswith("aot_eager"),
-    )
+    return _registered(name, compiler, _arguments(name, compiler, options, mode))
 
 
-def _arguments(options: dict[str, Any] | None, mode: str | None) -> dict[str, Any]:
+def _registered(name: str, compiler: CompilerFunction, arguments: dict[str, Any]) -> Backend:
+    return Backend(name, compiler, arguments, is_pytorchs=True, writes_at_end=name.startswith("aot_eager"))
+
+
+def _by_callable(backend: CompilerFunction, options: dict[str, Any] | None, mode: str | None) -> Backend:
+    """A function of the user, or what `torch.compile` makes of its arguments."""
+    if torch_versions.is_inductor(backend):
+        return Backend("inductor", backend, is_pytorchs=True)
+    compiler, arguments = torch_versions.unwrapped_backend(backend)
+    registered = torch_versions.registered_name(compiler)
+    name = registered or getattr(compiler, "__name__", type(compiler).__name__)
+    arguments |= _arguments(name, compiler, options, mode)
+    if registered is None:
+        return Backend(name, compiler, arguments)
+    return _EAGER if name == "eager" and not arguments else _registered(name, compiler, arguments)
+
+
+def _arguments(
+    name: str, compiler: CompilerFunction, options: dict[str, Any] | None, mode: str | None
+) -> dict[str, Any]:
+    """The mode and the options as arguments of the backend. Raises ValueError if it does not have them."""
     given = {"options": options, "mode": None if mode == "default" else mode}
-    return {name: value for name, value in given.items() if value}
+    arguments = {argument: value for argument, value in given.items() if value}
+    for argument, value in arguments.items():
+        if not _takes(compiler, argument):
+            raise ValueError(f"The backend {name!r} has no {argument}: it can't be given {argument}={value!r}.")
+    return arguments
+
+
+def _takes(compiler: CompilerFunction, argument: str) -> bool:
+    try:
+        parameters = inspect.signature(compiler).parameters
+    except (TypeError, ValueError):
+        return True  # not known before the call
+    # Those of PyTorch that take any keyword log that they ignore it.
+    ignores_others = str(getattr(compiler, "__module__", "")).startswith("torch.")
+    has_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return argument in parameters or (has_any and not ignores_others)
 
 
 @contextmanager

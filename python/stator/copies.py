@@ -66,4 +66,7 @@ _TAKEN_OVER = (
     "__wrapped__",
     "_torchdynamo_orig_callable",
     "_torchdynamo_wrapper_id",
+    "_is_torch_compile",
+    "aot_compile",
+    "get_compiler_config",
 )

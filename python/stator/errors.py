@@ -149,3 +149,13 @@ def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoRetu
         f"allow running it uncompiled: {reason}. Make that value the same on every call, or raise "
         f"stator.config.recompile_limit. See {notes.section('recompile_limit')}"
     )
+
+
+def raise_recompile(callee: str, reasons: str) -> NoReturn:
+    """Called by the engine for a recompile with `torch._dynamo.config.error_on_recompile`."""
+    from torch._dynamo.exc import RecompileError
+
+    raise RecompileError(
+        f"{callee} would have to be captured again, and torch._dynamo.config.error_on_recompile does not allow it, "
+        f"because:{reasons}"
+    )

@@ -15,7 +15,7 @@ from torch.fx import _lazy_graph_module
 from torch.fx.graph import PythonCode
 from torch.fx.graph_module import _assign_attr
 
-from . import _C
+from . import _C, torch_versions
 
 
 class GraphModule(_lazy_graph_module._LazyGraphModule):
@@ -60,6 +60,8 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
         if name in ("_code", "_lineno_map", "_prologue_start") and self._needs_recompile():
             self._real_recompile()
             return self.__dict__[name]
+        if name == "compile_subgraph_reason":
+            return torch_versions.compile_reason(self.__dict__.get("_stator_break"))
         return super().__getattr__(name)
 
     def _become_ordinary(self) -> None:

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import weakref
 from abc import ABCMeta
 from collections.abc import Callable
-from types import MemberDescriptorType, MethodType
+from types import MemberDescriptorType, MethodType, ModuleType
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from stator import imports
 from stator._engine import engine
+from stator.wrapped_modules import remove_prefix, renamed
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -96,6 +100,33 @@ class CompiledModule:
     @property
     def _torchdynamo_wrapper_id(self) -> int:
         return id(self)
+
+    @property
+    def _orig_mod(self) -> nn.Module:
+        """Libraries find the model of a compiled module by this."""
+        return self._stator_original
+
+    @property
+    def dynamo_ctx(self) -> Any:
+        """What compiles another callable with the same arguments."""
+        return functools.partial(_rebuild, arguments=self._stator_arguments)
+
+    def get_compiler_config(self) -> Any:
+        """The configuration of the backend, if it has one."""
+        backend = self._stator_call._stator_options["resolved"]  # type: ignore[attr-defined]
+        get = getattr(backend.compiler, "get_compiler_config", None)
+        return None if get is None else get()
+
+    def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        """Takes the keys of a module compiled by torch.compile, too, which begin with `_orig_mod.`."""
+        of_model: Any = super(CompiledModule, self)  # noqa: UP008 - see `__getattr__`
+        return of_model.load_state_dict(renamed(state_dict, remove_prefix), *args, **kwargs)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        """The same inside of a model that is not compiled."""
+        remove_prefix(state_dict, prefix)
+        of_model: Any = super(CompiledModule, self)  # noqa: UP008
+        of_model._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """What `torch.jit.script` compiles."""
@@ -179,7 +210,22 @@ def _class_for(model: type[M]) -> type[M]:
 
         _abc._abc_init(subclass)
     engine().set_module_slots(subclass)
+    _classes.add(subclass)
+    imports.when_imported("torch._dynamo.eval_frame", _derive_from_torchs)
     return subclass
+
+
+# The classes of compiled modules that do not derive from torch's class yet.
+_classes: weakref.WeakSet[type] = weakref.WeakSet()
+
+
+def _derive_from_torchs(eval_frame: ModuleType) -> None:
+    """Makes compiled modules instances of torch's class, by which libraries recognize them."""
+    for cls in list(_classes):
+        engine().append_to_mro(cls, eval_frame.OptimizedModule)
+        if isinstance(getattr(cls, "training", None), property) and not hasattr(cls.__bases__[1], "training"):
+            type.__setattr__(cls, "training", True)  # not torch's property: what is in the `__dict__` counts
+    _classes.clear()
 
 
 def _model_class(cls: Any) -> type:

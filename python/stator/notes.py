@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from stator import observer
+
 logger = logging.getLogger("stator")
 
 _issued: set[tuple[Any, ...]] = set()
@@ -41,7 +43,10 @@ def issue(
         return
     _issued.add(key)
     text = _with_link(topic, text)
-    if kind == "warn":
+    watching = observer.current()
+    if topic == "recompile_limit" and watching is not None:
+        watching.limit_hit(code, text)
+    elif kind == "warn":
         try:
             warnings.warn_explicit(text, RuntimeWarning, file, line)
         except Exception:
@@ -49,6 +54,14 @@ def issue(
             logger.warning("%s", text)
     else:
         logger.log(logging.WARNING if kind == "log" else logging.INFO, "%s", text)
+
+
+def warn(text: str) -> None:
+    """A `RuntimeWarning`, or a log message where warnings are errors: a compiled call does not raise it."""
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:
+        logger.warning("%s", text)
 
 
 def log(topic: str, text: str) -> None:

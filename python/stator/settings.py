@@ -20,6 +20,12 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "reached by two paths is registered once. They are guarded by identity: replacing one is a recompile. Read "
         "when `stator.compile` is called.",
     ),
+    "wrap_installed_modules": (
+        True,
+        "Under `stator.install()` a compiled module is a `torch._dynamo.OptimizedModule` around the model, and the "
+        "keys of its `state_dict` have the prefix `_orig_mod.`, as with `torch.compile`. False gives the compiled "
+        "modules of `stator.compile`, without prefix. Both load the `state_dict` of both.",
+    ),
     "record_errors": (
         "",
         "A folder, or empty. After an internal error the inputs of the trace are written to a file there, tensors "

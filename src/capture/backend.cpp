@@ -8,6 +8,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "capture/notes.h"
+#include "capture/settings.h"
 #include "graph/captured.h"
 #include "graph/runner.h"
 #include "torch/global_state.h"
@@ -59,6 +60,18 @@ void note_needed_data(const TakenError& error, const Callee& callee) {
             "data leaves the rest to the backend.");
 }
 
+void note_failed_backend(const TakenError& error, const Callee& callee) {
+    Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+    if (!text) PyErr_Clear();
+    std::string reason = text ? std::string(utf8(text.get())).substr(0, 300) : "?";
+    std::ranges::replace(reason, '\n', ' ');
+    issue_note(
+        NoteKind::Warning, NoteOnce::AtPlace, "backend_failed", callee,
+        "A graph of " + callee.print() +
+            " runs as it was captured, because the backend failed and torch._dynamo.config.suppress_errors is set: " +
+            reason);
+}
+
 /// The same if the program can run without the backend: if that needs the data of tensors, or raises an error that only
 /// a backward pass would raise uncompiled, the graph runs as it was captured.
 Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& graph, Borrowed<> examples,
@@ -74,11 +87,16 @@ Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& grap
             return answer.get() == Py_True;
         };
         const bool needs_data = graph.depends_on_data || (says("needs_data") && !options.fullgraph);
-        if (!needs_data && !says("fails_in_backward")) {
+        const bool is_suppressed =
+            dynamo_switch("suppress_errors", "TORCHDYNAMO_SUPPRESS_ERRORS") && !options.fullgraph;
+        if (!needs_data && !says("fails_in_backward") && !is_suppressed) {
             std::move(error).restore();
             throw;
         }
-        if (needs_data) note_needed_data(error, callee_of(frame, at));
+        if (is_suppressed)
+            note_failed_backend(error, callee_of(frame, at));
+        else if (needs_data)
+            note_needed_data(error, callee_of(frame, at));
     }
     return checked(PyObject_GetAttr(module, interned("forward")));
 }

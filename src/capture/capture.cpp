@@ -90,7 +90,7 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     if (is_reported) report.broken = trace.report;
     const bool is_error = has_failed && trace.report.kind == BreakKind::Internal;
     if (is_error && setting("suppress_errors", 1) == 0) raise_with(report);
-    if (is_reported && request.options.fullgraph) raise_with(report);
+    if (is_reported && (request.options.fullgraph || trace.forbids_breaks)) raise_with(report);
 }
 
 /// An entry without a graph: frames for which the guards hold run uncompiled, and are not traced again.
@@ -149,17 +149,20 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     clock.end("guards");
     expect_dynamic(trace);
     log_symbols(trace, request.frame, request.at);
-    if (report_listener != nullptr) {
+    if (report.has_texts) {
         describe(trace, *guards, report);
         clock.skip();
     }
 
     GraphModule module = make_graph_module(trace);
     report.nodes = module.nodes;
+    report.calls = module.calls;
+    if (module.module && report.broken && capture_observer != nullptr)
+        checked(PyObject_SetAttrString(module.module.get(), "_stator_break", as_dict(*report.broken).get()));
     if (module.module) clock.end("fx");
 
     paused.resume();
-    if (module.module && setting("enable_compiler_collectives", 0) != 0) {
+    if (module.module && shared_setting("enable_compiler_collectives", 0) != 0) {
         if (auto again = agree_between_ranks(module, trace, knowledge, report)) return std::move(*again);
         clock.end("ranks");
     }

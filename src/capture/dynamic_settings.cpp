@@ -3,65 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <map>
 #include <string_view>
 
 #include "base/imported.h"
-#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "capture/settings.h"
 
 namespace stator {
 
 namespace {
 
-/// A module of settings of PyTorch; null if nothing has imported it.
-PyObject* module_of_settings(const char* name) {
-    return PyDict_GetItemWithError(PyImport_GetModuleDict(), interned(name));
-}
-
-/// A setting, read without running Python code: PyTorch keeps what a program has set in a context variable. The value
-/// of one that was not set does not change.
-class Setting {
-  public:
-    Setting(PyObject* settings, const char* name) : settings_(settings), name_(interned(name)) {
-        Ref<> entries = Ref<>::steal(PyObject_GetAttrString(settings, "_config"));
-        Ref<> entry = entries ? Ref<>::steal(PyObject_GetItem(entries.get(), name_)) : Ref<>();
-        Ref<> variable = entry ? Ref<>::steal(PyObject_GetAttrString(entry.get(), "user_override")) : Ref<>();
-        PyErr_Clear();
-        if (variable && PyContextVar_CheckExact(variable.get())) variable_ = variable.release();
-    }
-
-    /// Empty if there is no such setting.
-    Ref<> read() {
-        static PyObject* const unset = find_imported("torch.utils._config_module", "_UNSET_SENTINEL").release();
-        PyObject* set = nullptr;
-        if (variable_ != nullptr && unset != nullptr && PyContextVar_Get(variable_, nullptr, &set) == 0) {
-            Ref<> value = Ref<>::steal(set);
-            if (value.get() != unset) return value;
-            if (default_ != nullptr) return Ref<>::share(default_);
-        }
-        Ref<> value = Ref<>::steal(PyObject_GetAttr(settings_, name_));
-        PyErr_Clear();
-        if (set != nullptr && set == unset && value) default_ = Ref<>(value).release();
-        return value;
-    }
-
-  private:
-    PyObject *settings_, *name_;
-    PyObject* variable_ = nullptr;
-    PyObject* default_ = nullptr;
-};
-
-Ref<> value_of(PyObject* settings, const char* name) {
-    static auto* const known = new std::map<std::pair<PyObject*, std::string_view>, Setting>();
-    auto found = known->find({settings, name});
-    if (found == known->end()) found = known->emplace(std::pair(settings, name), Setting(settings, name)).first;
-    return found->second.read();
-}
-
 bool is_on(PyObject* settings, const char* name, bool otherwise) {
-    Ref<> value = value_of(settings, name);
+    Ref<> value = setting_of(settings, name);
     const int truth = value ? PyObject_IsTrue(value.get()) : -1;
     PyErr_Clear();
     return truth < 0 ? otherwise : truth == 1;
@@ -70,7 +24,7 @@ bool is_on(PyObject* settings, const char* name, bool otherwise) {
 /// The parts of a list with commas, without spaces.
 std::vector<std::string> listed(PyObject* settings, const char* name) {
     std::vector<std::string> parts;
-    Ref<> value = value_of(settings, name);
+    Ref<> value = setting_of(settings, name);
     if (!value || !PyUnicode_Check(value.get())) return parts;
     std::string text(utf8(value.get()));
     std::erase(text, ' ');

@@ -14,6 +14,7 @@ namespace stator {
 struct GraphModule {
     Ref<> module;  // empty if the graph has no operations
     std::size_t nodes = 0;
+    std::size_t calls = 0;                  // those nodes that compute something
     std::vector<Ref<>> inputs;              // as the graph receives them in this call
     std::vector<std::uint32_t> of_classes;  // those that are plain views of tensor subclasses
     std::vector<std::size_t> written;       // those that it writes to

@@ -1,6 +1,8 @@
 /// The options of `stator.compile` for a callable.
 #pragma once
 
+#include <optional>
+
 #include "base/ref.h"
 #include "source/dynamic_policy.h"
 
@@ -11,6 +13,8 @@ struct CompileOptions {
     bool fullgraph = false;
     bool registers_attributes = false;  // parameters and buffers become attributes of the graph module
     DynamicShapes dynamic_shapes = DynamicShapes::Automatic;
+    std::optional<long> recompile_limit;  // in place of the setting
+    Ref<> listener;                       // called with the report of every capture; may be empty
 };
 
 }  // namespace stator

@@ -12,6 +12,7 @@
 namespace stator {
 
 thread_local PyObject* report_listener = nullptr;
+PyObject* capture_observer = nullptr;
 
 namespace {
 
@@ -71,6 +72,7 @@ Ref<> as_dict(const CaptureReport& report) {
         set(entry.get(), "graph", text(report.graph_text));
         set(entry.get(), "plan", text(report.plan_text));
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
+        set(entry.get(), "calls", checked(PyLong_FromSize_t(report.calls)));
         set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
         Ref<> times = checked(PyDict_New());
         for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
@@ -122,7 +124,7 @@ void CaptureReport::describe_numbers(const Trace& trace) {
 }
 
 void CaptureReport::add_backend_relation(const std::string& text) {
-    if (report_listener != nullptr) relations.push_back({text + ", which the backend needs", {}});
+    if (has_texts) relations.push_back({text + ", which the backend needs", {}});
 }
 
 void CaptureReport::add_time(const char* stage, double seconds) {
@@ -133,14 +135,39 @@ void CaptureReport::add_time(const char* stage, double seconds) {
         times.emplace_back(stage, seconds);
 }
 
-void publish(const CaptureReport& report) {
-    if (report_listener == nullptr) return;
+ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* code, std::size_t entries,
+                                 CaptureReport& report) {
+    report.listener = options.listener;
+    report.has_texts = report_listener != nullptr || options.listener;
+    if (capture_observer == nullptr) return;
+    observer_ = Ref<>::share(capture_observer);
+    Ref<> wants_texts =
+        Ref<>::steal(PyObject_CallMethod(observer_.get(), "began", "On", code, static_cast<Py_ssize_t>(entries)));
+    if (!wants_texts) PyErr_WriteUnraisable(observer_.get());
+    report.has_texts |= wants_texts.get() == Py_True;
+}
+
+ObservedCapture::~ObservedCapture() {
+    if (!observer_) return;
     ErrorAside aside;
-    Ref<> listener = Ref<>::share(report_listener);
-    try {
-        checked(PyObject_CallOneArg(listener.get(), as_dict(report).get()));
-    } catch (const PythonError&) {
-        PyErr_WriteUnraisable(listener.get());
+    Ref<> done = Ref<>::steal(PyObject_CallMethod(observer_.get(), "ended", nullptr));
+    if (!done) PyErr_WriteUnraisable(observer_.get());
+}
+
+void publish(const CaptureReport& report) {
+    if (report_listener == nullptr && capture_observer == nullptr && !report.listener) return;
+    ErrorAside aside;
+    std::vector<Ref<>> receivers;
+    if (report_listener != nullptr) receivers.push_back(Ref<>::share(report_listener));
+    if (report.listener) receivers.push_back(report.listener);
+    if (capture_observer != nullptr)
+        receivers.push_back(Ref<>::steal(PyObject_GetAttrString(capture_observer, "captured")));
+    for (const Ref<>& receiver : receivers) {
+        try {
+            checked(PyObject_CallOneArg(receiver.get(), as_dict(report).get()));
+        } catch (const PythonError&) {
+            PyErr_WriteUnraisable(receiver.get());
+        }
     }
 }
 

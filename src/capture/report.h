@@ -8,18 +8,22 @@
 
 #include "base/ref.h"
 #include "capture/callee.h"
+#include "capture/options.h"
 #include "trace/trace.h"
 
 namespace stator {
 
 struct CaptureReport {
     Ref<PyCodeObject> code;
-    // If there is a listener: the compiled function, and where in it the capture starts.
+    Ref<> listener;          // of the compiled callable; may be empty
+    bool has_texts = false;  // somebody reads the texts
+    // If it has texts: the compiled function, and where in it the capture starts.
     Callee callee;
     Callee start;
     std::string graph_text;
     std::string plan_text;
     std::size_t nodes = 0;
+    std::size_t calls = 0;  // those nodes that compute something
     std::vector<std::string> guards;
     std::vector<std::pair<const char*, double>> times;  // seconds
     std::vector<std::string> recompiled;                // why each existing entry did not match
@@ -49,8 +53,24 @@ struct CaptureReport {
 
 /// Called with a dict (see python/stator/report.py) after every capture; null if this thread has no listener.
 extern thread_local PyObject* report_listener;
+/// What follows the captures of all threads (see python/stator/observer.py); null if there is none.
+extern PyObject* capture_observer;
 
-/// Passes the report to the listener of this thread. Never raises.
+/// Tells the observer when a capture begins and when it has ended, in whatever way.
+class ObservedCapture {
+  public:
+    /// Decides whether the report has texts.
+    ObservedCapture(const CompileOptions& options, PyCodeObject* code, std::size_t entries, CaptureReport& report);
+    ~ObservedCapture();
+    ObservedCapture(const ObservedCapture&) = delete;
+    ObservedCapture& operator=(const ObservedCapture&) = delete;
+
+  private:
+    Ref<> observer_;
+};
+
+/// Passes the report to the observer, and if it has texts to the listeners of this thread and of the callable. Never
+/// raises.
 void publish(const CaptureReport& report);
 
 /// An internal error as the reason why the code is not compiled.

@@ -102,8 +102,15 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
         if (option == nullptr || option == Py_None) return DynamicShapes::Automatic;
         return PyObject_IsTrue(option) == 1 ? DynamicShapes::Always : DynamicShapes::Never;
     };
-    compiled->cache =
-        new EntryCache({Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes"), dynamic_shapes()});
+    auto given = [options](const char* name) {
+        PyObject* option = PyDict_GetItemString(options, name);
+        return option == Py_None ? nullptr : option;
+    };
+    CompileOptions chosen{Ref<>::share(backend), is_on("fullgraph"), is_on("registers_attributes"), dynamic_shapes()};
+    if (PyObject* limit = given("recompile_limit"); limit != nullptr && PyLong_Check(limit))
+        chosen.recompile_limit = PyLong_AsLong(limit);
+    if (PyObject* listener = given("listener")) chosen.listener = Ref<>::share(listener);
+    compiled->cache = new EntryCache(std::move(chosen));
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
@@ -283,8 +290,7 @@ PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords);
 PyTypeObject* model_class_of(PyObject* compiled) {
     for (PyTypeObject* type = Py_TYPE(compiled); type != nullptr; type = type->tp_base)
         if (type->tp_call == call_module)
-            return reinterpret_cast<PyTypeObject*>(
-                PyTuple_GET_ITEM(type->tp_bases, PyTuple_GET_SIZE(type->tp_bases) - 1));
+            return reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, 1));
     return torch_room::known().module_class;
 }
 
@@ -396,6 +402,12 @@ PyObject* collect(PyObject*, PyObject* callback) {
     return before == nullptr ? Py_NewRef(Py_None) : before;
 }
 
+PyObject* observe(PyObject*, PyObject* observer) {
+    PyObject* before = capture_observer;
+    capture_observer = observer == Py_None ? nullptr : Py_NewRef(observer);
+    return before == nullptr ? Py_NewRef(Py_None) : before;
+}
+
 /// See `stator.recordings`.
 PyObject* replay_trace(PyObject*, PyObject* arguments) {
     PyObject *function = nullptr, *slots = nullptr;
@@ -418,6 +430,7 @@ PyMethodDef kFunctions[] = {
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
     {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
+    {"observe", observe, METH_O, "Sets the observer of the captures of all threads; returns the previous one."},
     {},
 };
 

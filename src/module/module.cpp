@@ -6,6 +6,7 @@ namespace stator {
 bool bind_graph(PyObject* module);
 bool bind_run(PyObject* module);
 bool bind_tracker(PyObject* module);
+bool bind_wrapper(PyObject* module);
 
 }  // namespace stator
 
@@ -14,7 +15,8 @@ namespace {
 PyModuleDef kDefinition = {
     PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-constexpr stator::Binder kBinders[] = {stator::bind_graph, stator::bind_run, stator::bind_tracker};
+constexpr stator::Binder kBinders[] = {stator::bind_graph, stator::bind_run, stator::bind_tracker,
+                                       stator::bind_wrapper};
 
 }  // namespace
 

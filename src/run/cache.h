@@ -44,6 +44,7 @@ class EntryCache {
     void release() {
         clear();
         options_.backend = {};
+        options_.listener = {};
     }
 
   private:

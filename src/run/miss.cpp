@@ -64,16 +64,21 @@ bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
 }
 
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
-bool has_room(EntryPoint& point, cpython::Frame* frame) {
+bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& options) {
     // Each instance may have as many entries as the recompile limit allows; more than this in total is considered a
-    // mistake.
+    // mistake, unless the program has set torch's limit on the total.
     constexpr std::size_t kMostInstances = 1024;
-    auto limit = static_cast<std::size_t>(std::max(0L, setting("recompile_limit", 8)));
+    constexpr long kLimit = 8, kAccumulated = 256;  // the defaults
+    const long chosen = options.recompile_limit ? *options.recompile_limit : shared_setting("recompile_limit", kLimit);
+    const auto limit = static_cast<std::size_t>(std::max(0L, chosen));
+    const long accumulated = dynamo_number("accumulated_recompile_limit", kAccumulated);
+    const std::size_t most =
+        accumulated == kAccumulated ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
         for (const auto& entry : point.entries()) competing += owner_of(*entry) == instance;
-        return competing < limit && point.entries().size() < limit * kMostInstances;
+        return competing < limit && point.entries().size() < most;
     };
     std::vector<Shared<Entry>> forgotten = point.take_entries_of_freed_instances(/*has_to_be=*/!is_there());
     return is_there();
@@ -119,7 +124,11 @@ std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame
     return "the guards of the last entry fail because " + last->explain(frame);
 }
 
-/// With `fullgraph=True` nothing runs uncompiled.
+/// With `fullgraph=True` nothing runs uncompiled; a setting of torch requires it for all.
+bool must_not_run_uncompiled(const CompileOptions& options) {
+    return options.fullgraph || dynamo_switch("fail_on_recompile_limit_hit", "");
+}
+
 [[noreturn]] void raise_recompile_limit(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     std::string callee = callee_of(frame, at).print();
     std::size_t captures = point.entries().size();
@@ -128,6 +137,18 @@ std::string why_last_does_not_fit(const EntryPoint& point, cpython::Frame* frame
     checked(PyObject_CallMethod(errors.get(), "raise_recompile_limit_hit", "sns", callee.c_str(),
                                 static_cast<Py_ssize_t>(captures), reason.c_str()));
     PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile_limit_hit did not raise");
+    throw PythonError();
+}
+
+/// Raises an error if a setting of torch forbids recompiles. Throws PythonError.
+void refuse_recompile(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    if (!dynamo_switch("error_on_recompile", "")) return;
+    std::string reasons;
+    for (const Shared<Entry>& entry : std::vector(point.entries())) reasons += "\n- " + entry->explain(frame);
+    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+    checked(PyObject_CallMethod(errors.get(), "raise_recompile", "ss", callee_of(frame, at).print().c_str(),
+                                reasons.c_str()));
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile did not raise");
     throw PythonError();
 }
 
@@ -147,12 +168,13 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
 
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                               bool is_main, const Ref<>& forced_backend) {
-    if (!may_capture(point, frame, at)) return nullptr;
+    if (!may_capture(point, frame, at) || dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;
-    if (!has_room(point, frame)) {
-        if (cache.options().fullgraph) raise_recompile_limit(point, frame, at);
+    if (!point.is_empty()) refuse_recompile(point, frame, at);
+    if (!has_room(point, frame, cache.options())) {
+        if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
         warn_of_recompile_limit(point, frame, at);
         return nullptr;
     }
@@ -162,11 +184,12 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     }
     Shared<Entry> entry;
     CaptureReport report;
-    if (report_listener != nullptr || setting("enable_compiler_collectives", 0) != 0) {
+    ObservedCapture observed(cache.options(), cpython::code_of(frame), point.entries().size(), report);
+    if (report.has_texts || shared_setting("enable_compiler_collectives", 0) != 0) {
         report.callee = callee_of(frame, {0});
         report.start = callee_of(frame, at);
     }
-    if (report_listener != nullptr)
+    if (report.has_texts)
         for (const Shared<Entry>& other : std::vector(point.entries()))
             report.recompiled.push_back(other->explain(frame));
     // Owned here, because a reset may happen meanwhile.

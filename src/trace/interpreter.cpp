@@ -176,6 +176,7 @@ void Interpreter::run() {
             if (!reason.can_exit) throw;
             record_break(reason);
             roll_back();
+            forbids_breaks_ = is_where_breaks_are_errors();
         }
         exit_ = exit_writer().write_break(broke_in_callback_);
         report_.is_exit = true;
@@ -746,6 +747,7 @@ Trace Interpreter::take_trace() {
     trace.reads_autocast = torch_modes_.reads_autocast();
     trace.is_compiling_was_true = is_compiling_was_true_;
     trace.inlined_torch_compile = inlined_torch_compile_;
+    trace.forbids_breaks = forbids_breaks_;
     trace.mismatched_calls = std::move(mismatched_calls_);
     trace.instructions = instructions_;
     trace.decoding_seconds = decoding_seconds_;

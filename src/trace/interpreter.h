@@ -123,6 +123,9 @@ class Interpreter final : public Tracer {
     void enter_generator(GeneratorValue* generator);
     void leave_generator(GeneratorValue* generator);
 
+    /// Whether the program is inside of `torch._dynamo.error_on_graph_break(True)`, which sets a global of torch.
+    bool is_where_breaks_are_errors();
+
     /// Sources of objects that the trace took for different ones.
     std::vector<Source*> distinct_sources(const std::vector<Source*>& inputs) const;
 
@@ -139,6 +142,7 @@ class Interpreter final : public Tracer {
     const bool is_resumed_;  // the trace starts in the middle of its frame
     bool broke_in_callback_ = false;
     bool inlined_torch_compile_ = false;
+    bool forbids_breaks_ = false;
     std::vector<GeneratorValue*> generators_;
     std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions
     Value* result_ = nullptr;

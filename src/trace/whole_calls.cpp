@@ -1,9 +1,12 @@
 /// Functions that are called as a whole instead of inlined: code that works on numpy arrays would break at every line.
 #include <algorithm>
 
+#include "base/names.h"
 #include "base/text.h"
 #include "torch/known.h"
 #include "trace/interpreter.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
 
 namespace stator {
@@ -87,6 +90,18 @@ bool Interpreter::keeps_compiled_by_torch() {
         return frame->is_task || only_forwards(*static_cast<const BytecodeFrame*>(frame)->function);
     };
     return is_resumed_ || !std::ranges::all_of(stack_.frames, belongs_to_entered);
+}
+
+bool Interpreter::is_where_breaks_are_errors() {
+    PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.utils"));
+    PyObject* globals = module == nullptr || !PyModule_Check(module) ? nullptr : PyModule_GetDict(module);
+    if (globals == nullptr) return false;
+    PyObject* const name = interned("_error_on_graph_break");
+    if (DictValue* changed = changed_dict(*this, globals)) {
+        auto* value = cast<ConstantValue>(changed->find(*this, name));
+        return value != nullptr && value->held == Py_True;
+    }
+    return PyDict_GetItemWithError(globals, name) == Py_True;
 }
 
 PyCodeObject* Interpreter::function_without_tensors() const {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import functools
 import importlib
 import json
 import os
@@ -11,70 +10,15 @@ import sys
 import traceback
 import unittest
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
 def point_torch_at_stator() -> None:
-    """From now on the functions that tests compile with are those of Stator; the rest of torch._dynamo is unchanged."""
-    import torch
-    import torch._dynamo
-
+    """From now on torch.compile and all that calls it is Stator's; the rest of torch._dynamo is unchanged."""
     import stator
-    import stator._C
-    from stator.modules import CompiledModule
 
-    def compile(
-        model: Any = None,
-        *,
-        fullgraph: bool = False,
-        dynamic: bool | None = None,
-        backend: Any = "inductor",
-        mode: str | None = None,
-        options: dict[str, Any] | None = None,
-        disable: bool = False,
-        **_: Any,
-    ) -> Any:
-        if disable:
-            return model if model is not None else lambda fn: fn
-        arguments = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
-        return stator.compile(model, **arguments)
-
-    def optimize(
-        backend: Any = "inductor",
-        *,
-        nopython: bool = False,
-        guard_fail_fn: Callable[[tuple[str]], None] | None = None,
-        dynamic: bool | None = None,
-        **_: Any,
-    ) -> Any:
-        if guard_fail_fn is not None:
-            stator._C.collect(lambda report: tell_reasons(report, guard_fail_fn))
-        return functools.partial(compile, backend=backend, fullgraph=nopython, dynamic=dynamic)
-
-    def optimize_assert(backend: Any, *, dynamic: bool | None = None, **_: Any) -> Any:
-        return functools.partial(compile, backend=backend, fullgraph=True, dynamic=dynamic)
-
-    def and_reset(reset: Callable[[], None]) -> Callable[[], None]:
-        def both() -> None:
-            reset()
-            stator.reset()
-            stator._C.collect(None)
-
-        return both
-
-    torch.compile = compile
-    torch._dynamo.optimize = optimize
-    torch._dynamo.optimize_assert = optimize_assert
-    torch._dynamo.OptimizedModule = CompiledModule
-    torch._dynamo.reset = and_reset(torch._dynamo.reset)
-
-
-def tell_reasons(report: dict[str, Any], guard_fail_fn: Callable[[tuple[str]], None]) -> None:
-    """A failing guard, as torch._dynamo describes it."""
-    for reason in report.get("recompiled", {}).get("reasons", ()):
-        guard_fail_fn((reason,))
+    stator.install()
 
 
 class Outcomes(unittest.TestResult):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
@@ -106,6 +107,80 @@ def test_what_cannot_be_compiled_is_refused_in_words(wrong, words):
 def test_mode_and_options_exclude_each_other():
     with pytest.raises(ValueError, match="not both"):
         stator.compile(double, mode="default", options={"a": 1})
+
+
+def test_the_signature_has_what_torch_compile_has():
+    ours, theirs = inspect.signature(stator.compile).parameters, inspect.signature(torch.compile).parameters
+    assert set(theirs) <= set(ours)
+    for name, parameter in theirs.items():
+        assert ours[name].kind == parameter.kind
+        if name != "backend":
+            assert ours[name].default == parameter.default
+
+
+def test_a_model_by_keyword():
+    assert torch.equal(stator.compile(model=double)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_disable_leaves_the_function_alone(monkeypatch):
+    assert stator.compile(double, disable=True) is double
+    assert stator.compile(disable=True)(double) is double
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    assert stator.compile(double) is double
+
+
+def test_a_mode_for_a_backend_without_modes_is_an_error():
+    def own(graph_module, example_inputs):
+        return graph_module
+
+    for backend in ("eager", "aot_eager", own):
+        with pytest.raises(ValueError, match="has no mode"):
+            stator.compile(double, backend=backend, mode="max-autotune")
+        with pytest.raises(ValueError, match="has no options"):
+            stator.compile(double, backend=backend, options={"max_autotune": True})
+        stator.compile(double, backend=backend, mode="default")
+
+
+def test_a_backend_with_modes_gets_them():
+    seen = []
+
+    def with_mode(graph_module, example_inputs, *, mode):
+        seen.append(mode)
+        return graph_module
+
+    def with_anything(graph_module, example_inputs, **given):
+        seen.append(given)
+        return graph_module
+
+    stator.compile(double, backend=with_mode, mode="fast")(torch.ones(2))
+    stator.compile(double, backend=with_anything, options={"a": 1})(torch.ones(2))
+    assert seen == ["fast", {"options": {"a": 1}}]
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        stator.compile(double, backend="inductor", options={"no_such_option": 1})
+
+
+@pytest.mark.parametrize("argument", ["guard_filter_fn", "shapes_spec"])
+def test_an_argument_that_is_not_supported_names_itself(argument):
+    arguments = {"options": {argument: len}} if argument == "guard_filter_fn" else {argument: {}}
+    with pytest.raises(NotImplementedError, match=argument):
+        stator.compile(double, **arguments)
+
+
+def test_the_recompile_limit_of_one_call():
+    backend, other = Recorder(), Recorder()
+    compiled = stator.compile(double, backend=backend, recompile_limit=1, dynamic=False)
+    second = stator.compile(double, backend=other, dynamic=False, isolate_recompiles=True)
+    with pytest.warns(RuntimeWarning, match="recompile limit"):
+        for size in (2, 3, 4):
+            assert torch.equal(compiled(torch.ones(size)), torch.full((size,), 2.0))
+            assert torch.equal(second(torch.ones(size)), torch.full((size,), 2.0))
+    assert (backend.count, other.count) == (1, 3)
+    limited = stator.compile(double, fullgraph=True, recompile_limit=1, dynamic=False)
+    limited(torch.ones(2))
+    with pytest.raises(stator.RecompileLimitHit):
+        limited(torch.ones(3))
+    with pytest.raises(TypeError, match="recompile_limit is an int"):
+        stator.compile(double, recompile_limit="3")
 
 
 def test_options_of_the_process_are_checked():

@@ -334,6 +334,8 @@ std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, co
             guard_identity(tracer, function);
             return tracer.recorder().emit_method(reinterpret_cast<PyFunctionObject*>(outside)->func_name, arguments);
         case torch_room::Role::Disallowed:
+            if (utf8(reinterpret_cast<PyFunctionObject*>(outside)->func_name) == "skip_frame")
+                throw Break{BreakKind::GraphBreakCall, "function " + function->print() + " is called", false};
             tracer.break_graph(BreakKind::GraphBreakCall, "function " + function->print() + " requests a graph break");
         case torch_room::Role::IsCompiling:
             return value_of_is_compiling(tracer);

@@ -223,6 +223,8 @@ namespace {
 /// Whether `torch.compile` created the module; `torch.compiler.disable` uses the same class.
 bool is_compiled_by_torch(const ObjectValue* module) {
     if (module->outside == nullptr || std::string_view(module->class_->tp_name) != "OptimizedModule") return false;
+    // That of `stator.install()` calls what Stator compiled, which is inlined.
+    if (cpython::lookup_in_mro(module->class_, interned("_stator_wrapper"), nullptr) != nullptr) return false;
     PyObject* attributes = cpython::instance_dict(module->outside);
     PyObject* context = attributes == nullptr ? nullptr : PyDict_GetItemString(attributes, "dynamo_ctx");
     return context != nullptr && std::string_view(Py_TYPE(context)->tp_name) == "OptimizeContext";

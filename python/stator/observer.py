@@ -1,0 +1,178 @@
+"""What torch's own tools see of Stator's captures: callbacks, counters, compile ids, metrics, logs, traces.
+
+Used while Stator is installed. The engine calls `began(code, entries)` before a capture, `captured(report)` with its
+report (see report.py), and `ended()` after it, in whatever way it ended. `began` returns whether somebody reads the
+texts in the report: without that they are left out. Backends call `graph(graph_module)`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from stator._engine import engine
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+
+@dataclass
+class Running:
+    """A capture that has begun."""
+
+    code: CodeType
+    entries: int
+    compile_id: Any
+    contexts: ExitStack
+    began: float
+    report: dict[str, Any] | None = None
+
+
+class Observer:
+    """Follows the captures of all threads. A capture may run code that is captured: they nest."""
+
+    def __init__(self) -> None:
+        self._threads = threading.local()
+        # By code: its number, and how often it was captured.
+        self._frames: weakref.WeakKeyDictionary[CodeType, list[int]] = weakref.WeakKeyDictionary()
+
+    def began(self, code: CodeType, entries: int) -> bool:
+        from torch._dynamo.callback import CallbackTrigger, callback_handler
+        from torch._dynamo.utils import counters
+        from torch._guards import CompileContext, compile_context
+
+        from stator import dynamo_settings, torch_logs
+
+        running = Running(code, entries, self._next_id(code), ExitStack(), time.time())
+        self._stack().append(running)
+        running.contexts.enter_context(compile_context(CompileContext(running.compile_id)))
+        running.contexts.enter_context(
+            callback_handler.install_callbacks(CallbackTrigger.DYNAMO, str(running.compile_id))
+        )
+        dynamo_settings.warn_of_settings()
+        counters["frames"]["total"] += 1
+        return torch_logs.began(code)
+
+    def captured(self, report: dict[str, Any]) -> None:
+        from torch._dynamo.utils import counters
+
+        from stator import torch_logs
+
+        stack = self._stack()
+        if not stack:
+            return  # an internal error outside of a capture
+        stack[-1].report = report
+        for broken in report["breaks"]:
+            counters["graph_break"][broken["reason"]] += 1
+        for entry in report["entries"]:
+            counters["frames"]["ok"] += 1
+            if entry["nodes"] > 0:
+                counters["stats"]["calls_captured"] += entry["calls"]
+                counters["stats"]["unique_graphs"] += 1
+        torch_logs.captured(stack[-1].code, report)
+
+    def graph(self, graph_module: GraphModule) -> None:
+        from stator import torch_logs
+
+        torch_logs.graph(graph_module)
+
+    def limit_hit(self, function: str, text: str) -> None:
+        from stator import torch_logs
+
+        torch_logs.limit_hit(function, text)
+
+    def ended(self) -> None:
+        running = self._stack().pop()
+        try:
+            _add_metrics(running)
+        finally:
+            running.contexts.close()
+
+    def forget(self) -> None:
+        """Numbers begin anew, as after `torch._dynamo.reset()`."""
+        self._frames.clear()
+
+    def _stack(self) -> list[Running]:
+        if not hasattr(self._threads, "stack"):
+            self._threads.stack = []
+        return self._threads.stack
+
+    def _next_id(self, code: CodeType) -> Any:
+        from torch._guards import CompileId
+
+        frame = self._frames.setdefault(code, [len(self._frames), -1])
+        frame[1] += 1
+        return CompileId(frame_id=frame[0], frame_compile_id=frame[1])
+
+
+def _add_metrics(running: Running) -> None:
+    """`torch._dynamo.utils.get_compilation_metrics()` and `compile_times()`."""
+    from torch._dynamo import config, utils
+
+    from stator import torch_logs
+
+    report = running.report or {"entries": [], "breaks": []}
+    entry = report["entries"][0] if report["entries"] else None
+    seconds = time.time() - running.began
+    backend = entry["times"].get("backend", 0.0) if entry else 0.0
+    utils.compilation_time_metrics.setdefault("_compile.compile_inner", []).append(seconds)
+    if entry and entry["nodes"]:
+        utils.compilation_time_metrics.setdefault("OutputGraph.call_user_compiler", []).append(backend)
+    if not config.log_compilation_metrics:
+        return
+    broken = report["breaks"][0] if report["breaks"] else None
+    failed = None if entry else broken
+    code = running.code
+    metrics = utils.CompilationMetrics.create(
+        {
+            "compile_id": running.compile_id,
+            "co_name": code.co_name,
+            "co_filename": code.co_filename,
+            "co_firstlineno": code.co_firstlineno,
+            "cache_size": running.entries,
+            "accumulated_cache_size": running.entries,
+            "guard_count": len(entry["guards"]) if entry else None,
+            "graph_op_count": entry["calls"] if entry else None,
+            "graph_node_count": entry["nodes"] if entry else None,
+            "start_time": running.began,
+            "start_time_us": int(running.began * 1e6),
+            "end_time_us": int((running.began + seconds) * 1e6),
+            "duration_us": int(seconds * 1e6),
+            "entire_frame_compile_time_s": seconds,
+            "dynamo_cumulative_compile_time_us": int(seconds * 1e6),
+            "backend_compile_time_s": backend,
+            "has_guarded_code": entry is not None,
+            "is_forward": True,
+            "fail_type": failed["kind"] if failed else None,
+            "fail_reason": failed["reason"] if failed else None,
+            "fail_user_frame_filename": failed.get("file") if failed else None,
+            "fail_user_frame_lineno": failed.get("line") if failed else None,
+            "restart_reasons": set(),
+        }
+    )
+    utils._compilation_metrics.append(metrics)
+    torch_logs.metrics(metrics)
+
+
+_observer: Observer | None = None
+
+
+def start() -> None:
+    global _observer
+    _observer = Observer()
+    engine().observe(_observer)
+
+
+def stop() -> None:
+    global _observer
+    _observer = None
+    engine().observe(None)
+
+
+def current() -> Observer | None:
+    return _observer

@@ -1,0 +1,122 @@
+"""The private parts of torch.compile that Stator uses, and that differ between torch 2.11 and 2.15: only here."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+def default_backend() -> Any:
+    """What `torch.compile` uses without `backend=`: a setting of `torch.compiler` since 2.12."""
+    get = getattr(torch.compiler, "get_default_backend", None)
+    return "inductor" if get is None else get()
+
+
+def inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None, name: str | None) -> Any:
+    """Inductor with this mode or these options. PyTorch's class validates them and makes a configuration of them."""
+    options = dict(options or {})
+    wrapper: Any = torch._TorchCompileInductorWrapper
+    if options.pop("use_aoti", False):
+        wrapper = getattr(torch, "_TorchCompileAOTInductorWrapper", None)
+        if wrapper is None:
+            raise ValueError(f"torch {torch.__version__} has no option 'use_aoti'")
+    arguments = [mode, options or None, dynamic]
+    if "name" in inspect.signature(wrapper.__init__).parameters:
+        arguments.append(name)
+    return wrapper(*arguments)
+
+
+@dataclass
+class Context:
+    """The arguments in an `OptimizeContext`, which `torch.compile` and `torch._dynamo.optimize` create."""
+
+    backend: Any
+    fullgraph: bool
+    dynamic: bool | None
+    recompile_limit: int | None
+    shapes_spec: Any
+    guard_filter_fn: Any
+    guard_fail_fn: Any
+    guard_export_fn: Any
+
+
+def read_context(context: Any) -> Context | None:
+    """None if only TorchDynamo can do what is asked for: export, or packages of compiled code."""
+    from torch._dynamo import config, convert_frame
+
+    if getattr(context, "export", False) or getattr(config, "caching_precompile", False):
+        return None
+    wrapper = context.callback
+    if not isinstance(wrapper, convert_frame.CatchErrorsWrapper):
+        return None
+    convert: Any = wrapper._torchdynamo_orig_backend
+    backend: Any = convert._torchdynamo_orig_backend
+    # The wrapper for `torch._dynamo.config.repro_after`.
+    backend = getattr(backend, "_torchdynamo_orig_backend", backend)
+    one_graph = isinstance(convert, convert_frame.ConvertFrameAssert) and convert._one_graph
+    hooks = wrapper.hooks
+    return Context(
+        backend,
+        one_graph or bool(getattr(context, "error_on_graph_break", False)),
+        context._dynamic,
+        getattr(convert, "_recompile_limit", None),
+        getattr(context, "_shapes_spec", None),
+        getattr(hooks, "guard_filter_fn", None),
+        hooks.guard_fail_fn,
+        hooks.guard_export_fn,
+    )
+
+
+def guard_fail(reason: str) -> Any:
+    """What a `guard_fail_fn` receives: the reason comes first."""
+    from torch._dynamo.types import GuardFail
+
+    return GuardFail(reason, None)  # type: ignore[arg-type]
+
+
+def is_scripted(fn: Any) -> bool:
+    return isinstance(fn, torch.jit.ScriptModule) and type(fn) is torch.jit._script.RecursiveScriptModule
+
+
+def unwrapped_backend(backend: Any) -> tuple[Any, dict[str, Any]]:
+    """The function inside the object that `torch.compile` makes of a backend, and the arguments that it adds."""
+    if isinstance(backend, torch._TorchCompileWrapper):
+        return backend.compiler_fn, dict(backend.kwargs)
+    return backend, {}
+
+
+def registered_name(compiler: Any) -> str | None:
+    """The name under which a backend is registered with torch._dynamo. Does not import that module."""
+    registry = sys.modules.get("torch._dynamo.backends.registry")
+    if registry is None:
+        return None
+    return next((name for name, known in registry._COMPILER_FNS.items() if known is compiler), None)
+
+
+def with_minifier(compiler: Any, name: str) -> Any:
+    """The backend, wrapped if `torch._dynamo.config.repro_after` says so."""
+    config: Any = sys.modules.get("torch._dynamo.config")
+    if config is None or config.repro_after != "dynamo":
+        return compiler
+    from torch._dynamo.repro.after_dynamo import wrap_backend_debug
+
+    return wrap_backend_debug(compiler, name)
+
+
+def is_inductor(backend: Any) -> bool:
+    return isinstance(backend, torch._TorchCompileInductorWrapper)
+
+
+def compile_reason(broken: dict[str, Any] | None) -> Any:
+    """Why a graph ends, as TorchDynamo describes it: it returns, or there is a graph break (a dict as in report.py)."""
+    from torch._dynamo.output_graph import GraphCompileReason
+
+    if broken is None:
+        return GraphCompileReason("return_value", [], graph_break=False)
+    place = traceback.FrameSummary(broken.get("file", "?"), broken.get("line", 0), "?", lookup_line=False)
+    return GraphCompileReason(broken["reason"], [place], graph_break=True)

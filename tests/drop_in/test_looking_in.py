@@ -1,0 +1,156 @@
+"""What torch's own tools see of captures: counters, callbacks, metrics, logs and the structured trace."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo.utils import counters
+
+import stator
+from tests.support.processes import python
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    torch._dynamo.reset()
+    counters.clear()
+    stator.install()
+    try:
+        yield
+    finally:
+        stator.uninstall()
+        torch._dynamo.reset()
+        counters.clear()
+
+
+def program(x):
+    y = torch.relu(x) + 1
+    print(end="")
+    return y * 2
+
+
+def test_counters():
+    compiled = torch.compile(program, backend="eager", dynamic=False)
+    for _ in range(2):
+        compiled(torch.ones(3))
+    assert counters["stats"] == {"calls_captured": 3, "unique_graphs": 2}
+    assert counters["frames"] == {"total": 2, "ok": 2}
+    assert sum(counters["graph_break"].values()) == 1
+    compiled(torch.ones(4))
+    assert counters["stats"]["unique_graphs"] == 4
+
+
+def test_callbacks():
+    events = []
+    torch._dynamo.on_compile_start(lambda args: events.append(("start", args.compile_id)))
+    torch._dynamo.on_compile_end(lambda args: events.append(("end", args.compile_id)))
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    for size in (2, 2, 3):
+        compiled(torch.ones(size))
+    assert events == [("start", "0/0"), ("end", "0/0"), ("start", "0/1"), ("end", "0/1")]
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(program, backend="eager", fullgraph=True)(torch.ones(2))
+    assert [event for event, _ in events[4:]] == ["start", "end"]
+
+
+def test_times_and_metrics():
+    torch._dynamo.utils.clear_compilation_metrics()
+    torch._dynamo.utils.compilation_time_metrics.clear()
+    torch.compile(program, backend="eager")(torch.ones(3))
+    first, second = torch._dynamo.utils.get_compilation_metrics()
+    assert (first.co_name, first.graph_op_count, first.has_guarded_code, first.fail_type) == ("program", 2, True, None)
+    assert second.graph_op_count == 1
+    assert second.entire_frame_compile_time_s > 0
+    assert "_compile.compile_inner" in torch._dynamo.utils.compile_times(repr="str")
+
+
+def test_explain_of_torch():
+    explained = torch._dynamo.explain(program)(torch.ones(3))
+    assert (explained.graph_count, explained.graph_break_count, explained.op_count) == (2, 1, 3)
+    assert len(explained.graphs) == 2
+
+
+def test_nothing_is_counted_without_install():
+    stator.uninstall()
+    stator.compile(program)(torch.ones(3))
+    assert not counters
+
+
+LOGGED = """
+import torch, stator
+stator.install()
+
+def program(x):
+    y = torch.relu(x) + 1
+    print(end="")
+    return y * 2
+
+compiled = torch.compile(program, backend="aot_eager", dynamic=False)
+compiled(torch.ones(3))
+compiled(torch.ones(4))
+"""
+
+
+WORDS = [
+    "Recompiling function program in",
+    "triggered by the following guard failure(s):",
+    "    - ",
+    "Graph break in user code at",
+    "Graph Break Reason:",
+    "User code traceback:",
+    "GUARDS:",
+    "[0/0]",
+    "TRACED GRAPH",
+    "__compiled_fn_1",
+    "torch.relu",
+    "torch.ops.aten.relu.default",
+]
+
+
+def test_logs():
+    said = python("-c", LOGGED, TORCH_LOGS="recompiles,graph_breaks,guards,graph_code,graph,aot_graphs")
+    for words in WORDS:
+        assert words in said, said
+    assert python("-c", LOGGED) == ""
+
+
+def test_logs_may_be_set_in_the_program():
+    logger = logging.getLogger("torch._dynamo.guards")
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    compiled(torch.ones(2))
+    torch._logging.set_logs(recompiles=True)
+    recompiles = logging.getLogger("torch._dynamo.guards.__recompiles")
+    recompiles.addHandler(handler)
+    try:
+        compiled(torch.ones(3))
+    finally:
+        recompiles.removeHandler(handler)
+        torch._logging.set_logs()
+    assert logger is not None
+    assert len(messages) == 1 and messages[0].startswith("Recompiling function <lambda> in")
+
+
+def test_the_structured_trace(tmp_path: Path):
+    python("-c", LOGGED, TORCH_TRACE=str(tmp_path))
+    (file,) = tmp_path.iterdir()
+    entries = []
+    for line in file.read_text().splitlines():
+        if line.startswith("\t"):
+            continue  # a payload
+        entries.append(json.loads(line[line.index("{") :]))
+    kinds = {kind for entry in entries for kind in entry}
+    assert {"dynamo_start", "dynamo_output_graph", "dynamo_cpp_guards_str", "compilation_metrics"} <= kinds
+    named = {entry["artifact"]["name"] for entry in entries if "artifact" in entry}
+    assert {"recompile_reasons", "dynamo_graph_break_reason"} <= named
+    graphs = [entry for entry in entries if "dynamo_output_graph" in entry]
+    assert [(entry["frame_id"], entry["frame_compile_id"]) for entry in graphs] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert graphs[0]["dynamo_output_graph"]["sizes"]["l_x_"] == [3]

@@ -1,0 +1,187 @@
+"""The settings of torch._dynamo.config: each is honoured, has no meaning for Stator, or is warned of when it is set."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+import torch._dynamo
+import torch._dynamo.config as dynamo_config
+from torch._dynamo.testing import CompileCounter
+
+import stator
+from stator import dynamo_settings
+from tests.support.processes import python
+
+KEYS = set(dynamo_config._config)
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    stator.install()
+    try:
+        yield
+    finally:
+        stator.uninstall()
+        torch._dynamo.reset()
+
+
+def test_every_key_of_torch_has_one_meaning():
+    honoured, without = set(dynamo_settings.HONOURED), set(dynamo_settings.WITHOUT_MEANING)
+    assert not honoured & without
+    warned = set(dynamo_settings.warned(KEYS))
+    assert warned == KEYS - honoured - without
+    # The tables may have keys of other versions of torch, but not a misspelled one.
+    unknown = (honoured | without) - KEYS
+    assert not unknown or not torch.__version__.startswith("2.13.")
+
+
+def test_a_setting_without_effect_is_warned_of_once(monkeypatch):
+    monkeypatch.setattr(dynamo_settings, "_told", set())
+
+    def called():
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with dynamo_config.patch(verify_correctness=False):
+            called()
+    with dynamo_config.patch(verify_correctness=True):
+        with pytest.warns(RuntimeWarning, match="verify_correctness = True has no effect"):
+            called()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            called()
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """Warnings in the log of torch."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("torch._dynamo.convert_frame")
+    logger.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(handler)
+
+
+def sizes(compiled, count=4):
+    for size in range(2, 2 + count):
+        assert torch.equal(compiled(torch.ones(size)), torch.full((size,), 2.0))
+
+
+@pytest.mark.parametrize("name", ["recompile_limit", "cache_size_limit", "accumulated_recompile_limit"])
+def test_recompile_limits(name):
+    counter = CompileCounter()
+    with dynamo_config.patch({name: 2}), _logged() as messages:
+        sizes(torch.compile(lambda x: x + 1, backend=counter, dynamic=False))
+    assert counter.frame_count == 2
+    assert len(messages) == 1
+    assert messages[0].startswith("torch._dynamo hit config.recompile_limit")
+    assert "L['x']: size of dimension 0 is 4, was 3" in messages[0]
+
+
+def test_the_limit_of_stator_comes_before_that_of_torch():
+    counter = CompileCounter()
+    with dynamo_config.patch(recompile_limit=2), stator.config.patch(recompile_limit=3):
+        sizes(torch.compile(lambda x: x + 1, backend=counter, dynamic=False))
+    assert counter.frame_count == 3
+
+
+@dynamo_config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True)
+def test_the_limit_may_be_an_error():
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        sizes(compiled)
+
+
+def test_recompiles_may_be_errors():
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    with dynamo_config.patch(error_on_recompile=True):
+        compiled(torch.ones(2))
+        compiled(torch.ones(2))
+        with pytest.raises(torch._dynamo.exc.RecompileError, match="x"):
+            compiled(torch.ones(3))
+    sizes(compiled)
+
+
+def test_instances_do_not_compete_for_the_limit():
+    class Scaled(torch.nn.Module):
+        def __init__(self, by):
+            super().__init__()
+            self.by = by
+
+        def forward(self, x):
+            return x * self.by
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(64):
+            counter = CompileCounter()
+            compiled = torch.compile(Scaled(float(number)), backend=counter)
+            assert compiled(torch.ones(1)).item() == number
+            assert compiled(torch.ones(1)).item() == number
+
+
+def failing(graph_module, example_inputs):
+    raise ValueError("this backend compiles nothing")
+
+
+def test_errors_of_a_backend_may_be_suppressed():
+    def program(x):
+        return x + 1
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="compiles nothing"):
+        torch.compile(program, backend=failing)(torch.ones(2))
+    with dynamo_config.patch(suppress_errors=True):
+        with pytest.warns(RuntimeWarning, match="compiles nothing"):
+            sizes(torch.compile(program, backend=failing))
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+            torch.compile(program, backend=failing, fullgraph=True)(torch.ones(2))
+
+
+def test_disable_captures_nothing():
+    counter = CompileCounter()
+    compiled = torch.compile(lambda x: x + 1, backend=counter)
+    with dynamo_config.patch(disable=True):
+        assert compiled(torch.ones(1)).item() == 2
+    assert counter.frame_count == 0
+    assert compiled(torch.ones(1)).item() == 2
+    assert counter.frame_count == 1
+
+
+def test_parameters_may_be_attributes_of_the_graph():
+    seen = []
+
+    def backend(graph_module, example_inputs):
+        seen.append(len(example_inputs))
+        return graph_module
+
+    for value in (False, True):
+        with dynamo_config.patch(install_free_tensors=value):
+            torch.compile(torch.nn.Linear(2, 2), backend=backend)(torch.ones(2))
+    assert seen == [3, 1]
+
+
+PROGRAM = """
+import torch, stator
+stator.install()
+from torch._dynamo.testing import CompileCounter
+counter = CompileCounter()
+compiled = torch.compile(lambda x: x + 1, backend=counter)
+print(compiled(torch.zeros(1)).item(), counter.frame_count)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "graphs"), [("TORCH_COMPILE_DISABLE", 0), ("TORCHDYNAMO_DISABLE", 0), ("TORCHDYNAMO_VERBOSE", 1)]
+)
+def test_variables_of_the_environment(variable, graphs):
+    assert python("-c", PROGRAM, **{variable: "1"}) == f"1.0 {graphs}"
