@@ -89,6 +89,8 @@ bool take_arguments(Tracer& tracer, const Arguments& arguments, Draw& draw) {
 PyObject* example_of(Tracer& tracer, const Draw& draw) {
     static PyObject* const scratch =
         checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(random_generator_class()))).release();
+    // The same number in all processes: the ranks of a group compare what they have captured.
+    checked(PyObject_CallMethod(scratch, "seed", "i", 0));
     Ref<> drawn = call_on_generator(draw.method, scratch, draw.arguments, draw.keywords);
     if (!drawn) {
         PyErr_Clear();
