@@ -34,7 +34,7 @@
     the previous callback. A report is a plain dict, described in report.py.
 
 The engine reads `stator.settings.values`, a plain dict, at every capture, calls
-`stator.errors.raise_unsupported(break)` at a graph break with `fullgraph=True`, and `stator.notes.tell` for warnings
+`stator.errors.raise_unsupported(break)` at a graph break with `fullgraph=True`, and `stator.notes.issue` for warnings
 and log messages.
 """
 

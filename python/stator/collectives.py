@@ -42,7 +42,7 @@ class Captured:
 
 
 # The verb of a message, for one rank and for several.
-_SAID = {
+_VERBS = {
     "function": ("compiles", "compile"),
     "end": ("captured a part that", "captured a part that"),
     "inputs": ("has the inputs", "have the inputs"),
@@ -62,12 +62,12 @@ def run_compiler_collective(
     all_ranks = all_gather_object(mine)
     for part in ("function", "end"):
         _expect_same(all_ranks, part)
-    seen = [dict(each.numbers) for each in all_ranks]
-    places = set.intersection(*(set(each) for each in seen))
-    changing = sorted(place for place in places if len({repr(each[place]) for each in seen}) > 1)
+    numbers_of_ranks = [dict(each.numbers) for each in all_ranks]
+    places = set.intersection(*(set(each) for each in numbers_of_ranks))
+    changing = sorted(place for place in places if len({repr(each[place]) for each in numbers_of_ranks}) > 1)
     for place in changing:
         if (function, place) in _made_variables:
-            values = ", ".join(f"{each[place]!r} on rank {rank}" for rank, each in enumerate(seen))
+            values = ", ".join(f"{each[place]!r} on rank {rank}" for rank, each in enumerate(numbers_of_ranks))
             raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {values}")
         _made_variables.add((function, place))
     if not changing:
@@ -114,20 +114,20 @@ def _described(value: Any) -> str:
 
 
 def _expect_same(all_ranks: Sequence[Captured], part: str) -> None:
-    said = [getattr(each, part) for each in all_ranks]
-    usual, _ = Counter(said).most_common(1)[0]
-    if said.count(usual) == len(said):
+    values = [getattr(each, part) for each in all_ranks]
+    usual, _ = Counter(values).most_common(1)[0]
+    if values.count(usual) == len(values):
         return
-    others = [rank for rank, each in enumerate(said) if each == usual]
+    others = [rank for rank, each in enumerate(values) if each == usual]
     lines = [
-        f"rank {rank} {_SAID[part][0]} {_first_difference(each, usual)}"
-        for rank, each in enumerate(said)
+        f"rank {rank} {_VERBS[part][0]} {_first_difference(each, usual)}"
+        for rank, each in enumerate(values)
         if each != usual
     ]
-    different = next(each for each in said if each != usual)
+    different = next(each for each in values if each != usual)
     several = len(others) > 1
     ranks = f"rank{'s' * several} {', '.join(map(str, others))}"
-    lines.append(f"where {ranks} {_SAID[part][several]} {_first_difference(usual, different)}")
+    lines.append(f"where {ranks} {_VERBS[part][several]} {_first_difference(usual, different)}")
     raise RanksDiverged(f"the ranks captured different things in {all_ranks[0].function}: " + "; ".join(lines))
 
 

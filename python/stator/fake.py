@@ -64,6 +64,21 @@ class ModeCell:
         """The same as an example input: created when the backend first uses it."""
         return LazyNumber(self, text)
 
+    def layout_of(self, tensor: torch.Tensor) -> list[int | list[float | str]]:
+        """The sizes, strides and storage offset of a FakeTensor of this mode, as the engine reads them."""
+        assert self.symbols is not None
+        numbers = (*tensor.size(), *tensor.stride(), tensor.storage_offset())
+        return [self.symbols.terms_of(number) for number in numbers]
+
+    def conditions(self) -> list[list[float | str]]:
+        """What operations have assumed about the symbols so far."""
+        assert self.symbols is not None
+        conditions: list[list[float | str]] = []
+        for _, terms, function in self.symbols.assumptions().conditions:
+            # What the engine can't check is valid for the numbers of this call alone.
+            conditions += [[name, self.symbols.hint(name), "is"] for name in terms] if function else [terms]
+        return conditions
+
     def remember_examples(self, module: GraphModule, examples: Sequence[Any]) -> None:
         """From now on these tensors have their symbolic sizes in the fake mode."""
         self._module = weakref.ref(module)

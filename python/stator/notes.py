@@ -1,7 +1,7 @@
 """Warnings and log messages about cases in which Stator can't do what the program requested.
 
 A note that calls for a change of the program is a `RuntimeWarning` at the program's line; the others go to the logger
-"stator". Each is given once. Reports (`stator.explain`, `stator.watch`) list them every time.
+"stator". Each is issued once. Reports (`stator.explain`, `stator.watch`) list them every time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stator import observer
 
 logger = logging.getLogger("stator")
 
-_told: set[tuple[Any, ...]] = set()
+_issued: set[tuple[Any, ...]] = set()
 
 
 def section(tag: str) -> str:
@@ -23,7 +23,7 @@ def section(tag: str) -> str:
     return f"docs/graph-breaks.md#{tag}"
 
 
-def tell(
+def issue(
     kind: str,
     topic: str,
     file: str,
@@ -39,9 +39,9 @@ def tell(
         listener({"code": code, "entries": [], "breaks": [], "notes": [note]})
     # Two models may share one `forward`: `code` names the model.
     key = (topic, file, line, code) if at_each_place else (topic,)
-    if key in _told:
+    if key in _issued:
         return
-    _told.add(key)
+    _issued.add(key)
     text = _with_link(topic, text)
     watching = observer.current()
     if topic == "recompile_limit" and watching is not None:
@@ -70,8 +70,8 @@ def log(topic: str, text: str) -> None:
 
 
 def forget() -> None:
-    """Notes about a place may be given again there; notes that are given once a process are not."""
-    _told.difference_update([key for key in _told if len(key) > 1])
+    """Notes about a place may be issued again there; notes that are issued once a process are not."""
+    _issued.difference_update([key for key in _issued if len(key) > 1])
 
 
 def _with_link(topic: str, text: str) -> str:

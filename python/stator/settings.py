@@ -41,9 +41,10 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         300,
         "How many seconds a rank waits for the others before it raises `RanksDiverged`, which names the missing rank.",
     ),
-    "raise_internal_errors": (
-        False,
-        "Raise internal errors instead of running the frame uncompiled with a warning. For the development of Stator.",
+    "suppress_errors": (
+        True,
+        "After an internal error, run the frame uncompiled, with a warning. False raises the error, which is the "
+        "default of `torch._dynamo`: for the development of Stator.",
     ),
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -19,8 +19,18 @@ if TYPE_CHECKING:
     import sympy
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-# An expression of the engine has at most this many nodes.
-LARGEST_CONDITION = 64
+# The engine computes expressions on a stack of this size.
+DEEPEST_EXPRESSION = 64
+
+# The engine's operations on one number, by the names of sympy's and PyTorch's classes.
+UNARY_BY_CLASS = {
+    "Abs": "abs",
+    "TruncToInt": "int",
+    "RoundToInt": "round",
+    "FloorToInt": "math.floor",
+    "CeilToInt": "math.ceil",
+}
+UNARY = frozenset(UNARY_BY_CLASS.values())
 
 
 class Symbol(NamedTuple):
@@ -68,6 +78,16 @@ class Symbols:
             found = self._numbers[text] = eval(text, _functions(), self._values)
         return found
 
+    def terms_of(self, number: Any) -> int | list[float | str]:
+        """An int, or a SymInt in the order of a stack machine."""
+        expression = number.node.expr if isinstance(number, torch.SymInt) else number
+        if isinstance(expression, int) or expression.is_Integer:
+            return int(expression)
+        return self._terms(expression)
+
+    def hint(self, name: float | str) -> int | float:
+        return self.all[int(str(name)[1:])].hint
+
     def create(self, name: str) -> Any:
         """The value of a symbol."""
         number, shape_env = int(name[1:]), self._shape_env
@@ -96,27 +116,22 @@ class Symbols:
         """What was assumed since `fill`."""
         if self._shape_env is None:
             return Assumptions([], [], [])
-        conditions: list[tuple[str, list[float | str]]] = []
-        fixed = set()
-        for guard in self._shape_env.guards[self._known_guards :]:
-            try:
-                terms = list(self._postfix(guard.expr))
-                if len(terms) > LARGEST_CONDITION:
-                    raise _CannotSay(guard.expr)
-                if guard.expr.free_symbols:
-                    conditions.append((self._text(guard.expr), terms))
-            except _CannotSay:
-                # Valid for the numbers of this call alone.
-                for symbol in sorted(guard.expr.free_symbols, key=str):
-                    number = self._number_of(symbol)
-                    fixed.add(number)
-                    name, place, hint = self.all[number][:3]
-                    text = f"{place} == {hint}, because the engine can't check {self._text(guard.expr)}"
-                    conditions.append((text, [name, hint, "is"]))
-        for symbol, number in self._by_sympy.items():
-            if self._shape_env.simplify(symbol).is_number:
-                fixed.add(number)
+        guards = self._shape_env.guards[self._known_guards :]
+        conditions = [self._condition(guard.expr) for guard in guards if guard.expr.free_symbols]
+        fixed = [number for symbol, number in self._by_sympy.items() if self._shape_env.simplify(symbol).is_number]
         return Assumptions(conditions, sorted(fixed), [])
+
+    def _condition(self, expression: sympy.Basic) -> Condition:
+        try:
+            return Condition(self._text(expression), self._terms(expression), None)
+        except _CannotSay:
+            symbols = sorted(expression.free_symbols, key=str)
+            names: list[float | str] = [self.all[self._number_of(symbol)].name for symbol in symbols]
+            return Condition(
+                f"{self._text(expression)} (checked in Python)",
+                names,
+                functools.partial(_holds, expression, symbols),
+            )
 
     def rejected_by(self, error: Exception) -> Assumptions:
         """The backend has failed, for which the symbols may be the reason."""
@@ -147,6 +162,12 @@ class Symbols:
     def _text(self, expression: sympy.Basic) -> str:
         return str(expression.xreplace({one: _named(self.all[i].place) for one, i in self._by_sympy.items()}))
 
+    def _terms(self, expression: sympy.Basic) -> list[float | str]:
+        terms = list(self._postfix(expression))
+        if _depth(terms) > DEEPEST_EXPRESSION:
+            raise _CannotSay(expression)
+        return terms
+
     def _postfix(self, expression: sympy.Basic) -> Iterator[float | str]:
         """The expression in the order of a stack machine: numbers, symbols, and operations that take two operands."""
         if expression.is_Symbol:
@@ -172,6 +193,9 @@ class Symbols:
             yield from self._postfix(base)
             yield from self._postfix(exponent)
             yield "**"
+        elif (function := UNARY_BY_CLASS.get(type(expression).__name__)) is not None:
+            yield from self._postfix(expression.args[0])
+            yield function
         elif type(expression).__name__ == "Not":
             yield from self._postfix(expression.args[0])
             yield 0
@@ -187,10 +211,18 @@ class Symbols:
             raise _CannotSay(expression)
 
 
+class Condition(NamedTuple):
+    """What has to hold in later calls."""
+
+    text: str
+    terms: list[float | str]  # in the order of a stack machine
+    function: Callable[..., bool] | None  # decides it where the engine can't: then `terms` are its arguments
+
+
 class Assumptions(NamedTuple):
     """What a backend assumed about symbols, as the engine reads it from the graph module."""
 
-    conditions: list[tuple[str, list[float | str]]]
+    conditions: list[Condition]
     fixed: list[int]
     rejected: list[int]
     failure: str = ""  # why they are rejected, if that is an error
@@ -242,6 +274,24 @@ def _functions() -> dict[str, Any]:
     }
 
 
+def _holds(expression: sympy.Basic, symbols: list[sympy.Symbol], *numbers: float) -> bool:
+    """Whether a condition holds for these numbers in place of the symbols."""
+    from torch.utils._sympy.interp import sympy_interp
+    from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+    return bool(sympy_interp(PythonReferenceAnalysis, dict(zip(symbols, numbers, strict=True)), expression))
+
+
+def _depth(terms: list[float | str]) -> int:
+    """How many numbers are on the stack at a time."""
+    binary = set(_operations().values()) | {"**"}
+    depth = deepest = 0
+    for term in terms:
+        depth += -1 if term in binary else 0 if term in UNARY else 1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def _bounds(least: int | None, most: int | None) -> tuple[Any, Any]:
     from torch.utils._sympy.numbers import int_oo
 
@@ -275,6 +325,8 @@ def _operations() -> dict[Any, str]:
         functions.CleanDiv: "//",
         functions.Mod: "%",
         functions.PythonMod: "%",
+        functions.IntTrueDiv: "/",
+        functions.FloatTrueDiv: "/",
         functions.Min: "min",
         functions.Max: "max",
     }

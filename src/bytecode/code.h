@@ -58,7 +58,7 @@ class Code {
     Borrowed<> constant(int index) const { return PyTuple_GET_ITEM(object_->co_consts, index); }
 
     /// The time that decoding took, returned to the first caller only: later callers did not wait for it.
-    double take_decoding_seconds() const { return std::exchange(decoding_seconds_, 0); }
+    double decoding_seconds_for_first_report() const { return std::exchange(decoding_seconds_, 0); }
 
   private:
     friend class Decoder;

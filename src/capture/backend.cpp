@@ -47,27 +47,29 @@ Ref<> call_backend(const CompileOptions& options, Borrowed<> module, Borrowed<> 
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
 
-void tell_of_needed_data(const TakenError& error, const Callee& callee) {
+void note_needed_data(const TakenError& error, const Callee& callee) {
     Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
     if (!text) PyErr_Clear();
     std::string reason = text ? std::string(utf8(text.get())) : "?";
-    tell(NoteKind::Warning, NoteOnce::AtPlace, "backend_needs_data", callee,
-         "A graph of " + callee.print() +
-             " runs as it was captured, without the backend, which can't compile it without the data of its tensors: " +
-             reason.substr(0, reason.find('\n')) +
-             ". fullgraph=True raises the backend's error; torch.compiler.disable on the function that needs the "
-             "data leaves the rest to the backend.");
+    issue_note(
+        NoteKind::Warning, NoteOnce::AtPlace, "backend_needs_data", callee,
+        "A graph of " + callee.print() +
+            " runs as it was captured, without the backend, which can't compile it without the data of its tensors: " +
+            reason.substr(0, reason.find('\n')) +
+            ". fullgraph=True raises the backend's error; torch.compiler.disable on the function that needs the "
+            "data leaves the rest to the backend.");
 }
 
-void tell_of_failed_backend(const TakenError& error, const Callee& callee) {
+void note_failed_backend(const TakenError& error, const Callee& callee) {
     Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
     if (!text) PyErr_Clear();
     std::string reason = text ? std::string(utf8(text.get())).substr(0, 300) : "?";
     std::ranges::replace(reason, '\n', ' ');
-    tell(NoteKind::Warning, NoteOnce::AtPlace, "backend_failed", callee,
-         "A graph of " + callee.print() +
-             " runs as it was captured, because the backend failed and torch._dynamo.config.suppress_errors is set: " +
-             reason);
+    issue_note(
+        NoteKind::Warning, NoteOnce::AtPlace, "backend_failed", callee,
+        "A graph of " + callee.print() +
+            " runs as it was captured, because the backend failed and torch._dynamo.config.suppress_errors is set: " +
+            reason);
 }
 
 /// The same if the program can run without the backend: if that needs the data of tensors, or raises an error that only
@@ -92,9 +94,9 @@ Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& grap
             throw;
         }
         if (is_suppressed)
-            tell_of_failed_backend(error, callee_of(frame, at));
+            note_failed_backend(error, callee_of(frame, at));
         else if (needs_data)
-            tell_of_needed_data(error, callee_of(frame, at));
+            note_needed_data(error, callee_of(frame, at));
     }
     return checked(PyObject_GetAttr(module, interned("forward")));
 }
@@ -132,11 +134,11 @@ std::optional<Again> attempt_without_rejected(const BackendAssumptions& assumpti
     const std::vector<std::size_t>& rejected = assumptions.rejected;
     if (rejected.empty()) return std::nullopt;
     if (!assumptions.failure.empty())
-        tell(NoteKind::Information, NoteOnce::AtPlace, "backend_fails_on_symbols", callee,
-             "The backend fails on a graph of " + callee.print() +
-                 " with dynamic sizes, so it gets constant sizes, and each new size is a recompile. It raises " +
-                 assumptions.failure.substr(0, assumptions.failure.find('\n')) +
-                 ". dynamic=False leaves out the first try.");
+        issue_note(NoteKind::Information, NoteOnce::AtPlace, "backend_fails_on_symbols", callee,
+                   "The backend fails on a graph of " + callee.print() +
+                       " with dynamic sizes, so it gets constant sizes, and each new size is a recompile. It raises " +
+                       assumptions.failure.substr(0, assumptions.failure.find('\n')) +
+                       ". dynamic=False leaves out the first try.");
     Again again{.reason = "the backend can't have some of the numbers and sizes that change as symbols",
                 .is_by_backend = true};
     for (std::size_t symbol : rejected)

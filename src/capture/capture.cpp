@@ -35,7 +35,7 @@ class StageClock {
   public:
     /// The frame's own code was decoded before.
     StageClock(CaptureReport& report, PyCodeObject* code) : report_(report) {
-        report_.add_time("decode", bytecode::decode(code).take_decoding_seconds());
+        report_.add_time("decode", bytecode::decode(code).decoding_seconds_for_first_report());
     }
     void end(const char* stage) { report_.add_time(stage, watch_.lap()); }
     /// Some parts of a trace are reported separately.
@@ -77,7 +77,7 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     // With `is_compiling()` False, the program may take another path and not raise.
     const bool raises = trace.end == TraceEnd::Broke &&
                         (trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails);
-    if (trace.told_compiling && raises && !request.options.fullgraph) trace.end = TraceEnd::Failed;
+    if (trace.is_compiling_was_true && raises && !request.options.fullgraph) trace.end = TraceEnd::Failed;
     const bool has_failed = trace.end == TraceEnd::Failed;
     if (has_failed && trace.report.kind == BreakKind::Internal)
         if (std::string place = record_failed_trace(request.frame, request.at, trace.report); !place.empty())
@@ -89,15 +89,20 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
             "fullgraph=True, and would otherwise run as its own backend compiled it";
     if (is_reported) report.broken = trace.report;
     const bool is_error = has_failed && trace.report.kind == BreakKind::Internal;
-    if (is_error && setting("raise_internal_errors", 0) != 0) raise_with(report);
+    if (is_error && setting("suppress_errors", 1) == 0) raise_with(report);
     if (is_reported && (request.options.fullgraph || trace.forbids_breaks)) raise_with(report);
 }
 
-/// The entry for a frame that can't be captured: frames for which these guards hold run uncompiled, and are not traced
-/// again.
-Shared<Entry> make_uncompiled_entry(const CaptureRequest& request, torch_room::GlobalState state, const Trace& trace) {
-    return Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state),
-                               GuardProgram(trace.guards, {}));
+/// An entry without a graph: frames for which the guards hold run uncompiled, and are not traced again.
+Shared<Entry> make_entry(const CaptureRequest& request, torch_room::GlobalState state, GuardProgram guards) {
+    return Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(guards));
+}
+
+void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& report) {
+    report.graph_text = graph::print(*trace.graph);
+    report.plan_text = print(trace.plan);
+    report.guards = guards.print();
+    report.describe_numbers(trace);
 }
 
 // --- the stages
@@ -113,9 +118,9 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
     } catch (const PythonError&) {
         PyErr_Clear();
         const Callee callee = callee_of(request.frame, request.at);
-        tell(NoteKind::Information, NoteOnce::AtPlace, "no_metadata", callee,
-             callee.print() +
-                 " runs uncompiled: PyTorch raises an error when the sizes of one of its tensors are read.");
+        issue_note(NoteKind::Information, NoteOnce::AtPlace, "no_metadata", callee,
+                   callee.print() +
+                       " runs uncompiled: PyTorch raises an error when the sizes of one of its tensors are read.");
         return std::nullopt;
     }
 }
@@ -135,7 +140,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_autocast = trace.reads_autocast;
     report.mismatched_calls = trace.mismatched_calls;
     judge_break(request, trace, report);
-    if (trace.end == TraceEnd::Failed) return make_uncompiled_entry(request, std::move(state), trace);
+    if (trace.end == TraceEnd::Failed) return make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
     if (!has_traced_code(trace.guards)) return nullptr;
 
     std::optional<GuardProgram> guards = make_guards(request, trace);
@@ -144,10 +149,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     expect_dynamic(trace);
     log_symbols(trace, request.frame, request.at);
     if (report.has_texts) {
-        report.graph_text = graph::print(*trace.graph);
-        report.plan_text = print(trace.plan);
-        report.guards = guards->print();
-        report.describe_numbers(trace);
+        describe(trace, *guards, report);
         clock.skip();
     }
 
@@ -175,24 +177,24 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     auto& result = std::get<BackendResult>(compiled);
     for (BackendCondition& condition : result.conditions) {
         report.add_backend_relation(condition.text);
-        guards->require(std::move(condition.terms));
+        guards->require(std::move(condition));
     }
-
-    auto entry = Shared<Entry>::make(cpython::code_of(request.frame), request.at, std::move(state), std::move(*guards));
+    report.is_captured = true;
+    Shared<Entry> entry = make_entry(request, std::move(state), std::move(*guards));
     entry->is_captured = true;
     entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);
-    report.is_captured = true;
     return entry;
 }
 
-void tell_of_whole_calls(const Knowledge& learned, PyCodeObject* caller) {
+void note_whole_calls(const Knowledge& learned, PyCodeObject* caller) {
     for (const auto& [code, held] : learned.called_whole) {
         const Callee called = callee_of(code);
-        tell(NoteKind::Information, NoteOnce::AtPlace, "called_whole", called,
-             called.print() + " breaks the graph of " + callee_of(caller).print() +
-                 " and uses no tensors: from now on it is called uncompiled instead of inlined. stator.explain shows "
-                 "the graph break.");
+        issue_note(
+            NoteKind::Information, NoteOnce::AtPlace, "called_whole", called,
+            called.print() + " breaks the graph of " + callee_of(caller).print() +
+                " and uses no tensors: from now on it is called uncompiled instead of inlined. stator.explain shows "
+                "the graph break.");
     }
 }
 
@@ -228,7 +230,7 @@ Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge,
             // This terminates: each fact is learned once, and each lazy module is initialized once.
             const bool is_new = knowledge.known.add(again->learned);
             STATOR_CHECK(is_new || !again->is_by_backend, "the backend rejects the same symbols again");
-            tell_of_whole_calls(again->learned, code);
+            note_whole_calls(again->learned, code);
             continue;
         }
         report.knowledge = known.print();

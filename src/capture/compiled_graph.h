@@ -21,7 +21,7 @@ struct CompiledGraph {
     /// Inputs that are floats: the graph gets tensors that hold them.
     std::vector<std::uint32_t> wrapped_floats;
     SharedMemory shared_memory;
-    bool has_told_of_sharing = false;
+    bool has_noted_sharing = false;
     /// Whether autograd records what the compiled graph does.
     bool is_recorded = false;
     /// Whether the graph as it was captured returns the same results when it is run again on the same inputs.

@@ -14,7 +14,7 @@ std::string Entry::explain(cpython::Frame* frame) {
     if (cpython::code_of(frame) != code.get()) return "the function's code was replaced";
     std::string reason =
         guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
-    if (reason.empty() && !lets_go_quietly(plan, guards.fetched().subspan(graph.input_count)))
+    if (reason.empty() && !frees_dropped_without_code(plan, guards.fetched().subspan(graph.input_count)))
         return "freeing an object that the captured region drops now runs code: a __del__, or a callback of a weak "
                "reference";
     return reason.empty() ? torch_room::explain_mismatch(state) : reason;

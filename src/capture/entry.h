@@ -47,7 +47,7 @@ struct Entry : Counted {
         try {
             if (cpython::code_of(frame) != code.get() || !torch_room::matches(state)) return false;
             if (guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame))) &&
-                (plan.let_go.empty() || lets_go_quietly(plan, guards.fetched().subspan(graph.input_count))))
+                (plan.dropped.empty() || frees_dropped_without_code(plan, guards.fetched().subspan(graph.input_count))))
                 return true;
             guards.release();
             return false;

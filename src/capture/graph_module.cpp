@@ -27,7 +27,7 @@ Ref<> make_module(Trace& trace) {
     const std::vector<Attribute>& attributes = trace.attributes;
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
     describe_symbols(cell.get(), trace);
-    Ref<> captured = graph::make_captured(std::move(trace.graph), examples_of(cell.get()));
+    Ref<> captured = graph::make_captured(std::move(trace.graph), graph::examples_of(cell.get()));
     PyObject* arguments[] = {graph_module_class, captured.get(), nullptr};
     Ref<> held = attributes.empty() ? Ref<>() : dict_of(attributes);
     arguments[2] = held.get();
@@ -136,7 +136,7 @@ Ref<> GraphModule::fake_example(std::size_t input) const {
         meta.dispatch_keys &= ~torch_room::trait::kInference;
         PyObject* cell = cell_of(module.get());
         if (cell == nullptr) return {};
-        Ref<> fake = examples_of(cell).make(cell, meta);
+        Ref<> fake = graph::examples_of(cell).make(cell, meta);
         if (!numbers[input].empty()) {
             Ref<> number = checked(PyObject_CallMethod(cell, "number", "s", numbers[input].c_str()));
             checked(PyObject_SetAttrString(fake.get(), "item_memo", number.get()));

@@ -34,7 +34,7 @@ bool logs_information() {
     return answer.get() == Py_True;
 }
 
-void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text) {
+void issue_note(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text) {
     ErrorAside aside;
     // A debugger should not step into the logging.
     cpython::Unwatched unwatched(PyThreadState_Get());
@@ -45,7 +45,7 @@ void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, con
             return;
         }
         PyObject* listener = report_listener == nullptr ? Py_None : report_listener;
-        checked(PyObject_CallMethod(notes.get(), "tell", "sssisOOs", name(kind), topic, at.file.c_str(), at.line,
+        checked(PyObject_CallMethod(notes.get(), "issue", "sssisOOs", name(kind), topic, at.file.c_str(), at.line,
                                     text.c_str(), once == NoteOnce::AtPlace ? Py_True : Py_False, listener,
                                     at.print().c_str()));
     } catch (const PythonError&) {
@@ -60,41 +60,42 @@ void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, con
 
 namespace {
 
-void tell_of_watched(PyCodeObject* code, cpython::WatchedBy who) {
+void note_watched_frame(PyCodeObject* code, cpython::WatchedBy who) {
     // Every time for a listener, otherwise once: this runs at each call.
-    static bool was_told[3] = {};
-    bool& is_told = was_told[static_cast<int>(who)];
-    if (is_told && report_listener == nullptr) return;
-    is_told = true;
+    static bool was_issued[3] = {};
+    bool& is_issued = was_issued[static_cast<int>(who)];
+    if (is_issued && report_listener == nullptr) return;
+    is_issued = true;
     const Callee at = callee_of(code);
     switch (who) {
         case cpython::WatchedBy::Debugger:
-            tell(NoteKind::LogWarning, NoteOnce::InProcess, "debugger", at,
-                 at.print() +
-                     " runs uncompiled, because a debugger or a trace function follows its lines (sys.settrace, "
-                     "sys.monitoring). Without one its next call runs compiled. This is logged once.");
+            issue_note(NoteKind::LogWarning, NoteOnce::InProcess, "debugger", at,
+                       at.print() +
+                           " runs uncompiled, because a debugger or a trace function follows its lines (sys.settrace, "
+                           "sys.monitoring). Without one its next call runs compiled. This is logged once.");
             break;
         case cpython::WatchedBy::TraceFunction:
-            tell(NoteKind::LogWarning, NoteOnce::InProcess, "trace_function", at,
-                 at.print() +
-                     " runs compiled while a trace function is set (sys.settrace) that does not follow its lines. "
-                     "It receives no events of inlined functions: breakpoints in them are not hit. "
-                     "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged "
-                     "once.");
+            issue_note(
+                NoteKind::LogWarning, NoteOnce::InProcess, "trace_function", at,
+                at.print() +
+                    " runs compiled while a trace function is set (sys.settrace) that does not follow its lines. "
+                    "It receives no events of inlined functions: breakpoints in them are not hit. "
+                    "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged "
+                    "once.");
             break;
         case cpython::WatchedBy::Coverage:
-            tell(NoteKind::Information, NoteOnce::InProcess, "coverage", at,
-                 at.print() +
-                     " runs compiled, so that coverage does not see the lines that were captured. "
-                     "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged once.");
+            issue_note(NoteKind::Information, NoteOnce::InProcess, "coverage", at,
+                       at.print() +
+                           " runs compiled, so that coverage does not see the lines that were captured. "
+                           "torch.compiler.set_stance('force_eager') runs everything uncompiled. This is logged once.");
             break;
     }
 }
 
 }  // namespace
 
-void tell_of_watchers() {
-    cpython::on_watched = tell_of_watched;
+void install_watcher_notes() {
+    cpython::on_watched = note_watched_frame;
 }
 
 }  // namespace stator

@@ -16,12 +16,12 @@ enum class NoteKind {
 /// `Never`: every time, to the log alone, where a report says it anyway.
 enum class NoteOnce { InProcess, AtPlace, Never };
 
-/// Gives the message once, and every time to a report that is being collected in this thread. Never raises, whatever
+/// Issues the message once, and every time to a report that is being collected in this thread. Never raises, whatever
 /// the warning filters are. `topic` is a stable tag, a section of docs/graph-breaks.md.
-void tell(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text);
+void issue_note(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text);
 
 /// Installs the messages about frames under a debugger, a trace function or coverage.
-void tell_of_watchers();
+void install_watcher_notes();
 
 /// Whether somebody reads what is logged as information.
 bool logs_information();

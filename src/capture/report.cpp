@@ -198,7 +198,7 @@ void warn_of_internal_error(const BreakReport& report) {
             " To report this, set stator.config.record_errors to a folder, run the program again, and send the "
             "file that the message then names with the output of `python -m stator`. Later errors of this process "
             "go to the logger 'stator'.";
-    tell(is_first ? NoteKind::Warning : NoteKind::Information, NoteOnce::AtPlace, "internal_error", where, text);
+    issue_note(is_first ? NoteKind::Warning : NoteKind::Information, NoteOnce::AtPlace, "internal_error", where, text);
 }
 
 void raise_unsupported(const BreakReport& report) {

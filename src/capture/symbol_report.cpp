@@ -103,7 +103,7 @@ void log_symbols(const Trace& trace, cpython::Frame* frame, bytecode::Index at) 
     const Callee callee = callee_of(frame, at);
     std::string text = callee.print() + " is captured with symbols. ";
     for (const std::string& line : print_symbols(trace)) text += line + ". ";
-    tell(NoteKind::Information, NoteOnce::Never, "dynamic_shapes", callee, text);
+    issue_note(NoteKind::Information, NoteOnce::Never, "dynamic_shapes", callee, text);
 }
 
 }  // namespace stator

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "base/ref.h"
-#include "graph/captured.h"
+#include "graph/symbol_cell.h"
+#include "guard/program.h"
 #include "trace/trace.h"
 
 namespace stator {
@@ -14,15 +15,6 @@ namespace stator {
 /// Describes the symbols of a trace and the relations between them to the cell that will create the fake mode of the
 /// graph module. Nothing if there are no symbols. Throws PythonError.
 void describe_symbols(Borrowed<> cell, const Trace& trace);
-
-/// Creates example values in the mode of a cell, which is created on first use.
-graph::ExampleMaker examples_of(Borrowed<> cell);
-
-/// A condition that the backend needs. Its sources are given by their symbols.
-struct BackendCondition {
-    std::vector<Term> terms;
-    std::string text;
-};
 
 struct BackendAssumptions {
     std::vector<BackendCondition> conditions;

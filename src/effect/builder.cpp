@@ -197,9 +197,9 @@ void PlanBuilder::add_frame(PlanFrame frame) {
     plan_.frames.push_back(std::move(frame));
 }
 
-void PlanBuilder::let_go(LetGo::Place place, Source* source, Borrowed<> key) {
+void PlanBuilder::add_dropped(DroppedObject::Place place, Source* source, Borrowed<> key) {
     if (key != nullptr) plan_.kept.push_back(Ref<>::share(key));
-    plan_.let_go.push_back({place, static_cast<std::int32_t>(fetched_.size()), key.get()});
+    plan_.dropped.push_back({place, static_cast<std::int32_t>(fetched_.size()), key.get()});
     fetched_.push_back(source);
 }
 

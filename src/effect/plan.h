@@ -73,7 +73,7 @@ struct PlanStep {
 /// An object that the program may have dropped when the plan has run, located from what the plan fetches. If freeing
 /// it would run code of the program, that code belongs in the middle of the captured region: the plan can't be
 /// used.
-struct LetGo {
+struct DroppedObject {
     enum class Place : std::uint8_t {
         Itself,     // the fetched object
         Attribute,  // the attribute `key` of the object, in its dict or a slot; of a class: in its own dict
@@ -108,7 +108,7 @@ struct Plan {
     std::vector<PlanFrame> frames;
     /// If it returns: the exception that is being handled from then on, as in `PlanFrame`.
     std::int32_t handled_exception = PlanFrame::kUnchanged;
-    std::vector<LetGo> let_go;
+    std::vector<DroppedObject> dropped;
 };
 
 /// Builds a plan; values request registers. A value is identified by its address.
@@ -144,7 +144,7 @@ class PlanBuilder {
     void add_frame(PlanFrame frame);
     void set_handled_exception(std::int32_t from) { plan_.handled_exception = from; }
     /// Records a dropped object: that of `source`, or its item or attribute `key`.
-    void let_go(LetGo::Place place, Source* source, Borrowed<> key);
+    void add_dropped(DroppedObject::Place place, Source* source, Borrowed<> key);
 
     /// Checks that every register is filled exactly once before it is read, and that the plan returns or has open
     /// frames.
@@ -171,10 +171,10 @@ Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObje
           Borrowed<PyFrameObject> entered = nullptr, std::vector<Ref<>>* registers = nullptr);
 
 /// The object at such a place now; empty if there is none.
-Ref<> held_at(const LetGo& gone, PyObject* fetched);
+Ref<> held_at(const DroppedObject& dropped, PyObject* fetched);
 
 /// Whether freeing the dropped objects runs no code now. `fetched` as for `run`.
-bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched);
+bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fetched);
 
 /// Every reference that the plan owns, for the garbage collector.
 void visit(const Plan& plan, const std::function<void(PyObject*)>& visitor);

@@ -175,7 +175,7 @@ std::int64_t GuardBuilder::add_expression(const Expression& expression) {
     std::size_t first = known.size() > kComparedExpressions ? known.size() - kComparedExpressions : 0;
     for (std::size_t i = first; i < known.size(); ++i)
         if (known[i].terms == terms) return static_cast<std::int64_t>(i);
-    known.emplace_back(std::move(terms));
+    known.push_back({Condition(std::move(terms)), nullptr});
     return static_cast<std::int64_t>(known.size()) - 1;
 }
 

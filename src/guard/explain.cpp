@@ -66,7 +66,9 @@ std::string GuardProgram::State::print_place(std::int32_t place) const {
 }
 
 std::string GuardProgram::State::print_expression(std::int64_t index) const {
-    return stator::print(expressions[static_cast<std::size_t>(index)].terms, [this](const Term& term) {
+    const CheckedCondition& condition = expressions[static_cast<std::size_t>(index)];
+    if (condition.by_python) return condition.by_python->text;
+    return stator::print(condition.terms, [this](const Term& term) {
         std::string place = print_place(term.place);
         if (term.dimension >= 0) place += torch_room::print_layout_number(static_cast<std::size_t>(term.dimension));
         return place;

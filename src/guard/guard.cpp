@@ -33,11 +33,11 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
         case GuardKind::HasNoKey:
             return source + " has no key " + short_repr(expected);
         case GuardKind::Keys:
-            return source + (number == kVeryObjects ? " has the very keys " : " has the keys ") + short_repr(expected);
+            return source + (number == kByIdentity ? " has the very keys " : " has the keys ") + short_repr(expected);
         case GuardKind::Elements: {
             Ref<> elements = Ref<>::steal(PySequence_Tuple(expected));
             if (!elements) PyErr_Clear();
-            return source + (number == kVeryObjects ? " has the very elements " : " has the elements ") +
+            return source + (number == kByIdentity ? " has the very elements " : " has the elements ") +
                    short_repr(elements);
         }
         case GuardKind::Absent:

@@ -18,7 +18,7 @@ enum class GuardKind : std::uint8_t {
 };
 
 /// In `number` of a guard on keys or elements: they are compared by identity.
-inline constexpr std::int64_t kVeryObjects = 1;
+inline constexpr std::int64_t kByIdentity = 1;
 
 struct Guard {
     GuardKind kind;

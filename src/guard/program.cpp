@@ -60,7 +60,7 @@ bool has_safe_keys(PyObject* dict) {
 }
 
 bool is_member(PyObject* key, PyObject* expected, std::int64_t how) {
-    return key == expected || (how != kVeryObjects && same_constant(key, expected));
+    return key == expected || (how != kByIdentity && same_constant(key, expected));
 }
 
 bool has_keys(PyObject* dict, PyObject* expected, std::int64_t how) {
@@ -128,16 +128,20 @@ GuardProgram::GuardProgram(std::span<const Guard> guards, std::span<Source* cons
     state_->build(guards, fetched, all_distinct, symbols);
 }
 
-void GuardProgram::require(std::vector<Term> condition) {
+void GuardProgram::require(BackendCondition condition) {
     std::int32_t place = -1;
-    for (Term& term : condition) {
+    for (Term& term : condition.terms) {
         if (term.op != Expression::Op::Source) continue;
         term = state_->symbols.at(term.symbol);
         place = term.place;
     }
     STATOR_CHECK(place >= 0, "a condition without a symbol");
     auto number = static_cast<std::int32_t>(state_->expressions.size());
-    state_->expressions.emplace_back(std::move(condition));
+    CheckedCondition checked{Condition(std::move(condition.terms)), nullptr};
+    if (condition.function)
+        checked.by_python = std::make_unique<PythonCondition>(
+            PythonCondition{std::move(condition.function), std::move(condition.text), {}});
+    state_->expressions.push_back(std::move(checked));
     auto fact = static_cast<std::int32_t>(state_->facts.size());
     state_->facts.push_back({.kind = GuardKind::Expression, .place = place, .number = number});
     STATOR_CHECK(state_->steps.back().op == StepOp::Done, "a program ends with Done");
@@ -168,21 +172,51 @@ void GuardProgram::State::enter_changed(Step* first, Step* enter) {
     if (enter->relied_on) quick.forget();
 }
 
-bool GuardProgram::State::holds(const Condition& condition) const {
-    auto read = [this](const Term& term) -> std::optional<Number> {
-        PyObject* object = registers[term.place];
-        if (term.dimension >= 0)
-            return Number::of_int(torch_room::layout_number(object, static_cast<std::size_t>(term.dimension)));
-        return object == nullptr ? std::nullopt : Number::of(object);
-    };
-    if (!condition.is_of_ints) return evaluate(condition.terms, read) == Number::of_int(1);
-    auto read_int = [&](const Term& term) -> std::optional<std::int64_t> {
+std::optional<Number> GuardProgram::State::read_number(const Term& term) const {
+    PyObject* object = registers[term.place];
+    if (term.dimension >= 0)
+        return Number::of_int(torch_room::layout_number(object, static_cast<std::size_t>(term.dimension)));
+    return object == nullptr ? std::nullopt : Number::of(object);
+}
+
+bool GuardProgram::State::holds(const CheckedCondition& condition) {
+    if (condition.by_python) [[unlikely]]
+        return holds_by_python(condition);
+    if (!condition.is_of_ints) {
+        auto read = [this](const Term& term) { return read_number(term); };
+        return evaluate(condition.terms, read) == Number::of_int(1);
+    }
+    auto read_int = [this](const Term& term) -> std::optional<std::int64_t> {
         if (term.dimension >= 0)
             return torch_room::layout_number(registers[term.place], static_cast<std::size_t>(term.dimension));
-        std::optional<Number> number = read(term);
+        std::optional<Number> number = read_number(term);
         return number && !number->is_float() ? std::optional(number->integer()) : std::nullopt;
     };
     return evaluate_ints(condition.terms, read_int) == 1;
+}
+
+bool GuardProgram::State::holds_by_python(const CheckedCondition& condition) {
+    PythonCondition& python = *condition.by_python;
+    std::vector<Number> numbers;
+    for (const Term& term : condition.terms) {
+        std::optional<Number> number = read_number(term);
+        if (!number) return false;
+        numbers.push_back(*number);
+    }
+    if (numbers == python.asked) return python.holds;
+    // The registers are not valid any more after this: the check is repeated, and finds the answer above.
+    has_run_code = true;
+    python.asked.clear();
+    Ref<> arguments = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+    for (std::size_t i = 0; arguments && i < numbers.size(); ++i)
+        PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), numbers[i].object().release());
+    Ref<> function = python.function;
+    Ref<> answer = arguments ? Ref<>::steal(PyObject_CallObject(function.get(), arguments.get())) : Ref<>();
+    const int holds = answer ? PyObject_IsTrue(answer.get()) : -1;
+    if (holds < 0) PyErr_Clear();
+    python.holds = holds > 0;
+    python.asked = std::move(numbers);
+    return false;
 }
 
 template <bool kCounting>

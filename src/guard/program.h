@@ -18,6 +18,14 @@
 
 namespace stator {
 
+/// A condition that a backend needs. Its sources are given by their symbols.
+struct BackendCondition {
+    std::vector<Term> terms;
+    std::string text;
+    /// Not null if the number language has no form for it: called with the numbers that `terms` read.
+    Ref<> function = {};
+};
+
 class GuardProgram {
   public:
     /// From the guards of a trace, in order, the sources to fetch (`fetched`, in order), and the
@@ -29,8 +37,7 @@ class GuardProgram {
     GuardProgram(GuardProgram&&) noexcept;
     GuardProgram& operator=(GuardProgram&&) noexcept;
 
-    /// Adds a condition, in which the terms of sources have only the positions of symbols, in `symbol`.
-    void require(std::vector<Term> condition);
+    void require(BackendCondition condition);
 
     /// Whether all guards hold. `slots` are the frame's, `function` the function it runs. Never raises. Runs no user
     /// code, with three exceptions: the `__eq__` of a key with the same hash as a `str` that is looked up,

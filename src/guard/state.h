@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,20 @@ struct Fact {
     PyObject* expected = nullptr;  // borrowed from `kept`; null for tensors
 };
 
+/// A condition of a backend that the number language has no form for: a Python function decides it. It is asked once
+/// for each set of numbers that differs from the last.
+struct PythonCondition {
+    Ref<> function;
+    std::string text;
+    std::vector<Number> asked;
+    bool holds = false;
+};
+
+struct CheckedCondition : Condition {
+    /// Not null if Python decides it: then `terms` are the numbers that the function takes.
+    std::unique_ptr<PythonCondition> by_python;
+};
+
 struct GuardProgram::State {
     // Used by checks.
     std::vector<Step> steps;
@@ -41,7 +56,7 @@ struct GuardProgram::State {
     std::vector<torch_room::TensorCheck> tensors;
     std::vector<std::int32_t> fetched_from;
     std::vector<PyObject*> fetched;
-    std::vector<Condition> expressions;
+    std::vector<CheckedCondition> expressions;
     std::vector<Term> symbols;  // where the symbols of the trace are read, for conditions that are added later
     std::unique_ptr<DistinctObjects> distinct;
     /// Results of Computed steps: the only objects that a check creates. They live until the next check.
@@ -75,7 +90,9 @@ struct GuardProgram::State {
     bool execute(Step* first, PyObject* const* slots, PyObject* function, std::size_t* count);
     bool execute_steps(Step* first, PyObject* const* slots, PyObject* function);
     bool check(PyObject* const* slots, PyObject* function);
-    bool holds(const Condition& condition) const;
+    bool holds(const CheckedCondition& condition);
+    bool holds_by_python(const CheckedCondition& condition);
+    std::optional<Number> read_number(const Term& term) const;
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);
     template <bool kCounting>
     bool check_all(PyObject* const* slots, PyObject* function, std::size_t* count);

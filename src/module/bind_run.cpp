@@ -439,7 +439,7 @@ PyMethodDef kFunctions[] = {
 bool bind_run(PyObject* module) {
     Ref<> type = Ref<>::steal(PyType_FromSpec(&kSpec));
     if (!type || PyModule_AddObjectRef(module, "Compiled", type.get()) < 0) return false;
-    tell_of_watchers();
+    install_watcher_notes();
     return PyModule_AddFunctions(module, kFunctions) == 0;
 }
 

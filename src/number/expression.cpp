@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/imported.h"
+#include "number/conditions.h"
 #include "number/float_arithmetic.h"
 
 namespace stator {
@@ -47,24 +48,9 @@ std::optional<std::int64_t> left_shift(std::int64_t left, std::int64_t count) {
 }  // namespace
 
 std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) {
+    if (is_comparison(op)) return compare(op, left, right);
     std::int64_t result = 0;
     switch (op) {
-        case Op::Source:
-        case Op::Unbacked:
-        case Op::Constant:
-        case Op::TrueDivide:
-        case Op::SquareRoot:
-        case Op::Cosine:
-        case Op::CosineHyperbolic:
-        case Op::Sine:
-        case Op::SineHyperbolic:
-        case Op::Tangent:
-        case Op::TangentHyperbolic:
-        case Op::ArcSine:
-        case Op::ArcCosine:
-        case Op::ArcTangent:
-        case Op::Log2:
-            break;
         case Op::Add:
             if (__builtin_add_overflow(left, right, &result)) return std::nullopt;
             return result;
@@ -107,21 +93,15 @@ std::optional<std::int64_t> apply(Op op, std::int64_t left, std::int64_t right) 
         case Op::Floor:
         case Op::Ceiling:
             return left;
-        case Op::Less:
-        case Op::LessEqual:
-        case Op::Equal:
-        case Op::NotEqual:
-        case Op::Greater:
-        case Op::GreaterEqual:
-            return compare(op, left, right);
         case Op::Same:
             return left == right;
         case Op::Not:
             return left == 0;
         case Op::Fits:
             return 1;
+        default:
+            STATOR_CHECK(false, "not an operation on ints");
     }
-    STATOR_CHECK(false, "not an operation on ints");
 }
 
 std::optional<Number> apply(Op op, Number left, Number right) {
@@ -233,8 +213,8 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
         } else if (!takes_two(term.op)) {
             parts.push_back({symbol(term.op) + take(true), true});
         } else {
-            bool compares = term.op >= Op::Less;
-            std::string right = take(!compares), left = take(!compares);
+            const bool is_whole = is_condition(term.op);
+            std::string right = take(!is_whole), left = take(!is_whole);
             parts.push_back({left + " " + symbol(term.op) + " " + right, true});
         }
     }

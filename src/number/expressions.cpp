@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "number/conditions.h"
 
 namespace stator {
 
@@ -195,10 +196,14 @@ const Expression* Expressions::of_polynomial(const Polynomial& polynomial, const
 const Expression* Expressions::written_out(const Polynomial& polynomial) {
     auto joined = [&](Op op, const Expression* left, const Expression* right) -> const Expression* {
         auto hint = stator::apply(op, left->hint, right->hint);
-        if (!hint) return nullptr;
+        auto part = computed(op, left, right);
+        if (!hint || !part) return nullptr;
+        if (auto found = by_polynomial_.find(*part); found != by_polynomial_.end()) return found->second;
+        if (1 + left->size + right->size > Expression::kLargest) return nullptr;
         Expression* made = make(op, left, right);
         made->hint = *hint;
-        return made->size <= Expression::kLargest ? made : nullptr;
+        set_polynomial(made, std::move(*part));
+        return made;
     };
     const Expression* total = nullptr;
     for (std::size_t i = polynomial.terms().size(); i-- > 0;) {
@@ -220,7 +225,6 @@ const Expression* Expressions::written_out(const Polynomial& polynomial) {
         if (product == nullptr) return nullptr;
         total = product;
     }
-    if (polynomials_.find(total) == polynomials_.end()) set_polynomial(total, polynomial);
     return total;
 }
 
@@ -367,7 +371,7 @@ bool Expressions::require(Op comparison, const Expression* left, const Expressio
 }
 
 void Expressions::learn(const Expression& condition) {
-    if (condition.op < Op::Less || condition.op > Op::GreaterEqual) return;
+    if (!is_comparison(condition.op)) return;
     if (condition.left->is_float || condition.right->is_float) return;
     if (auto polynomial = difference(condition.left, condition.right)) facts_.learn(condition.op, *polynomial);
 }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "number/conditions.h"
+
 namespace stator {
 
 namespace {
@@ -116,7 +118,7 @@ std::optional<double> compute(Op op, double left, double right) {
 }  // namespace
 
 std::optional<Number> apply_to_floats(Op op, Number left, Number right) {
-    bool compares = op >= Op::Less && op <= Op::GreaterEqual;
+    bool compares = is_comparison(op);
     bool is_of_ints = !left.is_float() && !right.is_float();
     if ((compares || is_of_ints) && !(is_exact(left) && is_exact(right))) return std::nullopt;
     if (compares) return Number::of_int(compare(op, left.real(), right.real()));

@@ -80,10 +80,11 @@ Ref<PyFrameObject> object_of(PyThreadState* thread, cpython::Frame* frame, bytec
 
 void note_aliased_inputs(const Entry& entry) {
     const Callee at = callee_of(entry.code.get());
-    tell(NoteKind::Information, NoteOnce::AtPlace, "shared_memory", at,
-         "A graph of " + at.print() +
-             " runs as it was captured, without the backend, in calls where a tensor that it writes to shares memory "
-             "with another one. Backends assume that inputs don't alias: pass a copy to run the compiled graph.");
+    issue_note(
+        NoteKind::Information, NoteOnce::AtPlace, "shared_memory", at,
+        "A graph of " + at.print() +
+            " runs as it was captured, without the backend, in calls where a tensor that it writes to shares memory "
+            "with another one. Backends assume that inputs don't alias: pass a copy to run the compiled graph.");
 }
 
 /// `inputs` may be overwritten as soon as any code runs.
@@ -111,7 +112,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     }
     if (answer) {
         failure->before = nullptr;
-        if (shares_memory && !std::exchange(entry.graph.has_told_of_sharing, true)) note_aliased_inputs(entry);
+        if (shares_memory && !std::exchange(entry.graph.has_noted_sharing, true)) note_aliased_inputs(entry);
         return answer;
     }
     torch_room::restore_modes(entry.state.modes);

@@ -49,6 +49,7 @@ PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* fr
 
 PyObject* FrameRun::go_on() {
     while (true) {
+        if (is_done()) return leave();
         Shared<Entry> entry;
         try {
             entry = find_or_capture();
@@ -158,6 +159,11 @@ PyObject* FrameRun::leave() {
     return cpython::run(thread_, frame_);
 }
 
+bool FrameRun::is_done() const {
+    const bytecode::Op next = code_[at_].op;
+    return !is_untouched_ && (next == bytecode::Op::ReturnValue || next == bytecode::Op::ReturnConst);
+}
+
 bool FrameRun::is_idle(const Entry& entry) {
     constexpr std::size_t kPatience = 100;
     if (entry.has_graph()) {
@@ -167,10 +173,11 @@ bool FrameRun::is_idle(const Entry& entry) {
     if (++idle_ <= kPatience) return false;
     first_idle_->is_captured = false;
     const Callee at = callee_of(first_idle_->code.get(), code_[first_idle_->at].line);
-    tell(NoteKind::Information, NoteOnce::AtPlace, "no_graphs", at,
-         at.print() + " runs uncompiled from here on: " + std::to_string(kPatience) +
-             " captures in a row had no tensor operation. stator.explain shows the graph breaks; compile the inner "
-             "functions that do the computation instead.");
+    issue_note(
+        NoteKind::Information, NoteOnce::AtPlace, "no_graphs", at,
+        at.print() + " runs uncompiled from here on: " + std::to_string(kPatience) +
+            " captures in a row had no tensor operation. stator.explain shows the graph breaks; compile the inner "
+            "functions that do the computation instead.");
     return true;
 }
 

@@ -73,6 +73,8 @@ class FrameRun {
     bool has_debugger() const;
     /// Raises at the instruction that the frame is about to execute.
     PyObject* raise_here();
+    /// Whether the frame only has to return, as that of a caller after a graph break often has.
+    bool is_done() const;
     /// Whether too many captures in a row had no graph; then the frame runs uncompiled from now on.
     bool is_idle(const Entry& entry);
 

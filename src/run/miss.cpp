@@ -158,10 +158,10 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
     const Callee at_limit = callee_of(frame, at);
     std::size_t captures = point.entries().size();
     std::string reason = why_last_does_not_fit(point, frame);
-    tell(NoteKind::Warning, NoteOnce::AtPlace, "recompile_limit", at_limit,
-         "Stator has captured " + at_limit.print() + " " + std::to_string(captures) +
-             " times, which is the recompile limit. Calls that match none of these entries run uncompiled: " + reason +
-             ". Make that value the same on every call, or raise stator.config.recompile_limit.");
+    issue_note(NoteKind::Warning, NoteOnce::AtPlace, "recompile_limit", at_limit,
+               "Stator has captured " + at_limit.print() + " " + std::to_string(captures) +
+                   " times, which is the recompile limit. Calls that match none of these entries run uncompiled: " +
+                   reason + ". Make that value the same on every call, or raise stator.config.recompile_limit.");
 }
 
 }  // namespace

@@ -82,12 +82,12 @@ Ref<> match_keys(PyObject* mapping, PyObject* keys) {
     if (count == 0) return checked(PyTuple_New(0));
     Ref<> get = checked(PyObject_GetAttr(mapping, interned("get")));
     Ref<> absent = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
-    Ref<> seen = checked(PySet_New(nullptr));
+    Ref<> matched = checked(PySet_New(nullptr));
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject* key = PyTuple_GET_ITEM(keys, i);
-        if (checked(PySet_Contains(seen.get(), key)) != 0)
+        if (checked(PySet_Contains(matched.get(), key)) != 0)
             fail(PyExc_ValueError, "mapping pattern checks duplicate key (%R)", key);
-        checked(PySet_Add(seen.get(), key));
+        checked(PySet_Add(matched.get(), key));
         Ref<> value = checked(PyObject_CallFunctionObjArgs(get.get(), key, absent.get(), nullptr));
         if (value.get() == absent.get()) return none();
         checked(PyList_Append(values.get(), value.get()));

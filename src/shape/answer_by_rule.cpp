@@ -75,7 +75,7 @@ void cast_first(Store& store, Call& call, bool to_float32) {
         cast.dtype = *type;
         cast.strides = preserved_strides(*tensor);
         cast.storage_offset = 0;
-        operand.see_as(store.intern(cast));
+        operand.replace_meta(store.intern(cast));
     }
 }
 

@@ -9,13 +9,12 @@
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
-#include "shape/tensors.h"
+#include "shape/fake_call.h"
 #include "shape/unrecorded_writes.h"
 #include "torch/dtypes.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
-#include "torch/operation_effects.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
 
@@ -26,153 +25,6 @@ namespace {
 using graph::Argument;
 using graph::Result;
 using torch_room::TensorMeta;
-
-/// A reason to give up other than a rejection by PyTorch.
-struct GaveUp {
-    Status status;
-    std::string reason;
-};
-
-/// The arguments of the call as Python objects, with a FakeTensor for each tensor.
-class FakeCall {
-  public:
-    FakeCall(Borrowed<> mode, const Question& question) : mode_(mode), tensors_(question) {
-        for (const graph::Node* node : tensors_.nodes()) {
-            metas_.push_back(*node->result.tensor);
-            TensorMeta& meta = metas_.back();
-            // PyTorch would read the number in it. Where it can't affect the dtype, it is a tensor like any other.
-            if (meta.is_wrapped_number && stands_beside_tensor_like(meta)) meta.is_wrapped_number = false;
-            fakes_.push_back(make(meta));
-        }
-        for (const auto& argument : question.arguments) arguments_.push_back(object(argument));
-        for (const auto& keyword : question.keywords) {
-            arguments_.push_back(object(keyword.value));
-            names_.push_back(keyword.name);
-        }
-        positional_ = question.arguments.size();
-    }
-
-    Ref<> run(const Question& question) {
-        std::vector<PyObject*> raw;
-        for (const auto& argument : arguments_) raw.push_back(argument.get());
-        Ref<> names;
-        if (!names_.empty()) {
-            names = checked(PyTuple_New(static_cast<Py_ssize_t>(names_.size())));
-            for (std::size_t i = 0; i < names_.size(); ++i)
-                PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names_[i]));
-        }
-        if (question.kind == graph::NodeKind::Method)
-            return checked(PyObject_VectorcallMethod(question.target, raw.data(), positional_, names.get()));
-        return checked(PyObject_Vectorcall(question.target, raw.data(), positional_, names.get()));
-    }
-
-    /// Runs the real operation on such arguments: see `stator.trial.attempt`.
-    Ref<> attempt(const Question& question) {
-        static PyObject* const function = imported("stator.trial", "attempt");
-        Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(positional_)));
-        for (std::size_t i = 0; i < positional_; ++i)
-            PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments_[i].get()));
-        Ref<> keywords = checked(PyDict_New());
-        for (std::size_t i = 0; i < names_.size(); ++i)
-            checked(PyDict_SetItem(keywords.get(), names_[i], arguments_[positional_ + i].get()));
-        Ref<> fakes = checked(PyList_New(0));
-        for (const Ref<>& fake : fakes_) checked(PyList_Append(fakes.get(), fake.get()));
-        return checked(PyObject_CallFunctionObjArgs(function, question.target.get(), positional.get(), keywords.get(),
-                                                    fakes.get(), nullptr));
-    }
-
-    const std::vector<Ref<>>& fakes() const { return fakes_; }
-    const TensorMeta& meta(std::size_t index) const { return metas_[index]; }
-    bool has_wrapped_number() const { return std::ranges::any_of(metas_, &TensorMeta::is_wrapped_number); }
-
-  private:
-    bool stands_beside_tensor_like(const TensorMeta& number) const {
-        auto category = [](torch_room::Dtype type) {
-            return torch_room::is_complex(type) ? 3 : torch_room::is_floating(type) ? 2 : 1;
-        };
-        return std::ranges::any_of(tensors_.nodes(), [&](const graph::Node* node) {
-            const TensorMeta& other = *node->result.tensor;
-            return !other.sizes.empty() && category(other.dtype) >= category(number.dtype);
-        });
-    }
-
-    Ref<> make(const TensorMeta& meta) { return torch_room::make_fake(mode_, meta); }
-
-    Ref<> object(const Argument& argument) {
-        using Kind = Argument::Kind;
-        switch (argument.kind) {
-            case Kind::Constant:
-                return constant(argument.constant);
-            case Kind::Node:
-                if (int index = tensors_.index_of(argument.node); index >= 0)
-                    return fakes_[static_cast<std::size_t>(index)];
-                return value(argument.node->result);
-            case Kind::Tuple: {
-                Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(argument.items->values.size())));
-                fill(argument, [&](Py_ssize_t i, Ref<> item) { PyTuple_SET_ITEM(tuple.get(), i, item.release()); });
-                PyTypeObject* type = argument.items->type;
-                if (type == nullptr || type == &PyTuple_Type) return tuple;
-                // A named tuple takes its items as arguments, a `torch.Size` or structseq takes one sequence.
-                auto* callable = reinterpret_cast<PyObject*>(type);
-                if (PyObject_HasAttrString(callable, "_make"))
-                    return checked(PyObject_CallObject(callable, tuple.get()));
-                return checked(PyObject_CallOneArg(callable, tuple.get()));
-            }
-            case Kind::List: {
-                Ref<> list = checked(PyList_New(static_cast<Py_ssize_t>(argument.items->values.size())));
-                fill(argument, [&](Py_ssize_t i, Ref<> item) { PyList_SET_ITEM(list.get(), i, item.release()); });
-                return list;
-            }
-            case Kind::Dict: {
-                Ref<> dict = checked(PyDict_New());
-                fill(argument, [&](Py_ssize_t i, Ref<> item) {
-                    checked(PyDict_SetItem(dict.get(), argument.items->keys[static_cast<std::size_t>(i)], item.get()));
-                });
-                return dict;
-            }
-            case Kind::Slice: {
-                std::vector<Ref<>> parts;
-                fill(argument, [&](Py_ssize_t, Ref<> item) { parts.push_back(std::move(item)); });
-                parts.resize(3, Ref<>::share(Py_None));
-                return checked(PySlice_New(parts[0].get(), parts[1].get(), parts[2].get()));
-            }
-        }
-        throw GaveUp{Status::Unsupported, "an argument of an unknown kind"};
-    }
-
-    template <class Put>
-    void fill(const Argument& argument, Put put) {
-        for (std::size_t i = 0; i < argument.items->values.size(); ++i)
-            put(static_cast<Py_ssize_t>(i), object(argument.items->values[i]));
-    }
-
-    /// A tensor among the constants is real: it is replaced by a FakeTensor with its metadata, like every other tensor.
-    Ref<> constant(PyObject* object) {
-        if (!torch_room::is_tensor(object)) return Ref<>::share(object);
-        return make(torch_room::read_meta(object));
-    }
-
-    Ref<> value(const Result& result) {
-        switch (result.kind) {
-            case Result::Kind::None:
-                return Ref<>::share(Py_None);
-            case Result::Kind::Constant:
-                return Ref<>::share(result.constant);
-            case Result::Kind::Tensor:
-                return make(*result.tensor);
-            default:
-                throw GaveUp{Status::Unsupported, "a container that another operation returned, as an argument"};
-        }
-    }
-
-    Borrowed<> mode_;
-    TensorArguments tensors_;
-    std::vector<TensorMeta> metas_;
-    std::vector<Ref<>> fakes_;
-    std::vector<Ref<>> arguments_;
-    std::vector<PyObject*> names_;
-    std::size_t positional_ = 0;
-};
 
 bool is_real_or_fake(PyObject* tensor, bool fake) {
     return fake ? torch_room::is_fake(tensor) : torch_room::is_plain_tensor(tensor);
@@ -327,24 +179,6 @@ bool refuses_more(const Question& question) {
     throw PythonError();
 }
 
-/// Keeps PyTorch from logging a traceback for each rejected operation.
-class WithoutLogging {
-  public:
-    WithoutLogging() { set(Py_True); }
-    ~WithoutLogging() {
-        ErrorAside aside;
-        set(Py_False);
-    }
-    WithoutLogging(const WithoutLogging&) = delete;
-    WithoutLogging& operator=(const WithoutLogging&) = delete;
-
-  private:
-    static void set(PyObject* disabled) {
-        static PyObject* const logger = imported("torch._subclasses.fake_tensor", "log");
-        if (PyObject_SetAttrString(logger, "disabled", disabled) < 0) PyErr_Clear();
-    }
-};
-
 /// Queries that a FakeTensor answers with the same plain value as the real tensor, because they read only metadata.
 /// Others would expose the fake: its identity, its memory, its base.
 bool asks_for_metadata(const std::string& name) {
@@ -429,42 +263,42 @@ bool may_be_tried(const Question& question, const Answer& answer) {
 }
 
 /// The layout that the kernel chose, with the autograd metadata of FakeTensor.
-const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& said, const TensorMeta& real) {
-    if (said.sizes != real.sizes)
+const TensorMeta* as_the_kernel_has_it(Store& store, const TensorMeta& inferred, const TensorMeta& real) {
+    if (inferred.sizes != real.sizes)
         throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the size of the result"};
-    TensorMeta meta = said;
+    TensorMeta meta = inferred;
     meta.strides = real.strides;
     meta.storage_offset = real.storage_offset;
     meta.dtype = real.dtype;
     constexpr std::uint64_t kViews = torch_room::trait::kConjugate | torch_room::trait::kNegative;
-    meta.dispatch_keys = (said.dispatch_keys & ~kViews) | (real.dispatch_keys & kViews);
+    meta.dispatch_keys = (inferred.dispatch_keys & ~kViews) | (real.dispatch_keys & kViews);
     return store.intern(meta);
 }
 
-void adopt(Store& store, Result& said, const Result& real) {
+void adopt(Store& store, Result& inferred, const Result& real) {
     // A kernel may omit a result that FakeTensor has, such as attention weights that were not requested.
     bool is_left_out =
         real.kind == Result::Kind::None || (real.kind == Result::Kind::Constant && real.constant == Py_None);
-    if (said.kind == Result::Kind::Tensor && is_left_out) {
-        said = real;
+    if (inferred.kind == Result::Kind::Tensor && is_left_out) {
+        inferred = real;
         return;
     }
-    if (said.kind != real.kind || said.items.size() != real.items.size())
+    if (inferred.kind != real.kind || inferred.items.size() != real.items.size())
         throw GaveUp{Status::Unsupported, "FakeTensor and the kernel disagree about the kind of the result"};
-    for (std::size_t i = 0; i < said.items.size(); ++i) adopt(store, said.items[i], real.items[i]);
-    if (said.kind != Result::Kind::Tensor) return;
-    said.tensor = as_the_kernel_has_it(store, *said.tensor, *real.tensor);
-    said.same_as_argument = real.same_as_argument;
+    for (std::size_t i = 0; i < inferred.items.size(); ++i) adopt(store, inferred.items[i], real.items[i]);
+    if (inferred.kind != Result::Kind::Tensor) return;
+    inferred.tensor = as_the_kernel_has_it(store, *inferred.tensor, *real.tensor);
+    inferred.same_as_argument = real.same_as_argument;
 }
 
 /// Arguments whose metadata the operation changed, as in the run on real tensors.
 void adopt_changes(Store& store, Answer& answer, const FakeCall& call, const std::vector<Ref<>>& reals) {
     std::vector<MetadataChange> changes;
     for (std::size_t i = 0; i < reals.size(); ++i) {
-        const TensorMeta* said = &call.meta(i);
+        const TensorMeta* inferred = &call.meta(i);
         for (const MetadataChange& change : answer.changed_metadata)
-            if (change.argument == static_cast<int>(i)) said = change.meta;
-        const TensorMeta* now = as_the_kernel_has_it(store, *said, torch_room::read_meta(reals[i].get()));
+            if (change.argument == static_cast<int>(i)) inferred = change.meta;
+        const TensorMeta* now = as_the_kernel_has_it(store, *inferred, torch_room::read_meta(reals[i].get()));
         if (*now != call.meta(i)) changes.push_back({static_cast<int>(i), now});
     }
     answer.changed_metadata = std::move(changes);
@@ -516,25 +350,21 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     }
     answer.side_effect = is_of_the_program(question);
     torch_room::WithoutWarnings without_warnings;
-    {
-        torch_room::KeepRandomState keep_random_state;
-        WithoutLogging without_logging;
-        torch_room::EffectsUnderFakeMode under_fake_mode(mode);
-        try {
-            returned = call->run(question);
-        } catch (const PythonError&) {
-        }
-        answer.random = under_fake_mode.effects().random;
-        answer.side_effect |= under_fake_mode.effects().side_effect;
-        for (const void* storage : under_fake_mode.effects().written)
-            for (std::size_t i = 0; i < call->fakes().size(); ++i) {
-                int index = static_cast<int>(i);
-                if (torch_room::storage_identity(call->fakes()[i].get()) == storage &&
-                    std::find(answer.written.begin(), answer.written.end(), index) == answer.written.end())
-                    answer.written.push_back(index);
-            }
+    torch_room::OperationEffects effects;
+    try {
+        returned = call->run(question, &effects);
+    } catch (const PythonError&) {
+        classify_error(question);
     }
-    if (!returned) classify_error(question);
+    answer.random = effects.random;
+    answer.side_effect |= effects.side_effect;
+    for (const void* storage : effects.written)
+        for (std::size_t i = 0; i < call->fakes().size(); ++i) {
+            int index = static_cast<int>(i);
+            if (torch_room::storage_identity(call->fakes()[i].get()) == storage &&
+                std::find(answer.written.begin(), answer.written.end(), index) == answer.written.end())
+                answer.written.push_back(index);
+        }
     note_unrecorded_writes(question, answer);
     answer.result = Reader(store, call->fakes(), true, answer, kept).read_returned(returned.get());
     if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(name_of(question)))
@@ -549,7 +379,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
 
 }  // namespace
 
-Answer ask_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept) {
+Answer infer_with_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     try {
         return ask(store, question, kept);
     } catch (GaveUp& gave_up) {

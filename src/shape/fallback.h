@@ -10,6 +10,6 @@ namespace stator::shape {
 /// Objects that the answer points to are added to `kept`; its metadata is interned in `store`. Throws `PythonError`
 /// with PyTorch's exception set if PyTorch rejects the arguments. Reads no data, leaves the random state unchanged and
 /// records no history.
-Answer ask_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept);
+Answer infer_with_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept);
 
 }  // namespace stator::shape

@@ -6,6 +6,7 @@
 #include "shape/may_fail.h"
 #include "shape/number_arguments.h"
 #include "shape/store.h"
+#include "shape/symbolic_fallback.h"
 #include "torch/global_state.h"
 
 namespace stator::shape {
@@ -85,7 +86,7 @@ class OwnSizes {
     std::size_t before_;
 };
 
-/// FakeTensor gets the sizes of this call: its answer holds for those alone.
+/// An answer holds for the sizes of this call alone.
 void specialize(const Question& question) {
     auto take_any = takes_any_number(question.kind, question.target);
     for_each_dim(question, [&](Dim dim, bool is_number) {
@@ -121,8 +122,9 @@ const Answer& infer(Arena& arena, const Question& question) {
         answer = without_rule_for_data();
     } else {
         ++counters.fallbacks;
-        if (has_dynamic_sizes) specialize(question);
-        answer = ask_fake_tensors(*store, question, kept);
+        answer = infer_with_fake_tensors(*store, question, kept);
+        const bool holds_here_alone = has_dynamic_sizes && answer.status == Status::Ok;
+        if (holds_here_alone && !generalize(*store, question, answer)) specialize(question);
     }
     answer.may_fail = may_fail(question);
     if (!key.is_cacheable() || own.were_made() || is_asked_again) {
@@ -143,7 +145,9 @@ const Answer* infer_by(Arena& arena, const Question& question, Way way) {
     if (way == Way::RuleOnly) {
         if (state.unknown || !answer_by_rule(*store, question, state, answer, kept)) return nullptr;
     } else {
-        answer = ask_fake_tensors(*store, question, kept);
+        answer = infer_with_fake_tensors(*store, question, kept);
+        const bool holds_here_alone = is_dynamic(question) && answer.status == Status::Ok;
+        if (holds_here_alone && !generalize(*store, question, answer)) return nullptr;
     }
     return &for_arena_alone(arena, std::move(answer), std::move(kept));
 }

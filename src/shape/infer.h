@@ -111,7 +111,8 @@ std::string print(const Answer& answer);
 // For tests and measurements: only one way.
 
 enum class Way : std::uint8_t { Any, RuleOnly, FallbackOnly };
-/// Null if `RuleOnly` finds no rule. Ways other than `Any` neither read nor fill the cache.
+/// Null if `RuleOnly` finds no rule, or if `FallbackOnly` has no answer for all sizes. Ways other than `Any` neither
+/// read nor fill the cache.
 const Answer* infer_by(Arena& arena, const Question& question, Way way);
 
 }  // namespace stator::shape

@@ -1,4 +1,5 @@
 /// Shape inference, tensor checks and global state as Python functions, for tests and measurements.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -99,9 +100,7 @@ class CallAsQuestion {
         auto* node = arena_.make<graph::Node>();
         node->result.kind = graph::Result::Kind::Constant;
         node->result.constant = arena_.keep(Ref<>::share(object));
-        auto* source = arena_.make<Source>();
-        source->access = Access::Slot;
-        node->result.expression = numbers_->variable(source, *Number::of(object), {2});
+        node->result.expression = numbers_->variable(new_slot(object), *Number::of(object), {2});
         return node;
     }
 
@@ -127,20 +126,23 @@ class CallAsQuestion {
         auto* node = arena_.make<graph::Node>();
         node->result.kind = graph::Result::Kind::Tensor;
         auto* meta = arena_.make<TensorMeta>(torch_room::read_meta(tensor));
-        if (numbers_ != nullptr) make_dynamic(*meta);
+        if (numbers_ != nullptr) make_dynamic(*meta, new_slot(tensor));
         node->result.tensor = meta;
         nodes_.push_back({tensor, node});
         return node;
     }
 
-    void make_dynamic(TensorMeta& meta) {
+    Source* new_slot(PyObject* object) {
+        Ref<> name = checked(PyUnicode_FromFormat("a%d", slots_));
+        return sources_.slot(slots_++, arena_.keep(std::move(name)), object);
+    }
+
+    void make_dynamic(TensorMeta& meta, Source* tensor) {
         if (meta.layout != torch_room::Layout{} || meta.dispatch_keys != 0) return;
         torch_room::DynamicSizes dynamic;
         for (std::size_t i = 0; i < meta.dimensions(); ++i) {
             if (meta.sizes[i] < 2) continue;
-            auto* source = arena_.make<Source>();
-            source->access = Access::Size;
-            source->number = static_cast<std::int32_t>(i);
+            Source* source = sources_.child(tensor, Access::Size, nullptr, static_cast<int>(i), nullptr);
             const Number size = Number::of_int(meta.sizes[i].value());
             meta.sizes[i] = Dim::of(numbers_->variable(source, size, Range{2, Range::kNoMost}));
         }
@@ -151,6 +153,8 @@ class CallAsQuestion {
     bool with_ints_;
     std::shared_ptr<shape::Store> dynamic_answers_ = std::make_shared<shape::Store>();
     Arena arena_;
+    Provenance sources_{arena_};
+    int slots_ = 0;
     shape::Question question_;
     std::vector<graph::Argument> arguments_;
     std::vector<graph::KeywordArgument> keywords_;
@@ -248,18 +252,53 @@ PyObject* shape_infer(PyObject*, PyObject* arguments) {
     });
 }
 
-/// The answer of a rule where the sizes of all tensors, and perhaps int arguments, are symbols: (answer, metadata of
-/// the tensors, hints of the symbols, relations as Python expressions), or None.
+/// Relations between symbols, for `relations_hold`.
+using Conditions = std::vector<Condition>;
+constexpr const char* kConditions = "stator.Conditions";
+
+Ref<> as_capsule(const Expressions& numbers) {
+    auto conditions = std::make_unique<Conditions>();
+    for (const Expression* relation : numbers.relations()) conditions->emplace_back(terms_of(*relation));
+    auto release = [](PyObject* capsule) {
+        delete static_cast<Conditions*>(PyCapsule_GetPointer(capsule, kConditions));
+    };
+    Ref<> capsule = checked(PyCapsule_New(conditions.get(), kConditions, release));
+    conditions.release();
+    return capsule;
+}
+
+PyObject* relations_hold(PyObject*, PyObject* arguments) {
+    PyObject *capsule, *sizes;
+    if (!PyArg_ParseTuple(arguments, "OO!", &capsule, &PyList_Type, &sizes)) return nullptr;
+    return at_boundary([&] {
+        auto* conditions = static_cast<Conditions*>(PyCapsule_GetPointer(capsule, kConditions));
+        if (conditions == nullptr) throw PythonError();
+        auto read_int = [&](const Term& term) -> std::optional<std::int64_t> {
+            return PyLong_AsLongLong(PyList_GET_ITEM(sizes, static_cast<Py_ssize_t>(term.symbol)));
+        };
+        auto read = [&](const Term& term) { return std::optional(Number::of_int(*read_int(term))); };
+        auto holds = [&](const Condition& condition) {
+            if (condition.is_of_ints) return evaluate_ints(condition.terms, read_int) == 1;
+            return evaluate(condition.terms, read) == Number::of_int(1);
+        };
+        return Ref<>::share(std::ranges::all_of(*conditions, holds) ? Py_True : Py_False);
+    });
+}
+
+/// The answer where the sizes of all tensors, and perhaps int arguments, are symbols: (answer, metadata of the tensors,
+/// hints of the symbols, relations as Python expressions, relations), or None.
 PyObject* shape_infer_dynamic(PyObject*, PyObject* arguments) {
     PyObject *target, *args, *kwargs = nullptr;
     int with_ints = 0;
-    if (!PyArg_ParseTuple(arguments, "OO!|O!p", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &with_ints))
+    const char* way = "rule";
+    if (!PyArg_ParseTuple(arguments, "OO!|O!ps", &target, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &with_ints,
+                          &way))
         return nullptr;
     return at_boundary([&] {
         Arena arena;
         Expressions numbers(arena);
         CallAsQuestion call(target, args, kwargs, &numbers, with_ints != 0);
-        const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), shape::Way::RuleOnly);
+        const shape::Answer* answer = shape::infer_by(call.arena(), call.question(), way_of(way));
         if (answer == nullptr) return Ref<>::share(Py_None);
         Ref<> metas = checked(PyList_New(0)), hints = checked(PyList_New(0)), relations = checked(PyList_New(0));
         for (const TensorMeta* meta : call.metas()) checked(PyList_Append(metas.get(), describe(*meta).get()));
@@ -271,7 +310,8 @@ PyObject* shape_infer_dynamic(PyObject*, PyObject* arguments) {
         }
         for (const Expression* relation : numbers.relations())
             checked(PyList_Append(relations.get(), text(print_by_symbols(*relation)).get()));
-        return checked(Py_BuildValue("(OOOO)", describe(*answer).get(), metas.get(), hints.get(), relations.get()));
+        return checked(Py_BuildValue("(OOOON)", describe(*answer).get(), metas.get(), hints.get(), relations.get(),
+                                     as_capsule(numbers).release()));
     });
 }
 
@@ -429,8 +469,11 @@ PyMethodDef kMethods[] = {
     {"shape_infer", shape_infer, METH_VARARGS,
      "shape_infer(target, args, kwargs={}, way='any'): the answer as a dict, or None."},
     {"shape_infer_dynamic", shape_infer_dynamic, METH_VARARGS,
-     "shape_infer_dynamic(target, args, kwargs={}, with_ints=False): (answer, tensors, [(hint, whether it is a size)], "
-     "relations) with sizes as symbols, or None."},
+     "shape_infer_dynamic(target, args, kwargs={}, with_ints=False, way='rule'): (answer, tensors, [(hint, whether it "
+     "is "
+     "a size)], texts of relations, relations) with sizes as symbols, or None."},
+    {"relations_hold", relations_hold, METH_VARARGS,
+     "relations_hold(relations, sizes): whether sizes satisfy such relations, as the guard program computes it."},
     {"shape_time", shape_time, METH_VARARGS,
      "shape_time(target, args, kwargs={}, way='any', repeats=100, rounds=5): ns."},
     {"shape_has_rule", shape_has_rule, METH_O, "Whether a callable or a method, by its name, has a rule."},

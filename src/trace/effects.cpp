@@ -19,12 +19,13 @@ bool is_from_python(PyTypeObject* type, const char* method) {
 
 /// Whether a real dict or set can take a key without running code of the program. The program has run that code
 /// already, and it might raise while the plan runs.
-bool is_quiet_key(const Value* key) {
+bool hashes_without_code(const Value* key) {
     if (key == nullptr) return true;
     if (auto* tuple = cast<TupleValue>(key); tuple != nullptr && !is_from_python(tuple->class_, "__hash__"))
-        return std::ranges::all_of(tuple->items, [](Value* item) { return is_quiet_key(item); });
+        return std::ranges::all_of(tuple->items, [](Value* item) { return hashes_without_code(item); });
     if (auto* set = cast<SetValue>(key); set != nullptr && set->is_frozen())
-        return std::ranges::all_of(set->table.all(), [](const Table::Entry& entry) { return is_quiet_key(entry.key); });
+        return std::ranges::all_of(set->table.all(),
+                                   [](const Table::Entry& entry) { return hashes_without_code(entry.key); });
     if (key->kind == Kind::Tensor) return true;
     return !is_from_python(key->type(), "__hash__") && !is_from_python(key->type(), "__eq__");
 }
@@ -53,7 +54,7 @@ std::vector<const Value*> keys_of(const Effect& effect) {
 void EffectWriter::log(Effect effect) {
     STATOR_DCHECK(effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context,
                   "an object made in the trace is rebuilt in its last state");
-    if (!std::ranges::all_of(keys_of(effect), is_quiet_key))
+    if (!std::ranges::all_of(keys_of(effect), hashes_without_code))
         tracer_.break_graph(BreakKind::OutsideMutation,
                             print(*effect.from[0]->source) +
                                 ", which existed before the call, gets a key with a user-defined __hash__ or __eq__");

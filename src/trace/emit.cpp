@@ -50,8 +50,6 @@ class NodeRollback {
         if (graph_ != nullptr) graph_->truncate(size_);
         graph_ = nullptr;
     }
-    /// Removes them now, and those to come if it ends without `keep`.
-    void take_back() { graph_->truncate(size_); }
 
   private:
     graph::Graph* graph_;
@@ -116,14 +114,7 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     operation.node = graph_->add(kind, target, std::move(positional), std::move(keywords));
     tracer_.numbers().take_doubts();
     operation.answer = &infer(operation);
-    if (std::vector<const Expression*> needed = tracer_.numbers().take_requirements(); !needed.empty()) {
-        // They are checked before the operation.
-        positional = std::move(operation.node->arguments);
-        keywords = std::move(operation.node->keywords);
-        added.take_back();
-        emit_requirements(needed);
-        operation.node = graph_->add(kind, target, std::move(positional), std::move(keywords));
-    }
+    emit_requirements(operation);
     if (operation.answer->status != shape::Status::Ok) {
         added.roll_back();
         return emit_with_known_integers(operation);
@@ -180,87 +171,16 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
     }
 }
 
-// --- numbers that depend on data
-
-namespace {
-
-/// Whether a write to one tensor can't change the other: it is to memory that an operation of the graph made.
-bool are_apart(const graph::Node* written, const graph::Node* other) {
-    written = memory_of(written);
-    const bool is_made = written->kind == graph::NodeKind::Function || written->kind == graph::NodeKind::Method;
-    return is_made && written->memory == nullptr && memory_of(other) != written;
-}
-
-/// An argument of a call that computes with numbers.
-graph::Argument as_number_argument(Tracer& tracer, Value* value) {
-    auto* number = cast<ConstantValue>(value);
-    if (number == nullptr || !number->is_symbolic()) {
-        tracer.realize(value);
-        return value->as_argument(tracer);
-    }
-    symbolic::realize_class(tracer, number);
-    return graph::Argument::of(number->node != nullptr ? number->node
-                                                       : tracer.recorder().number_node(*number->expression));
-}
-
-}  // namespace
-
-/// The program has written to a tensor: what was read from it, or may have been, is read again.
-void GraphRecorder::forget_numbers_of(const TensorValue* written) {
-    auto is_outdated = [&](const auto& read) { return !are_apart(written->node, read.first); };
-    std::erase_if(data_sizes_.counts, is_outdated);
-    std::erase_if(read_numbers_, is_outdated);
-}
-
-ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
-                                          PyTypeObject* type, Range range) {
-    if (deferred_graphs_.is_open()) return nullptr;
-    tensor_arguments_.clear();
-    std::vector<graph::Argument> taken;
-    for (Value* value : arguments.positional) taken.push_back(as_number_argument(tracer_, value));
-    const bool is_read = kind == graph::NodeKind::Method;
-    if (is_read)
-        if (auto found = read_numbers_.find(taken[0].node); found != read_numbers_.end()) return found->second;
-    expect_no_stop(target, "a number that could not be read in an earlier run of the captured graph");
-    views_.check_arguments(tensor_arguments_);
-    graph::Node* node = graph_->add(kind, target, std::move(taken));
-    const bool is_bool = type == &PyBool_Type;
-    const Expression* number = tracer_.numbers().unbacked(type == &PyFloat_Type, is_bool ? Range{0, 1} : range);
-    numbers_.note_origin(number, node);
-    node->result.kind = graph::Result::Kind::Constant;
-    node->result.expression = number;
-    node->result.constant = is_bool ? Py_False : graph_->arena().keep(number->hint.object());
-    node->may_fail = is_read;
-    note_lasting(node, false);
-    locations_.locate(node);
-    auto* value = tracer_.make<ConstantValue>(node->result.constant);
-    value->expression = number;
-    value->node = node;
-    value->realized = false;
-    if (is_read) read_numbers_.emplace(node->arguments[0].node, value);
-    return value;
-}
-
-void GraphRecorder::expect_run_by_stator() {
-    if (tracer_.run_by() == Tracer::RunBy::Compiler) keep_as_captured();
-}
-
-void GraphRecorder::emit_check(Borrowed<> function, const Arguments& arguments) {
-    expect_run_by_stator();
-    expect_no_stop(function, "a check that failed in an earlier run of the captured graph");
-    std::vector<graph::Argument> taken;
-    for (Value* value : arguments.positional) taken.push_back(as_number_argument(tracer_, value));
-    graph::Node* node = graph_->add(graph::NodeKind::Function, function, std::move(taken));
-    node->may_fail = true;
-    note_lasting(node, false);
-    locations_.locate(node);
-}
-
-/// What an operation needs: if the graph's check fails, the program runs uncompiled.
-void GraphRecorder::emit_requirements(const std::vector<const Expression*>& requirements) {
+/// Emits the checks that the operation needs, before its node. If one of them fails, the program runs uncompiled.
+void GraphRecorder::emit_requirements(Operation& operation) {
+    const std::vector<const Expression*> needed = tracer_.numbers().take_requirements();
+    if (needed.empty()) return;
+    std::vector<graph::Argument> positional = operation.node->arguments;
+    std::vector<graph::KeywordArgument> keywords = operation.node->keywords;
+    graph_->truncate(operation.node->index);
     static PyObject* const check = imported("torch", "_check");
-    for (const Expression* condition : requirements)
-        emit_check(check, Arguments::of(symbolic::value_of(tracer_, condition)));
+    for (const Expression* condition : needed) emit_check(check, Arguments::of(symbolic::value_of(tracer_, condition)));
+    operation.node = graph_->add(operation.kind, operation.target, std::move(positional), std::move(keywords));
 }
 
 /// Emits an operation whose result depends on the contents of tensors, if those are known. Breaks the graph otherwise.

@@ -23,7 +23,7 @@ bool lets_exit_pass(const FunctionValue& function, Borrowed<> name) {
 
 /// Whether raising GeneratorExit at an instruction runs no code of the program: its handlers only clean up or catch
 /// other exceptions.
-bool leaves_quietly(const FunctionValue& function, const bytecode::Code& code, bytecode::Index at) {
+bool exits_without_code(const FunctionValue& function, const bytecode::Code& code, bytecode::Index at) {
     using bytecode::Op;
     while (const bytecode::Handler* handler = code.handler_for(at)) {
         at = handler->target;
@@ -54,7 +54,7 @@ void ExitWriter::check_dropped_generators(const PlanBuilder& plan) const {
         if (!generator->started || generator->finished || generator->frame == nullptr) continue;
         if (plan.known(generator) >= 0) continue;
         auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
-        if (leaves_quietly(*frame.function, *frame.code, frame.at)) continue;
+        if (exits_without_code(*frame.function, *frame.code, frame.at)) continue;
         throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
                                                   " is dropped while suspended inside a try or with statement"};
     }

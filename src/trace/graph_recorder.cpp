@@ -78,10 +78,8 @@ shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> targ
     bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || tracer_.numbers().has_symbols() ||
                                                                 !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
-    shape::AnyNumber taken = shape::takes_any_number(kind, target);
-    // A rule adds the relations that it needs between ints.
-    if (shape::has_rule(kind, target)) taken = taken | shape::AnyNumber::Int;
-    return taken;
+    // Relations between ints are added by rules and by FakeTensor, as they need them.
+    return shape::takes_any_number(kind, target) | shape::AnyNumber::Int;
 }
 
 std::vector<graph::Argument> GraphRecorder::arguments_of(const Arguments& arguments,

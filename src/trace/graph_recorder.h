@@ -77,11 +77,11 @@ class GraphRecorder final : public Recorder {
     struct Operation;
 
     Value* emit(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, shape::AnyNumber takes_any);
-    // The steps of `emit` (emit.cpp):
+    // The steps of `emit` (emit.cpp, and for numbers that depend on data emit_numbers.cpp):
     std::vector<graph::Argument> take_arguments(Operation& operation, std::vector<graph::KeywordArgument>* keywords);
     const shape::Answer& infer(const Operation& operation);
     void forget_numbers_of(const TensorValue* written);
-    void emit_requirements(const std::vector<const Expression*>& requirements);
+    void emit_requirements(Operation& operation);
     Value* emit_with_known_integers(const Operation& operation);
     void check_mutations(const Operation& operation);
     void describe_node(const Operation& operation);
@@ -117,7 +117,7 @@ class GraphRecorder final : public Recorder {
     graph::Names attribute_names_;
     std::vector<Attribute> attributes_;
     std::uint64_t shape_ticks_ = 0;
-    /// Of questions about sizes that change between calls; made when the first is asked.
+    /// Answers about operations on sizes that change between calls; made for the first such operation.
     std::shared_ptr<shape::Store> dynamic_answers_;
     shape::DataSizes data_sizes_;
     /// The numbers that were read from tensors, by their nodes. Valid until anything is written to.

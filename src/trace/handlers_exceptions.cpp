@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/names.h"
-#include "base/text.h"
 #include "cpython/objects.h"
 #include "trace/handlers.h"
 #include "value/kinds/class.h"
@@ -27,9 +26,9 @@ Value* bound_special(Interpreter& t, Value* manager, const char* name) {
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(t, manager->type(), interned(name), &raw);
     if (raw == nullptr) {
-        std::string type(utf8(Ref<>::steal(PyType_GetQualName(manager->type())).get()));
         bool is_exit = std::string_view(name) == "__exit__";
-        t.raise(PyExc_TypeError, "'" + type + "' object does not support the context manager protocol" +
+        t.raise(PyExc_TypeError, "'" + std::string(manager->type()->tp_name) +
+                                     "' object does not support the context manager protocol" +
                                      (is_exit ? " (missed __exit__ method)" : ""));
     }
     Outcome bound = bind_attribute(t, attribute, raw, manager, manager->type(), interned(name));

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cpython/frame.h"
 #include "cpython/objects.h"
+#include "number/conditions.h"
 #include "torch/known.h"
 #include "trace/specialized_sizes.h"
 #include "trace/weaker_bounds.h"
@@ -355,7 +356,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     }
     frame->function = function;
     frame->code = &bytecode::decode(function->code);
-    decoding_seconds_ += frame->code->take_decoding_seconds();
+    decoding_seconds_ += frame->code->decoding_seconds_for_first_report();
     frame->at = {0};
     frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
     frame->stack.clear();
@@ -696,12 +697,12 @@ void Interpreter::guard_relation(const Expression& condition) {
 }
 
 void Interpreter::ask(const Expression& question) {
-    const bool is_condition = question.op >= Expression::Op::Less;
     const std::string text = print_by_symbols(question);
-    std::string reason = is_condition ? "the answer to " + text + " depends on the data of a tensor"
-                                      : "the value of " + text + " is needed, which depends on the data of a tensor";
+    std::string reason = is_condition(question.op)
+                             ? "the answer to " + text + " depends on the data of a tensor"
+                             : "the value of " + text + " is needed, which depends on the data of a tensor";
     for (const std::string& origin : recorder_.numbers().origins_of(question)) reason += "; " + origin;
-    if (is_condition) reason += ". torch._check(" + text + ") before it would answer the question";
+    if (is_condition(question.op)) reason += ". torch._check(" + text + ") before it would answer the question";
     break_graph(BreakKind::DataDependent, std::move(reason));
 }
 
@@ -744,7 +745,7 @@ Trace Interpreter::take_trace() {
     trace.report = report_;
     trace.modes = torch_modes_.current();
     trace.reads_autocast = torch_modes_.reads_autocast();
-    trace.told_compiling = told_compiling_;
+    trace.is_compiling_was_true = is_compiling_was_true_;
     trace.inlined_torch_compile = inlined_torch_compile_;
     trace.forbids_breaks = forbids_breaks_;
     trace.mismatched_calls = std::move(mismatched_calls_);

@@ -211,9 +211,9 @@ void Lifetimes::watch(Value* value) {
     auto is_it = [value](const Watched& watched) { return watched.value == value; };
     if (std::ranges::any_of(watched_, is_it)) return;
     // Most are tensors, and hardly any tensor has a finalizer.
-    bool is_quiet = value->kind == Kind::Tensor && !cpython::has_finalizer(value->object());
-    watched_.push_back({value, is_quiet});
-    if (!is_quiet) ++loud_;
+    bool runs_no_code = value->kind == Kind::Tensor && !cpython::has_finalizer(value->object());
+    watched_.push_back({value, runs_no_code});
+    if (!runs_no_code) ++may_run_code_;
 }
 
 void Lifetimes::watch_entered_frame() {
@@ -228,7 +228,7 @@ void Lifetimes::watch_entered_frame() {
     std::ranges::for_each(frame.stack, note);
 }
 
-void Lifetimes::replace(LetGo::Place place, Value* holder, PyObject* key, PyObject* old) {
+void Lifetimes::replace(DroppedObject::Place place, Value* holder, PyObject* key, PyObject* old) {
     auto is_it = [&](const Replaced& other) {
         return other.place == place && other.holder == holder && other.key == key;
     };
@@ -258,10 +258,10 @@ void Lifetimes::note_replaced(const Effect& effect) {
     if (real == nullptr) return;
     switch (effect.op) {
         case PlanOp::SetAttribute:
-            return replace(LetGo::Place::Attribute, holder, effect.object,
-                           held_at({LetGo::Place::Attribute, 0, effect.object}, real).get());
+            return replace(DroppedObject::Place::Attribute, holder, effect.object,
+                           held_at({DroppedObject::Place::Attribute, 0, effect.object}, real).get());
         case PlanOp::SetCell:
-            return replace(LetGo::Place::Cell, holder, nullptr, cpython::cell_contents(real));
+            return replace(DroppedObject::Place::Cell, holder, nullptr, cpython::cell_contents(real));
         case PlanOp::SetItem:
             if (holder->kind == Kind::Dict) return note_replaced_item(holder, real, effect.from[1]);
             break;
@@ -279,7 +279,7 @@ void Lifetimes::note_replaced_item(Value* dict, PyObject* real, Value* key) {
     if (wanted == nullptr) return;
     PyObject* old = PyDict_GetItemWithError(real, wanted);
     if (old == nullptr && PyErr_Occurred() != nullptr) PyErr_Clear();
-    replace(LetGo::Place::Item, dict, wanted, old);
+    replace(DroppedObject::Place::Item, dict, wanted, old);
 }
 
 /// An item that is removed was read before; but a container that is cleared may hold items that were not.
@@ -295,7 +295,7 @@ void Lifetimes::note_contents(Value* holder, PyObject* real) {
     if (holder->kind != Kind::List && !is_freed_without_code(real))
         tracer_.break_graph(BreakKind::Finalizer,
                             print(*holder->source) + " drops its reference to " + describe_finalizer(real));
-    replace(LetGo::Place::Contents, holder, nullptr, nullptr);
+    replace(DroppedObject::Place::Contents, holder, nullptr, nullptr);
 }
 
 // --- checks ---------------------------------------------------------------------------------------------------------
@@ -303,11 +303,11 @@ void Lifetimes::note_contents(Value* holder, PyObject* real) {
 const Value* Lifetimes::find_lost(const RemainingFrames& remaining) {
     std::optional<HeldValues> held;
     for (Watched& watched : watched_) {
-        if (watched.is_quiet) continue;
+        if (watched.runs_no_code) continue;
         if (is_in_place(watched.value->source, nullptr)) continue;
         if (is_freed_without_code(watched.value->object())) {
-            watched.is_quiet = true;
-            --loud_;
+            watched.runs_no_code = true;
+            --may_run_code_;
             continue;
         }
         if (!held) held = held_values(remaining);
@@ -336,14 +336,14 @@ void Lifetimes::check_instruction() {
 
 void Lifetimes::check_return(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
     if (stack_.frames.size() == 1) return find_dropped();
-    if (loud_ == 0) return;
+    if (!needs_checks()) return;
     const Value* returned = instruction.op == bytecode::Op::ReturnValue ? frame.top() : nullptr;
     if (const Value* lost = find_lost({stack_.frames.size() - 1, static_cast<std::size_t>(-1), returned, true}))
         refuse_to_lose(lost);
 }
 
 void Lifetimes::check_unwinding(const Value* exception) {
-    if (loud_ == 0) return;
+    if (!needs_checks()) return;
     // (The traceback would keep the frames and their variables alive. That is not modelled.)
     for (std::size_t count = stack_.frames.size(); count > 0; --count) {
         if (stack_.frames[count - 1]->is_task) continue;
@@ -377,15 +377,15 @@ void Lifetimes::find_dropped() {
     auto is_held = [&](const Value* value) { return held.contains(value) || is_in_place(value->source, &held); };
     for (const Source* slot : unread_)
         if (!slot->value->realized && !is_unchanged(*slot))
-            dropped_.push_back({LetGo::Place::Itself, slot->value->source, nullptr});
+            dropped_.push_back({DroppedObject::Place::Itself, slot->value->source, nullptr});
     for (const Watched& watched : watched_)
-        if (!is_held(watched.value)) dropped_.push_back({LetGo::Place::Itself, watched.value->source, nullptr});
+        if (!is_held(watched.value)) dropped_.push_back({DroppedObject::Place::Itself, watched.value->source, nullptr});
     for (const Replaced& replaced : replaced_)
         if (replaced.old == nullptr) dropped_.push_back({replaced.place, replaced.holder->source, replaced.key});
 }
 
 void Lifetimes::add_dropped(PlanBuilder& plan) const {
-    for (const Dropped& dropped : dropped_) plan.let_go(dropped.place, dropped.source, dropped.key);
+    for (const Dropped& dropped : dropped_) plan.add_dropped(dropped.place, dropped.source, dropped.key);
 }
 
 }  // namespace stator

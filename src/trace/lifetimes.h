@@ -34,7 +34,7 @@ class Lifetimes {
 
     /// Whether a watched object runs code when it is freed, as far as is known: then every instruction that may drop a
     /// reference is checked.
-    bool needs_checks() const { return loud_ > 0; }
+    bool needs_checks() const { return may_run_code_ > 0; }
     // Break the graph if a watched object is dropped and freeing it runs code: by the instruction that was just
     // executed, by leaving a frame, by unwinding to the handler of an exception.
     void check_instruction();
@@ -76,7 +76,7 @@ class Lifetimes {
     void watch(Value* value);
     void note_replaced_item(Value* dict, PyObject* real, Value* key);
     void note_contents(Value* holder, PyObject* real);
-    void replace(LetGo::Place place, Value* holder, PyObject* key, PyObject* old);
+    void replace(DroppedObject::Place place, Value* holder, PyObject* key, PyObject* old);
     /// A watched value that nothing holds and that runs code when it is freed; null if there is none.
     const Value* find_lost(const RemainingFrames& frames);
     [[noreturn]] void refuse_to_lose(const Value* lost) const;
@@ -88,22 +88,22 @@ class Lifetimes {
     /// Values from outside that may lose their holder, and whether freeing them is known to run no code.
     struct Watched {
         Value* value;
-        bool is_quiet;
+        bool runs_no_code;
     };
     std::vector<Watched> watched_;
-    std::size_t loud_ = 0;  // watched values that are not quiet
+    std::size_t may_run_code_ = 0;  // how many watched values may run code when they are freed
     /// Variables of the entered frame with numbers and other constants. In another call they may hold other objects.
     std::vector<const Source*> unread_;
     /// Places outside that were assigned to, with the value of the object that was there, if the trace had read it.
     struct Replaced {
-        LetGo::Place place;
+        DroppedObject::Place place;
         Value* holder;
         PyObject* key;
         Value* old;
     };
     std::vector<Replaced> replaced_;
     struct Dropped {
-        LetGo::Place place;
+        DroppedObject::Place place;
         Source* source;
         PyObject* key;
     };

@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "number/conditions.h"
 #include "number/expressions.h"
 #include "shape/number_arguments.h"
 #include "torch/dtypes.h"
@@ -23,6 +24,8 @@ using Op = Expression::Op;
 
 /// The function of module `operator`.
 PyObject* operator_of(Op op) {
+    if (is_comparison(op))
+        return operator_function(static_cast<Comparison>(static_cast<int>(op) - static_cast<int>(Op::Less)));
     switch (op) {
         case Op::Add:
             return operator_function(BinaryOperator::Add, false);
@@ -52,13 +55,6 @@ PyObject* operator_of(Op op) {
             return operator_function(UnaryOperator::Negative);
         case Op::Invert:
             return operator_function(UnaryOperator::Invert);
-        case Op::Less:
-        case Op::LessEqual:
-        case Op::Equal:
-        case Op::NotEqual:
-        case Op::Greater:
-        case Op::GreaterEqual:
-            return operator_function(static_cast<Comparison>(static_cast<int>(op) - static_cast<int>(Op::Less)));
         case Op::Not: {
             static PyObject* inverted = imported("_operator", "not_");
             return inverted;
@@ -218,8 +214,7 @@ graph::Node* NumberNodes::node_of(const Expression& expression) {
     }
     node->result.kind = graph::Result::Kind::Constant;
     node->result.expression = &expression;
-    const bool is_condition = expression.op >= Op::Less;
-    node->result.constant = is_condition ? Py_False : graph.arena().keep(expression.hint.object());
+    node->result.constant = is_condition(expression.op) ? Py_False : graph.arena().keep(expression.hint.object());
     nodes_.emplace(&expression, node);
     tracer_.on_undo([this, key = &expression] { nodes_.erase(key); });
     return node;

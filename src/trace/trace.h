@@ -121,7 +121,7 @@ struct Trace {
     torch_room::Modes modes;             // of PyTorch, at the end
     bool reads_autocast = false;         // the program reads settings of autocast
     bool is_kept_as_captured = false;    // the graph must not be compiled
-    bool told_compiling = false;         // `is_compiling()` was True for the program
+    bool is_compiling_was_true = false;  // `is_compiling()` was True for the program
     bool inlined_torch_compile = false;  // a function that `torch.compile` made
     bool forbids_breaks = false;         // it ends inside of `torch._dynamo.error_on_graph_break(True)`
     bool depends_on_data = false;        // the graph has numbers or sizes that depend on the data of tensors

@@ -25,7 +25,7 @@ bool is_int(const Expression* expression) {
     return expression->op == Op::Constant && !expression->is_float;
 }
 
-/// Of `number comparison bound`, where the number is a source, or a source and a constant.
+/// The bound that `number comparison bound` puts on a source: the number is that source, or the source plus a constant.
 std::optional<Bound> bound_of(Op comparison, const Expression* number, const Expression* bound) {
     const bool is_least = comparison == Op::Greater || comparison == Op::GreaterEqual;
     if (!is_least && comparison != Op::Less && comparison != Op::LessEqual) return std::nullopt;
@@ -40,6 +40,7 @@ std::optional<Bound> bound_of(Op comparison, const Expression* number, const Exp
     return Bound{number->source, is_least, *limit};
 }
 
+/// The comparison with its operands exchanged.
 Op turned_around(Op comparison) {
     switch (comparison) {
         case Op::Less:

@@ -162,8 +162,9 @@ Ref<> name_below(const Known& ancestor, const Known& module) {
         for (std::size_t i = 0; i < at->registered.size(); ++i) {
             Known parent = at->registered[i].parent.lock();
             Ref<> key = at->registered[i].key, holder = parent ? parent->module() : Ref<>();
-            bool seen = std::any_of(climbs.begin(), climbs.end(), [&](const Climb& each) { return each.at == parent; });
-            if (!holder || seen || !holds(holder.get(), key.get(), child.get())) continue;
+            bool is_visited =
+                std::any_of(climbs.begin(), climbs.end(), [&](const Climb& each) { return each.at == parent; });
+            if (!holder || is_visited || !holds(holder.get(), key.get(), child.get())) continue;
             if (parent != ancestor) {
                 climbs.push_back({std::move(parent), next, std::move(key)});
                 continue;

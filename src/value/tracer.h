@@ -133,7 +133,7 @@ class Tracer {
     /// What earlier attempts have learned.
     const Knowledge& knowledge() const { return *knowledge_; }
     /// `is_compiling()` was True for the program. If the program raises later on, that may be the reason.
-    void note_compiling_was_true() { told_compiling_ = true; }
+    void note_compiling_was_true() { is_compiling_was_true_ = true; }
 
     /// Whether numbers that are read from tensors (`item()`) are captured as numbers that only the graph knows.
     bool captures_scalars() const { return captures_scalars_; }
@@ -189,7 +189,7 @@ class Tracer {
     DynamicPolicy dynamic_;
     bool captures_scalars_ = false;
     bool captures_data_sizes_ = false;
-    bool told_compiling_ = false;
+    bool is_compiling_was_true_ = false;
     /// Sources outlive the trace, with the arena that they are in.
     std::unique_ptr<Arena> owned_arena_ = std::make_unique<Arena>();
     Arena& arena_ = *owned_arena_;

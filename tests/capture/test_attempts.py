@@ -60,7 +60,7 @@ def test_the_times_of_attempts_add_up():
     assert report.times["trace"] >= 0.05
 
 
-def test_breaks_of_an_attempt_that_is_thrown_away_are_not_told():
+def test_breaks_of_an_attempt_that_is_thrown_away_are_not_reported():
     with stator.watch() as report:
         stator.compile(with_a_whole_call, backend="eager")(torch.randn(3), [1, 2])
     assert [broken.source.strip() for broken in report.breaks] == ["return y * counted(items)"]

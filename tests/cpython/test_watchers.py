@@ -83,7 +83,7 @@ def profiled(code, events: list):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("calls_before", [0, 1])
-def test_a_profiler_is_told_of_a_frame_that_is_left_at_once(function, calls_before) -> None:
+def test_a_profiler_gets_the_events_of_a_frame_that_is_left_at_once(function, calls_before) -> None:
     for _ in range(calls_before):
         function(1)
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_a_profiler_is_told_of_a_frame_that_is_left_at_once(function, calls_befo
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_profiler_is_told_once_of_a_frame_that_runs_as_it_is(function) -> None:
+def test_a_profiler_gets_the_events_of_an_uncompiled_frame_once(function) -> None:
     expected = function(1)
     for _ in range(3):
         events: list = []
@@ -174,7 +174,7 @@ TraceFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_objec
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_trace_function_written_in_c_is_told_but_gets_no_lines(function) -> None:
+def test_a_trace_function_written_in_c_gets_calls_but_no_lines(function) -> None:
     """Like that of coverage. It requests the lines of every frame, so frames are not left to it."""
     events = []
 
@@ -248,7 +248,7 @@ def test_a_tool_that_was_given_up(function) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring")
-def test_a_debugger_may_ask_for_lines_when_it_is_told_of_the_call() -> None:
+def test_a_debugger_may_ask_for_lines_at_the_call_event() -> None:
     monitoring, tool = sys.monitoring, sys.monitoring.DEBUGGER_ID
     events = monitoring.events
     lines: list = []

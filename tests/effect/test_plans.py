@@ -540,7 +540,7 @@ def offset_of_first_yield(function: Any) -> int:
     return next(each.offset for each in dis.get_instructions(function) if each.opname == "YIELD_VALUE")
 
 
-def test_generators_wait_where_they_are_told() -> None:
+def test_generators_wait_where_the_plan_puts_them() -> None:
     def function(own, first, *, second=None):
         yield own
         yield first, second, own

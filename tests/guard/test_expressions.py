@@ -229,7 +229,7 @@ def test_ints_divided():
         assert not known or of_two(("is", ("/", A, B), a / b)).check(a, b)
 
 
-def test_a_float_is_told_from_an_int():
+def test_a_float_differs_from_an_int():
     program = of_two((">", A, 0), 1.5)
     assert (
         program.check(2.5, 1) and not program.check(2, 1) and not program.check(True, 1) and not program.check(-0.0, 1)

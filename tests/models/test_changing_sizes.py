@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -179,7 +179,7 @@ def captures_of_dynamo(case: Case, **options: Any) -> int:
     return counts["captures"]
 
 
-def cases(without: Container[str] = ()) -> list:
+def cases() -> list:
     return [
         pytest.param(
             case,
@@ -187,17 +187,7 @@ def cases(without: Container[str] = ()) -> list:
             marks=() if installed(case.library) else pytest.mark.skip(reason=f"{case.library} is not installed"),
         )
         for name, case in CASES.items()
-        if name not in without
     ]
-
-
-# More captures than torch._dynamo's, with the reason. An entry leaves this list when it is mended.
-KNOWN = {
-    "Mixtral": "an operation of transformers without a rule is asked of FakeTensor with the sizes of the call",
-    "GCN": "graph breaks at masks as index: other pieces of the program",
-    "GCN, training": "the same",
-    "GAT": "the same",
-}
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -205,14 +195,14 @@ KNOWN = {
 @pytest.mark.parametrize("case", cases())
 def test_as_uncompiled(case: Case, backend: str, dynamic: bool | None) -> None:
     count = captures_of(case, backend, dynamic=dynamic)
-    if case.fullgraph and case.make is not mixtral:
+    if case.fullgraph:
         # One for fixed sizes, one for all others, and one for a size of 1.
         assert count <= (2 if dynamic is None else 1) + (case.calls is batches_with_one)
 
 
 @pytest.mark.skipif(not LONG, reason="torch._dynamo takes a minute for all of them")
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("case", cases(without=KNOWN))
+@pytest.mark.parametrize("case", cases())
 def test_no_more_captures_than_dynamo(case: Case, dynamic: bool | None) -> None:
     assert captures_of(case, "eager", dynamic=dynamic) <= captures_of_dynamo(case, dynamic=dynamic)
 

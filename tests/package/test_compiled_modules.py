@@ -132,7 +132,7 @@ def test_a_shallow_copy_shares_parameters():
     assert twin.inner[0].weight is compiled.inner[0].weight
 
 
-def test_a_register_of_subclasses_is_not_told():
+def test_a_register_of_subclasses_gets_no_entry():
     before = list(Registered.names)
     assert isinstance(stator.compile(Registered()), Registered)
     assert Registered.names == before

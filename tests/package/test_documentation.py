@@ -60,13 +60,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_tag_of_a_message_has_a_section() -> None:
     sections = set(re.findall(r"^### (\S+)$", (DOCS / "graph-breaks.md").read_text(), re.MULTILINE))
     kinds = _testing.break_kinds()
-    told = {
+    topics = {
         topic
         for file in (PROJECT / "src").rglob("*.cpp")
         for topic in re.findall(r'NoteOnce::\w+,\s*"(\w+)"', file.read_text())
     }
-    assert told, "notes are given in another way now"
-    assert sections == {*kinds, *told}
+    assert topics, "notes are given in another way now"
+    assert sections == {*kinds, *topics}
     assert all(kinds.values()), "each kind has a hint"
 
 

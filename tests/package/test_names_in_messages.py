@@ -73,7 +73,7 @@ def test_the_warning_of_the_bound_names_the_model(cls):
     assert warning.filename == __file__
 
 
-def test_the_bound_is_told_of_each_model_that_shares_a_forward():
+def test_the_recompile_limit_is_reported_for_each_model_that_shares_a_forward():
     class Derived(Plain):
         pass
 
@@ -84,8 +84,8 @@ def test_the_bound_is_told_of_each_model_that_shares_a_forward():
             compiled = stator.compile(cls(), dynamic=False)
             for length in range(1, 5):
                 compiled(torch.ones(length))
-    told = [str(one.message).split()[3] for one in caught if "recompile limit" in str(one.message)]
-    assert [name.split(".")[-1] for name in told] == ["Plain", "Derived"]
+    named = [str(one.message).split()[3] for one in caught if "recompile limit" in str(one.message)]
+    assert [name.split(".")[-1] for name in named] == ["Plain", "Derived"]
 
 
 @each_model
@@ -155,7 +155,7 @@ def test_captures_without_operations_are_no_graphs():
     assert stator.explain(Plain())(torch.ones(2)).idle == []
 
 
-def test_what_is_never_called_is_told():
+def test_a_callable_that_is_never_called_is_reported():
     compiled = stator.compile(Lit())
     with stator.watch() as report:
         compiled.training_step(torch.ones(2))

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(real_engine() is None, reason="needs the engine"
 
 
 @pytest.fixture(autouse=True)
-def nothing_told(monkeypatch, engine):
-    monkeypatch.setattr(notes, "_told", set())
+def nothing_issued(monkeypatch, engine):
+    monkeypatch.setattr(notes, "_issued", set())
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_warning_that_is_an_error_does_not_come_out_of_the_call():
     assert first.startswith("stator WARNING Internal error of Stator at f (<string>:9)")
 
 
-def test_the_bound_is_told_without_raising(logged):
+def test_the_recompile_limit_is_reported_without_raising(logged):
     def scaled(x, n):
         return x * float(str(n))
 

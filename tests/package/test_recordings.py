@@ -9,6 +9,12 @@ from stator import _testing
 from tests.support.processes import fresh, python
 
 
+@pytest.fixture(autouse=True)
+def suppressed():
+    with stator.config.patch(suppress_errors=True):
+        yield
+
+
 @pytest.fixture
 def failing():
     """Makes the second operation of each trace fail."""
@@ -95,7 +101,7 @@ def test_in_the_middle_of_a_frame(failing, tmp_path):
 
 def test_raised_where_that_is_wanted(failing):
     failing(2)
-    with stator.config.patch(raise_internal_errors=True), pytest.raises(stator.Unsupported, match="injected"):
+    with stator.config.patch(suppress_errors=False), pytest.raises(stator.Unsupported, match="injected"):
         stator.compile(lambda x: scale(x + 1, 2), backend="eager")(torch.ones(2))
 
 

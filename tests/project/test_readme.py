@@ -31,11 +31,11 @@ def test_example(number: int) -> None:
             test(*arguments)
 
 
-def test_every_folder_is_told_of() -> None:
+def test_every_folder_is_listed() -> None:
     table = PAGE[PAGE.index("| folder | tests |") :].split("\n\n")[0]
-    told = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    listed = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     there = {path.name for path in TESTS.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
-    assert told == there
+    assert listed == there
 
 
 def test_every_file_is_in_a_folder() -> None:

@@ -87,7 +87,7 @@ def out_calls(op: Any, args: tuple, kwargs: dict) -> Iterator[tuple[Any, tuple, 
         return
     if isinstance(result, torch.Tensor):
         yield op.op, args, {**kwargs, "out": torch.empty_like(result)}
-    elif isinstance(result, tuple):
+    elif isinstance(result, tuple) and all(isinstance(part, torch.Tensor) for part in result):
         yield op.op, args, {**kwargs, "out": tuple(torch.empty_like(part) for part in result)}
 
 

@@ -63,7 +63,7 @@ def test_what_differs_is_another_question(other: tuple) -> None:
     assert counted(torch.add, (X, 1)) == {"hits": 1}
 
 
-def test_constants_are_told_by_type_and_value() -> None:
+def test_constants_differ_by_type_and_value() -> None:
     assert "hits" not in counted("view", (X, (4, 8)))
     assert "hits" not in counted("view", (X, [4, 8]))
     assert "hits" not in counted("view", (X, torch.Size((4, 8))))

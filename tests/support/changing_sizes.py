@@ -12,28 +12,10 @@ import torch
 
 import stator
 from tests.support import engine
+from tests.support.compare import assert_same
+from tests.support.long import LONG
 
-BACKENDS = ["eager"]
-
-
-def assert_same(expected: Any, actual: Any, *, exact: bool = True) -> None:
-    assert type(expected) is type(actual), (expected, actual)
-    if isinstance(expected, torch.Tensor):
-        assert expected.dtype == actual.dtype
-        assert expected.shape == actual.shape
-        assert expected.stride() == actual.stride()
-        if expected.device.type != "meta":
-            torch.testing.assert_close(actual, expected, equal_nan=True, **({"rtol": 0, "atol": 0} if exact else {}))
-    elif isinstance(expected, dict):
-        assert expected.keys() == actual.keys()
-        for key in expected:
-            assert_same(expected[key], actual[key], exact=exact)
-    elif isinstance(expected, (tuple, list)):
-        assert len(expected) == len(actual)
-        for one, other in zip(expected, actual, strict=True):
-            assert_same(one, other, exact=exact)
-    else:
-        assert expected == actual
+BACKENDS = ["eager", "aot_eager", "inductor"] if LONG else ["eager"]
 
 
 def outcome(function: Callable, arguments: tuple, backward: bool = False) -> tuple:
@@ -61,7 +43,6 @@ def captures_of(
     *,
     fullgraph: bool = True,
     backward: bool = False,
-    exact: bool = True,
     backend: str = "eager",
     **options: Any,
 ) -> int:
@@ -70,7 +51,7 @@ def captures_of(
     compiled = stator.compile(program, fullgraph=fullgraph, backend=backend, **options)
     before = engine.captures()
     for arguments in calls:
-        assert_same(outcome(program, arguments, backward), outcome(compiled, arguments, backward), exact=exact)
+        assert_same(outcome(program, arguments, backward), outcome(compiled, arguments, backward))
     return engine.captures() - before
 
 

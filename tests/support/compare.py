@@ -300,6 +300,11 @@ class Comparison:
         self._require(agree, "sharing of memory with another tensor", expected, actual, path)
 
 
+def assert_same(expected: Any, actual: Any, tolerance: float | None = None) -> None:
+    """Raises Difference unless two results are alike, in all that a program can observe of them."""
+    Comparison(tolerance).same(expected, actual, "result")
+
+
 def cell_content(cell: Any) -> Any:
     """The contents of a closure cell, or a marker for an empty one."""
     try:

@@ -126,7 +126,7 @@ def test_identity_and_aliasing_are_compared():
         (ValueError("a"), ValueError("b")), (lambda: 1, lambda: 2), (lambda a=1: 1, lambda a=2: 1),
     ],
 )  # fmt: skip
-def test_values_that_differ_are_told_apart(expected, actual):
+def test_values_that_differ_are_found(expected, actual):
     with pytest.raises(Difference):
         Comparison().same(expected, actual, "value")
 

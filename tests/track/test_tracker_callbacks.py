@@ -11,7 +11,7 @@ from tests.track.watching import Block
 X = torch.ones(3, 4)
 
 
-class Told:
+class Recorder:
     """Records the arguments of callbacks: `>` and `<` in forward, `>>` and `<<` in backward."""
 
     def __init__(self):
@@ -19,12 +19,12 @@ class Told:
         self.tracker = stator.ModuleTracker(on_enter=self.enter, on_leave=self.leave)
 
     def enter(self, name, module, is_bw):
-        self.told(">>" if is_bw else ">", name, module)
+        self.record(">>" if is_bw else ">", name, module)
 
     def leave(self, name, module, is_bw):
-        self.told("<<" if is_bw else "<", name, module)
+        self.record("<<" if is_bw else "<", name, module)
 
-    def told(self, sign, name, module):
+    def record(self, sign, name, module):
         assert self.tracker.path == name and self.tracker.modules[name] is module
         self.lines.append(f"{sign} {name}")
 
@@ -32,11 +32,11 @@ class Told:
         return "\n".join(self.lines)
 
 
-def told_of(program) -> list[str]:
-    told = Told()
-    with told.tracker:
+def recorded_calls(program) -> list[str]:
+    recorder = Recorder()
+    with recorder.tracker:
         program()
-    return told.lines
+    return recorder.lines
 
 
 def block_forward(name="Block"):
@@ -51,57 +51,59 @@ def block_backward(name="Block"):
 
 def test_forward_and_backward():
     model = Block()
-    assert told_of(lambda: model(X).sum().backward()) == block_forward() + block_backward()
+    assert recorded_calls(lambda: model(X).sum().backward()) == block_forward() + block_backward()
 
 
 def test_nested():
     model = nn.Sequential(Block(), nn.Tanh())
     forward = ["> Sequential", *block_forward("Sequential.0"), "> Sequential.1", "< Sequential.1", "< Sequential"]
     backward = [">> Sequential", ">> Sequential.1", "<< Sequential.1", *block_backward("Sequential.0"), "<< Sequential"]
-    assert told_of(lambda: model(X).sum().backward()) == forward + backward
+    assert recorded_calls(lambda: model(X).sum().backward()) == forward + backward
 
 
 def test_every_enter_has_its_leave_when_forward_raises():
     class Raises(nn.Module):
         def forward(self, x):
-            raise error("as told")
+            raise error("on purpose")
 
     model = nn.Sequential(nn.Sequential(Raises()))
     names = ["Sequential", "Sequential.0", "Sequential.0.0"]
     for error in (ValueError, KeyboardInterrupt):
-        told = Told()
-        with told.tracker:
+        recorder = Recorder()
+        with recorder.tracker:
             with pytest.raises(error):
                 model(X)
             Block()(X)
-        assert told.lines == [f"> {name}" for name in names] + [f"< {name}" for name in names[::-1]] + block_forward()
+        assert (
+            recorder.lines == [f"> {name}" for name in names] + [f"< {name}" for name in names[::-1]] + block_forward()
+        )
 
 
 def test_every_enter_has_its_leave_when_backward_raises():
     def fails(gradient):
         raise RuntimeError("in a hook")
 
-    model, told = Block(), Told()
+    model, recorder = Block(), Recorder()
     handle = model.first.weight.register_hook(fails)
-    with told.tracker:
+    with recorder.tracker:
         with pytest.raises(RuntimeError, match="in a hook"):
             model(X).sum().backward()
         handle.remove()
         model(X).sum().backward()
     failed = block_backward()
-    assert told.lines == block_forward() + failed + block_forward() + block_backward()
+    assert recorder.lines == block_forward() + failed + block_forward() + block_backward()
 
 
 def test_left_at_the_end_of_the_context_at_the_latest():
     def fails(gradient):
         raise RuntimeError("in a hook")
 
-    model, told = Block(), Told()
+    model, recorder = Block(), Recorder()
     model.first.weight.register_hook(fails)
-    told.told = lambda sign, name, module: told.lines.append(f"{sign} {name}")
-    with pytest.raises(RuntimeError, match="in a hook"), told.tracker:
+    recorder.record = lambda sign, name, module: recorder.lines.append(f"{sign} {name}")
+    with pytest.raises(RuntimeError, match="in a hook"), recorder.tracker:
         model(X).sum().backward()
-    assert told.lines == block_forward() + block_backward()
+    assert recorder.lines == block_forward() + block_backward()
 
 
 def test_what_they_raise_in_forward_is_raised_by_the_call():
@@ -141,7 +143,7 @@ def test_modules_computed_again():
     """Their forward is reported inside of the backward that triggered it."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     x = torch.ones(3, 4, requires_grad=True)
-    lines = told_of(lambda: checkpoint(model, x, use_reentrant=True).sum().backward())
+    lines = recorded_calls(lambda: checkpoint(model, x, use_reentrant=True).sum().backward())
     forward = ["> Sequential", "> Sequential.0", "< Sequential.0", "> Sequential.1", "< Sequential.1", "< Sequential"]
     assert lines == forward * 2 + [
         ">> Sequential", ">> Sequential.1", "<< Sequential.1", ">> Sequential.0", "<< Sequential.0", "<< Sequential",
@@ -158,18 +160,18 @@ def test_a_gradient_inside_of_a_forward():
             torch.autograd.grad(self.inner(x).sum(), self.inner.weight)
             return x
 
-    assert told_of(lambda: Penalty()(X)) == [
+    assert recorded_calls(lambda: Penalty()(X)) == [
         "> Penalty", "> Penalty.inner", "< Penalty.inner", ">> Penalty.inner", "<< Penalty.inner", "< Penalty",
     ]  # fmt: skip
 
 
 def test_a_node_that_is_called_by_hand():
-    model, told = nn.Linear(4, 4), Told()
-    with told.tracker:
+    model, recorder = nn.Linear(4, 4), Recorder()
+    with recorder.tracker:
         result = model(X)
         gradients = result.grad_fn(torch.ones_like(result))
-        assert told.tracker.parents == {"Global"} and not told.tracker.is_bw
-    assert told.lines == ["> Linear", "< Linear"] and len(gradients) == 3
+        assert recorder.tracker.parents == {"Global"} and not recorder.tracker.is_bw
+    assert recorder.lines == ["> Linear", "< Linear"] and len(gradients) == 3
 
 
 def test_arguments_are_checked():

@@ -87,15 +87,15 @@ def test_a_compiled_function_that_calls_modules(compiler):
 
 def test_results_without_a_dispatch_mode(compiler):
     """As in training: nothing reads the tracker at each operation, only hooks in the model do."""
-    model, told = Net(blocks=1), []
+    model, recorded = Net(blocks=1), []
     expected = model(X)
     compiled = compiler(model)
-    model.layers[0].first.register_forward_pre_hook(lambda *_: told.append(tracker.path))
+    model.layers[0].first.register_forward_pre_hook(lambda *_: recorded.append(tracker.path))
     with stator.ModuleTracker() as tracker:
         for _ in range(2):
             result = compiled(X)
             result.sum().backward()
-    assert torch.equal(result, expected) and told == ["Net.layers.0.first"] * 2
+    assert torch.equal(result, expected) and recorded == ["Net.layers.0.first"] * 2
     assert tracker.parents == {"Global"}
 
 
@@ -165,7 +165,7 @@ def test_operations_inside_of_graphs(compiler):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_operations_inside_of_graphs_captured_before(backend):
     """Stator captures anew, because there are hooks now. `torch.compile` does not look at hooks again: what it made one
-    graph of is told under the module that it compiled."""
+    graph of is recorded under the module that it compiled."""
     ours = stator.compile(AsksInParts(), backend=backend)
     step(ours)()
     assert asked_in_a_step(ours) == EACH_IN_ITS_MODULE
@@ -220,19 +220,19 @@ def test_a_graph_module_is_none_of_the_programs_modules():
 
 
 def test_callbacks(compiler):
-    def told_of(model):
-        told = []
+    def recorded_calls(model):
+        recorded = []
         callbacks = {
-            "on_enter": lambda name, module, is_bw: told.append((">", name, is_bw)),
-            "on_leave": lambda name, module, is_bw: told.append(("<", name, is_bw)),
+            "on_enter": lambda name, module, is_bw: recorded.append((">", name, is_bw)),
+            "on_leave": lambda name, module, is_bw: recorded.append(("<", name, is_bw)),
         }
         with stator.ModuleTracker(**callbacks):
             step(model)()
-        return told
+        return recorded
 
-    expected = told_of(Net())
+    expected = recorded_calls(Net())
     compiled = compiler(Net())
-    assert told_of(compiled) == told_of(compiled) == expected
+    assert recorded_calls(compiled) == recorded_calls(compiled) == expected
 
 
 def test_scripted_and_traced_modules():

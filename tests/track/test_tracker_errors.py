@@ -17,7 +17,7 @@ class Raises(nn.Module):
 
     def forward(self, x):
         self.layer(x)
-        raise self.error("as told")
+        raise self.error("on purpose")
 
 
 class Catches(nn.Module):
@@ -53,10 +53,10 @@ def test_out_of_the_outermost_forward(error):
             with pytest.raises(error):
                 model(X)
             assert tracker.parents == {"Global"}
-        told = []
-        fine.first.register_forward_pre_hook(lambda *_: told.append(tracker.calls))
+        recorded = []
+        fine.first.register_forward_pre_hook(lambda *_: recorded.append(tracker.calls))
         fine(X)
-        assert told == [("Block", "Block.first")] and tracker.parents == {"Global"}
+        assert recorded == [("Block", "Block.first")] and tracker.parents == {"Global"}
 
 
 def test_what_is_computed_after_an_interruption():
@@ -109,10 +109,10 @@ def test_in_a_global_hook_of_another_library(which, earlier):
             with pytest.raises(ValueError):
                 armed.append(True)
                 self(x, 0)
-            told.append(tracker.calls)
+            recorded.append(tracker.calls)
             return x.sin()
 
-    armed, told = [], []
+    armed, recorded = [], []
 
     def fails(*_):
         if armed and (which == "post" or armed.pop()):
@@ -130,7 +130,7 @@ def test_in_a_global_hook_of_another_library(which, earlier):
             assert tracker.parents == {"Global"}
     finally:
         handle.remove()
-    assert told == [("Again",)]
+    assert recorded == [("Again",)]
 
 
 class FailsInBackward(torch.autograd.Function):
@@ -166,16 +166,16 @@ def test_in_backward():
 
 def test_in_a_tensor_hook():
     def fails(gradient):
-        told.append(tracker.path)
+        recorded.append(tracker.path)
         raise RuntimeError("in a hook")
 
-    told, model = [], Block()
+    recorded, model = [], Block()
     model.first.register_forward_hook(lambda module, args, output: output.register_hook(fails) and None)
     with stator.ModuleTracker() as tracker:
         with pytest.raises(RuntimeError, match="in a hook"):
             model(X).sum().backward()
         assert tracker.parents == {"Global"} and not tracker.is_bw
-    assert told == ["Block.first"]
+    assert recorded == ["Block.first"]
 
 
 def test_out_of_the_context():
@@ -185,17 +185,17 @@ def test_out_of_the_context():
 
 
 def test_is_bw_is_exact():
-    model, told = Block(), []
-    model.first.register_forward_pre_hook(lambda *_: told.append(("forward", tracker.is_bw)))
-    model.first.weight.register_hook(lambda gradient: told.append(("backward", tracker.is_bw)))
+    model, recorded = Block(), []
+    model.first.register_forward_pre_hook(lambda *_: recorded.append(("forward", tracker.is_bw)))
+    model.first.weight.register_hook(lambda gradient: recorded.append(("backward", tracker.is_bw)))
     with stator.ModuleTracker() as tracker:
         loss = model(X).sum()
-        told.append(("between", tracker.is_bw))
+        recorded.append(("between", tracker.is_bw))
         loss.backward()
-        told.append(("after", tracker.is_bw))
-    assert told == [("forward", False), ("between", False), ("backward", True), ("after", False)]
+        recorded.append(("after", tracker.is_bw))
+    assert recorded == [("forward", False), ("between", False), ("backward", True), ("after", False)]
     model(X).sum().backward()
-    assert told[-1] == ("backward", False)  # outside of the context
+    assert recorded[-1] == ("backward", False)  # outside of the context
 
 
 def test_entered_and_left_inside_of_a_forward():
@@ -206,14 +206,14 @@ def test_entered_and_left_inside_of_a_forward():
 
         def forward(self, x):
             with stator.ModuleTracker() as tracker:
-                told.append(tracker.calls)
-                self.first.register_forward_pre_hook(lambda *_: told.append(tracker.calls))
+                recorded.append(tracker.calls)
+                self.first.register_forward_pre_hook(lambda *_: recorded.append(tracker.calls))
                 x = self.first(x)
             return self.second(x)
 
-    told = []
+    recorded = []
     nn.Sequential(Inside())(X)
-    assert told == [(), ("Linear",)]
+    assert recorded == [(), ("Linear",)]
 
     class Enters(nn.Module):
         def forward(self, x):

@@ -73,11 +73,11 @@ def test_the_tracker_itself_is_freed():
 
 def test_a_cycle_through_a_callback_is_collected():
     class Holder:
-        def told(self, *_):
+        def entered(self, *_):
             pass
 
     holder = Holder()
-    holder.tracker = stator.ModuleTracker(on_enter=holder.told)
+    holder.tracker = stator.ModuleTracker(on_enter=holder.entered)
     freed = weakref.ref(holder)
     del holder
     gc.collect()
@@ -156,10 +156,10 @@ def test_deepcopy_and_pickle_of_a_tracked_module():
     model = Block()
     with stator.ModuleTracker() as tracker:
         model(X).sum().backward()
-        twin, told = copy.deepcopy(model), []
-        twin.first.register_forward_pre_hook(lambda *_: told.append(tracker.path))
+        twin, recorded = copy.deepcopy(model), []
+        twin.first.register_forward_pre_hook(lambda *_: recorded.append(tracker.path))
         twin(X)
-        assert told == ["Block#2.first"] and tracker.modules["Block"] is model
+        assert recorded == ["Block#2.first"] and tracker.modules["Block"] is model
         assert pickle.loads(pickle.dumps(model)).state_dict().keys() == model.state_dict().keys()
     assert twin.first._forward_pre_hooks and not model.first._forward_pre_hooks
 

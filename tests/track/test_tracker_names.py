@@ -41,12 +41,12 @@ def test_names_are_those_of_the_state_dict():
 
 def test_path_and_calls():
     model = Net(blocks=1)
-    told = []
-    model.layers[0].second.register_forward_pre_hook(lambda *_: told.append((tracker.path, tracker.calls)))
+    recorded = []
+    model.layers[0].second.register_forward_pre_hook(lambda *_: recorded.append((tracker.path, tracker.calls)))
     with stator.ModuleTracker() as tracker:
         assert (tracker.path, tracker.calls, tracker.parents) == ("Global", (), {"Global"})
         model(X)
-    assert told == [("Net.layers.0.second", ("Net", "Net.layers.0", "Net.layers.0.second"))]
+    assert recorded == [("Net.layers.0.second", ("Net", "Net.layers.0", "Net.layers.0.second"))]
     assert (tracker.path, tracker.calls, tracker.parents) == ("Global", (), {"Global"})
 
 
@@ -125,13 +125,13 @@ def test_a_shared_submodule_goes_by_the_path_in_use():
 
 
 def test_all_names_of_a_shared_submodule_the_one_in_use_first():
-    model, told = Shares(), []
+    model, recorded = Shares(), []
     shared = model.encoder[0]
-    shared.register_forward_pre_hook(lambda *_: told.append(tracker.names(shared)))
+    shared.register_forward_pre_hook(lambda *_: recorded.append(tracker.names(shared)))
     with stator.ModuleTracker() as tracker:
         model(X)
         assert tracker.modules["Shares.encoder.0"] is tracker.modules["Shares.decoder.0"] is shared
-    assert told == [("Shares.encoder.0", "Shares.decoder.0"), ("Shares.decoder.0", "Shares.encoder.0")]
+    assert recorded == [("Shares.encoder.0", "Shares.decoder.0"), ("Shares.decoder.0", "Shares.encoder.0")]
 
 
 def test_registered_twice_in_one_module():
@@ -265,10 +265,10 @@ def test_depth():
 
 
 def test_repr():
-    model, told = nn.ReLU(), []
-    model.register_forward_pre_hook(lambda *_: told.append(repr(tracker)))
+    model, recorded = nn.ReLU(), []
+    model.register_forward_pre_hook(lambda *_: recorded.append(repr(tracker)))
     tracker = stator.ModuleTracker()
     assert repr(tracker) == "<ModuleTracker, not entered>"
     with tracker:
         model(X)
-    assert told == ["<ModuleTracker in forward at ReLU>"]
+    assert recorded == ["<ModuleTracker in forward at ReLU>"]

@@ -38,9 +38,9 @@ class Record(TorchDispatchMode):
         is_known = (again or backward in self.backward) and (backward == -1 or operation.name() != "aten::detach")
         if is_known:
             self.count["forward" if backward == -1 else "again" if again else "backward"] += 1
-            told, expected = self.tracker.calls, tuple(self.forward[backward] if again else self.backward[backward])
-            if told != expected or self.tracker.is_bw != (backward != -1):
-                self.wrong.append(f"{operation}: {told}, not {expected}")
+            recorded, expected = self.tracker.calls, tuple(self.forward[backward] if again else self.backward[backward])
+            if recorded != expected or self.tracker.is_bw != (backward != -1):
+                self.wrong.append(f"{operation}: {recorded}, not {expected}")
         return operation(*args, **(kwargs or {}))
 
     @contextmanager

@@ -70,12 +70,12 @@ def test_a_thread_with_a_tracker_is_not_seen_by_others():
 
 
 def test_forward_in_a_thread_without_a_tracker():
-    model, told = Block(), []
-    model.first.register_forward_pre_hook(lambda *_: told.append(tracker.calls))
+    model, recorded = Block(), []
+    model.first.register_forward_pre_hook(lambda *_: recorded.append(tracker.calls))
     with stator.ModuleTracker() as tracker:
         in_thread(lambda: model(X))
         assert tracker.parents == {"Global"}
-    assert told == [("Block", "Block.first")]
+    assert recorded == [("Block", "Block.first")]
 
 
 def test_backward_in_another_thread():

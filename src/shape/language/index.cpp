@@ -259,7 +259,7 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choose
     source.strides.insert(source.strides.end(), chosen.size(), Dim(0));
     add_rest(false);
     // The result has the layout of an elementwise operation on the source and the index tensors, each in its position.
-    std::vector<TensorMeta> seen;
+    std::vector<TensorMeta> expanded;
     for (std::size_t place : places) {
         TensorMeta chooser;
         chooser.sizes.assign(source.sizes.size(), Dim(1));
@@ -272,10 +272,10 @@ std::optional<IndexedPart> choose_elements(const IndexedPart& part, const Choose
             chooser.sizes[front + i] = chosen[i];
             chooser.strides[front + i] = strides[i];
         }
-        seen.push_back(std::move(chooser));
+        expanded.push_back(std::move(chooser));
     }
     std::vector<const TensorMeta*> inputs{&source};
-    for (const TensorMeta& chooser : seen) inputs.push_back(&chooser);
+    for (const TensorMeta& chooser : expanded) inputs.push_back(&chooser);
     Dims strides = elementwise_strides(inputs, source.sizes);
     return IndexedPart{std::move(source.sizes), std::move(strides), 0};
 }

@@ -43,7 +43,7 @@ class Operand {
 
     const TensorMeta* tensor() const { return tensor_; }
     /// The same tensor with other metadata, as after a conversion before the operation.
-    void see_as(const TensorMeta* meta) { tensor_ = meta; }
+    void replace_meta(const TensorMeta* meta) { tensor_ = meta; }
     const graph::Node* node() const { return node_; }
     /// Null for a number that changes between calls.
     PyObject* constant() const { return constant_; }

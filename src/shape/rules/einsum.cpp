@@ -148,18 +148,18 @@ std::optional<TensorMeta> aligned(const TensorMeta& operand, const Labels& label
     TensorMeta view = operand;
     view.sizes.assign(order.all, Dim(1));
     view.strides.assign(order.all, Dim(1));
-    std::vector<bool> seen(order.all, false);
+    std::vector<bool> is_placed(order.all, false);
     std::size_t dimension = 0;
     auto put = [&](std::size_t place) {
         Dim size = operand.sizes[dimension], stride = operand.strides[dimension];
         ++dimension;
-        if (seen[place]) {
+        if (is_placed[place]) {
             if (view.sizes[place] != size) return false;
             view.strides[place] += stride;
         } else {
             view.sizes[place] = size;
             view.strides[place] = stride;
-            seen[place] = true;
+            is_placed[place] = true;
         }
         return true;
     };

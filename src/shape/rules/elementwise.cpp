@@ -289,13 +289,13 @@ bool heaviside(Call& call) {
 
 /// An operand after a conversion before the operation.
 Operand converted(const Operand& operand, Dtype type, TensorMeta& room) {
-    Operand seen = operand;
-    if (operand.tensor() == nullptr) return seen;
+    Operand result = operand;
+    if (operand.tensor() == nullptr) return result;
     room = *operand.tensor();
     if (room.dtype != type) room.strides = preserved_strides(room);
     room.dtype = type;
-    seen.see_as(&room);
-    return seen;
+    result.replace_meta(&room);
+    return result;
 }
 
 /// Computed in `float64`, whatever the operands are.
@@ -324,10 +324,10 @@ bool load_exponent(Call& call) {
     TensorMeta powers = *other;
     powers.strides = contiguous_strides(other->sizes);  // as the power of a number and a tensor
     if (is_integral(powers.dtype)) powers.dtype = call.state().default_dtype;
-    Operand seen = call[1];
-    seen.see_as(&powers);
+    Operand power = call[1];
+    power.replace_meta(&powers);
     Elementwise elementwise(call);
-    if (!elementwise.add(call[0]) || !elementwise.add(seen)) return false;
+    if (!elementwise.add(call[0]) || !elementwise.add(power)) return false;
     return (call.variant() & kInPlace) ? elementwise.writes_to(call[0], OutputType::Common)
                                        : elementwise.gives(OutputType::Common);
 }

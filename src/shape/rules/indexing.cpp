@@ -55,10 +55,10 @@ bool gather(Call& call) {
     if (dimension && is_plainly_empty(*index) && index->device == self->device)
         return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
     if (!is_index(index, *self)) return false;
-    Dims seen = at_least_one_dimension(self->sizes), places = at_least_one_dimension(index->sizes);
-    if (!dimension || seen.size() != places.size()) return false;
-    for (std::size_t i = 0; i < seen.size(); ++i)
-        if (i != *dimension && !require_less_equal(places[i], seen[i])) return false;
+    Dims sizes = at_least_one_dimension(self->sizes), places = at_least_one_dimension(index->sizes);
+    if (!dimension || sizes.size() != places.size()) return false;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        if (i != *dimension && !require_less_equal(places[i], sizes[i])) return false;
     return call.returns(call.fresh(index->sizes, self->dtype, self->device), call.records({self}));
 }
 

@@ -109,7 +109,7 @@ bool at_least(Call& call) {
     // In inference mode FakeTensor misses some of the views that these return.
     if (call.state().inference) return false;
     auto least = static_cast<std::size_t>(call.variant());
-    auto seen = [&](const TensorMeta& tensor) -> std::optional<TensorMeta> {
+    auto view_of = [&](const TensorMeta& tensor) -> std::optional<TensorMeta> {
         if (tensor.dimensions() >= least) return std::nullopt;
         TensorMeta view = with_dimensions(tensor, least);
         return call.view_of(tensor, std::move(view.sizes), std::move(view.strides), tensor.storage_offset);
@@ -118,7 +118,7 @@ bool at_least(Call& call) {
     std::vector<std::optional<TensorMeta>> views;
     for (const Operand& operand : operands) {
         if (operand.tensor() == nullptr) return false;
-        views.push_back(seen(*operand.tensor()));
+        views.push_back(view_of(*operand.tensor()));
     }
     if (call[0].is_sequence()) return call.returns_views(operands, std::move(views), false);
     return views[0] ? call.returns_view(call[0], std::move(*views[0])) : call.returns_same(call[0]);

@@ -38,11 +38,11 @@ bool flip(Call& call) {
     const TensorMeta* self = call[0].tensor();
     auto dimensions = call[1].integer_or_integers();
     if (self == nullptr || !dimensions) return false;
-    std::vector<bool> seen(self->dimensions() + 1);
+    std::vector<bool> is_given(self->dimensions() + 1);
     for (Dim dimension : *dimensions) {
         auto wrapped = wrap_dimension(dimension, self->dimensions());
-        if (!wrapped || seen[*wrapped]) return false;
-        seen[*wrapped] = true;
+        if (!wrapped || is_given[*wrapped]) return false;
+        is_given[*wrapped] = true;
     }
     Dims strides = preserved_strides(*self);
     return call.returns(call.fresh(self->sizes, std::move(strides), self->dtype, self->device), call.records({self}));

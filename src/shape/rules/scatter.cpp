@@ -29,16 +29,16 @@ bool give(Call& call, const TensorMeta* source, bool in_place) {
 
 /// Whether the index fits into the tensor except along one dimension, and into the source in all.
 bool fits(const TensorMeta& self, std::size_t dimension, const TensorMeta& index, const TensorMeta* source) {
-    Dims seen = at_least_one_dimension(self.sizes), places = at_least_one_dimension(index.sizes);
-    if ((index.dtype != kLong && index.dtype != kInt) || index.device != self.device || places.size() != seen.size() ||
+    Dims sizes = at_least_one_dimension(self.sizes), places = at_least_one_dimension(index.sizes);
+    if ((index.dtype != kLong && index.dtype != kInt) || index.device != self.device || places.size() != sizes.size() ||
         is_known_empty(index.sizes))
         return false;
-    for (std::size_t i = 0; i < seen.size(); ++i)
-        if (i != dimension && !require_less_equal(places[i], seen[i])) return false;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        if (i != dimension && !require_less_equal(places[i], sizes[i])) return false;
     if (source == nullptr) return true;
     Dims sources = at_least_one_dimension(source->sizes);
-    if (source->dtype != self.dtype || source->device != self.device || sources.size() != seen.size()) return false;
-    for (std::size_t i = 0; i < seen.size(); ++i)
+    if (source->dtype != self.dtype || source->device != self.device || sources.size() != sizes.size()) return false;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
         if (!require_less_equal(places[i], sources[i])) return false;
     return true;
 }
@@ -86,9 +86,9 @@ bool has_slices(const TensorMeta& self, std::size_t dimension, const TensorMeta&
     if (source == nullptr || source->dtype != self.dtype || source->device != self.device ||
         source->dimensions() != self.dimensions())
         return false;
-    Dims seen = at_least_one_dimension(self.sizes), sources = at_least_one_dimension(source->sizes);
-    for (std::size_t i = 0; i < seen.size(); ++i)
-        if (!require_equal(sources[i], i == dimension ? element_count(index.sizes) : seen[i])) return false;
+    Dims sizes = at_least_one_dimension(self.sizes), sources = at_least_one_dimension(source->sizes);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        if (!require_equal(sources[i], i == dimension ? element_count(index.sizes) : sizes[i])) return false;
     return true;
 }
 

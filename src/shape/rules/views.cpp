@@ -137,11 +137,11 @@ bool permute(Call& call) {
     auto requested = call[1].integer_or_integers();
     if (self == nullptr || !requested || requested->size() != self->dimensions()) return false;
     std::vector<std::size_t> order;
-    std::vector<bool> seen(self->dimensions());
+    std::vector<bool> is_given(self->dimensions());
     for (Dim dimension : *requested) {
         auto wrapped = wrap_dimension(dimension, self->dimensions());
-        if (!wrapped || seen[*wrapped]) return false;
-        seen[*wrapped] = true;
+        if (!wrapped || is_given[*wrapped]) return false;
+        is_given[*wrapped] = true;
         order.push_back(*wrapped);
     }
     return permuted(call, order);

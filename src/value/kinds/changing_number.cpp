@@ -5,6 +5,7 @@
 
 #include "base/imported.h"
 #include "base/python_error.h"
+#include "number/conditions.h"
 #include "number/dim.h"
 #include "number/expressions.h"
 #include "value/kinds/sequence.h"
@@ -18,7 +19,8 @@ namespace {
 
 using Op = Expression::Op;
 
-Number seen(const ConstantValue* value) {
+/// The number in the call that is traced.
+Number traced_number(const ConstantValue* value) {
     return *Number::of(value->held);
 }
 
@@ -104,7 +106,7 @@ bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
         case Op::RightShift:
             // (Of a negative number it may be a complex one.)
             if (!is_of_ints && (left.expression->is_unbacked || right.expression->is_unbacked)) return false;
-            return !is_of_ints || (!right.varies && seen(right.value).integer() >= 0);
+            return !is_of_ints || (!right.varies && traced_number(right.value).integer() >= 0);
         case Op::TrueDivide:
         case Op::FloorDivide:
         case Op::Remainder:
@@ -122,19 +124,15 @@ bool may_not_fit(Op op, const Operand& left, const Operand& right) {
     return op == Op::Power || is_variable_int(left) || is_variable_int(right);
 }
 
-Value* result(Tracer& tracer, const Expression* expression) {
-    return value_of(tracer, expression);
-}
-
-bool is_condition(const Expression& expression) {
-    return expression.op >= Op::Less;
+Op expressed(Comparison comparison) {
+    return static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(comparison));
 }
 
 }  // namespace
 
 ConstantValue* value_of(Tracer& tracer, const Expression* expression) {
-    if (!is_condition(*expression)) expression = tracer.numbers().resolved(expression);
-    ConstantValue* value = is_condition(*expression)
+    if (!is_condition(expression->op)) expression = tracer.numbers().resolved(expression);
+    ConstantValue* value = is_condition(expression->op)
                                ? tracer.make<ConstantValue>(Py_False)
                                : static_cast<ConstantValue*>(tracer.fresh(expression->hint.object()));
     if (expression->op == Op::Constant) return value;
@@ -148,7 +146,7 @@ Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (!is_unbacked(left) && !is_unbacked(right)) return nullptr;
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
-    auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    const Op comparison = expressed(op);
     Expressions& numbers = tracer.numbers();
     if (!one.expression->is_float && !other.expression->is_float)
         if (auto known = numbers.decided(comparison, one.expression, other.expression)) return tracer.boolean(*known);
@@ -158,16 +156,17 @@ Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
 std::optional<bool> decided(Tracer& tracer, Value* condition) {
     const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
     Expressions& numbers = tracer.numbers();
-    if (!is_condition(question)) return numbers.decided(Op::NotEqual, &question, numbers.constant(0));
-    if (question.op > Op::GreaterEqual || question.left->is_float || question.right->is_float) return std::nullopt;
+    if (!is_condition(question.op)) return numbers.decided(Op::NotEqual, &question, numbers.constant(0));
+    if (!is_comparison(question.op) || question.left->is_float || question.right->is_float) return std::nullopt;
     return numbers.decided(question.op, question.left, question.right);
 }
 
 Value* inverted(Tracer& tracer, Value* condition) {
     const Expression& question = *static_cast<ConstantValue*>(condition)->expression;
     Expressions& numbers = tracer.numbers();
-    if (!is_condition(question)) return value_of(tracer, numbers.condition(Op::Equal, &question, numbers.constant(0)));
-    const bool is_of_ints = question.op <= Op::GreaterEqual && !question.left->is_float && !question.right->is_float;
+    if (!is_condition(question.op))
+        return value_of(tracer, numbers.condition(Op::Equal, &question, numbers.constant(0)));
+    const bool is_of_ints = is_comparison(question.op) && !question.left->is_float && !question.right->is_float;
     if (is_of_ints)
         return value_of(tracer, numbers.condition(stator::inverted(question.op), question.left, question.right));
     return value_of(tracer, numbers.condition(Op::Not, &question));
@@ -221,7 +220,7 @@ void specialize(Tracer& tracer, ConstantValue* value) {
         return;
     }
     if (!value->expression->is_float) return static_cast<void>(numbers.specialize(value->expression));
-    numbers.assume(numbers.condition(Op::Same, value->expression, numbers.constant(seen(value))));
+    numbers.assume(numbers.condition(Op::Same, value->expression, numbers.constant(traced_number(value))));
 }
 
 namespace {
@@ -245,7 +244,7 @@ bool guard_moderate(Tracer& tracer, ConstantValue* value) {
     // PyTorch raises for a float that is too large, and the node may fail.
     if (value->expression->is_unbacked) return true;
     constexpr double kLargestHalf = 65504;
-    if (value->expression->size >= Expression::kLargest || !(std::fabs(seen(value).real()) <= kLargestHalf))
+    if (value->expression->size >= Expression::kLargest || !(std::fabs(traced_number(value).real()) <= kLargestHalf))
         return false;
     Expressions& numbers = tracer.numbers();
     const Expression* size = numbers.apply(Op::Absolute, value->expression);
@@ -265,7 +264,7 @@ Value* binary(Tracer& tracer, BinaryOperator op, Value* left, Value* right) {
     if (expression == nullptr) return nullptr;
     if (expression->is_float && !expression->is_unbacked && may_not_fit(*arithmetic, one, other))
         tracer.numbers().assume(tracer.numbers().condition(Op::Fits, expression));
-    return result(tracer, expression);
+    return value_of(tracer, expression);
 }
 
 namespace {
@@ -273,7 +272,7 @@ namespace {
 Value* of_one(Tracer& tracer, Op op, Value* value) {
     Operand one = operand(tracer, value);
     const Expression* expression = tracer.numbers().apply(op, one.expression);
-    return expression == nullptr ? nullptr : result(tracer, expression);
+    return expression == nullptr ? nullptr : value_of(tracer, expression);
 }
 
 }  // namespace
@@ -291,10 +290,10 @@ Value* compare(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (!is(left) && !is(right)) return nullptr;
     Operand one = operand(tracer, left), other = operand(tracer, right);
     if (one.value == nullptr || other.value == nullptr) return nullptr;
-    auto comparison = static_cast<Op>(static_cast<int>(Op::Less) + static_cast<int>(op));
+    const Op comparison = expressed(op);
     if (one.expression->is_unbacked || other.expression->is_unbacked)
         return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
-    if (!apply(comparison, seen(one.value), seen(other.value))) return nullptr;
+    if (!apply(comparison, traced_number(one.value), traced_number(other.value))) return nullptr;
     return tracer.boolean(decide(tracer, comparison, one.expression, other.expression));
 }
 
@@ -320,7 +319,7 @@ Value* extreme(Tracer& tracer, bool greatest, Value* left, Value* right) {
     if (one.expression->is_float || other.expression->is_float) return nullptr;
     const Expression* expression =
         tracer.numbers().apply(greatest ? Op::Maximum : Op::Minimum, one.expression, other.expression);
-    return expression == nullptr ? nullptr : result(tracer, expression);
+    return expression == nullptr ? nullptr : value_of(tracer, expression);
 }
 
 Value* function(Tracer& tracer, Op function, Value* value) {
@@ -333,7 +332,7 @@ Value* function(Tracer& tracer, Op function, Value* value) {
     const bool is_called = expression->op == function;
     if (is_called && (expression->is_float || one.expression->is_float))
         numbers.assume(numbers.condition(Op::Fits, expression));
-    return result(tracer, expression);
+    return value_of(tracer, expression);
 }
 
 void realize_all(Tracer& tracer, Value* value) {

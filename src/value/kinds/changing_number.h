@@ -28,7 +28,7 @@ ConstantValue* value_of(Tracer& tracer, const Expression* expression);
 
 /// A comparison that depends on data and that nothing decides, as a bool that only the graph knows. Null for others.
 Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right);
-/// What such a bool comes to, if something decides it.
+/// Whether a condition holds, if that is known.
 std::optional<bool> decided(Tracer& tracer, Value* condition);
 /// The same bool, inverted.
 Value* inverted(Tracer& tracer, Value* condition);

@@ -157,7 +157,7 @@ void DictValue::complete_now(Tracer& tracer) {
     if (complete) return;
     if (is_ordered(this)) refuse_hashed_order(tracer, outside);
     PyObject* keys = tracer.keep(keys_in_order(outside));
-    tracer.guard({GuardKind::Keys, source, keys, holds_containers(keys) ? kVeryObjects : 0});
+    tracer.guard({GuardKind::Keys, source, keys, holds_containers(keys) ? kByIdentity : 0});
     set_undoably(tracer, complete, true);
     Table* overlay = start_anew(tracer, this);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {

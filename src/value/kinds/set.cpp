@@ -106,7 +106,7 @@ void SetValue::realize(Tracer& tracer) {
         bool by_identity = is_member_by_identity(object.get());
         Value* element =
             by_identity ? tracer.outside(tracer.provenance().pinned(object), object) : tracer.constant(object);
-        if (by_identity) how = kVeryObjects;
+        if (by_identity) how = kByIdentity;
         tracer.realize(element);
         mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
         if (!element_object(tracer, element))

@@ -76,13 +76,13 @@ void guard_members(Tracer& tracer, const Value* key) {
     auto* container = static_cast<ObjectValue*>(key->equal_member_of);
     if (container->kind == Kind::Set) {
         Ref<> elements = checked(PyFrozenSet_New(container->outside));
-        tracer.guard({GuardKind::Elements, container->source, tracer.keep(std::move(elements)), kVeryObjects});
+        tracer.guard({GuardKind::Elements, container->source, tracer.keep(std::move(elements)), kByIdentity});
         return;
     }
     bool is_ordered = PyODict_Check(container->outside);
     Ref<> iterator = checked((is_ordered ? PyODict_Type : PyDict_Type).tp_iter(container->outside));
     Ref<> keys = checked(PySequence_Tuple(iterator.get()));
-    tracer.guard({GuardKind::Keys, container->source, tracer.keep(std::move(keys)), kVeryObjects});
+    tracer.guard({GuardKind::Keys, container->source, tracer.keep(std::move(keys)), kByIdentity});
 }
 
 bool compares_by_identity(PyTypeObject* type) {

@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "number/conditions.h"
 #include "torch/dtypes.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
@@ -130,7 +131,7 @@ void learn(Tracer& tracer, Value* condition) {
     Expressions& numbers = tracer.numbers();
     const Expression* known = expression_of(condition);
     // (A bool that was read from a tensor.)
-    if (known->op < Op::Less) known = numbers.condition(Op::NotEqual, known, numbers.constant(0));
+    if (!is_condition(known->op)) known = numbers.condition(Op::NotEqual, known, numbers.constant(0));
     numbers.learn(*known);
 }
 

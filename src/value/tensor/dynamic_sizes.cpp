@@ -36,7 +36,7 @@ bool may_be_dynamic(const DynamicPolicy& policy, const TensorValue* tensor, cons
     return policy.names(*tensor->source) || !has_static_sizes(policy, tensor);
 }
 
-/// What `torch._dynamo.mark_dynamic` and its relatives have said of a tensor: sets of dimensions among its attributes.
+/// The marks of `torch._dynamo.mark_dynamic` and its relatives: sets of dimensions, among the attributes of a tensor.
 class Marks {
   public:
     explicit Marks(PyObject* tensor) : attributes_(cpython::instance_dict_if_made(tensor)) {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -120,6 +121,20 @@ ASSUMED = {
     "a value": (lambda fake: int(fake.shape[0]), [16, 24, 16, 24], 2, [40]),
     "several": (lambda fake: fake.shape[0] > 10 and fake.shape[0] // 2 != 11, [16, 24, 40, 80], 2, [9, 22]),
     "nothing": (lambda fake: fake.shape[0] > 1, [16, 24, 3, 80], 2, []),
+    "a quotient": (lambda fake: fake.shape[0] / 3 > 4.5, [16, 24, 40, 14], 2, [13]),
+    "rounding": (lambda fake: math.floor(fake.shape[0] / 4) >= 4, [16, 24, 17, 80], 2, [15]),
+    "a function that the engine does not have": (
+        lambda fake: torch._sym_sqrt(fake.shape[0]) > 4.5,
+        [24, 32, 40, 21],
+        2,
+        [20],
+    ),
+    "a long sum": (
+        lambda fake: sum((fake.shape[0] // n) * (fake.shape[0] % n) for n in range(2, 30)) > 10,
+        [16, 24, 40, 80],
+        2,
+        [],
+    ),
 }
 
 
@@ -150,6 +165,24 @@ def test_reports_name_what_the_backend_needs():
     (relation,) = capture.relations
     assert "L['x'].size()[0]" in str(relation) or "L['x']" in str(relation)
     assert "which the backend needs" in str(relation)
+
+
+def test_what_the_engine_cannot_check_is_checked_in_python():
+    compiled = stator.compile(
+        lambda x: x * 2, backend=backend_that(lambda fake: bool(torch._sym_sqrt(fake.shape[0]) > 4.5))
+    )
+    compiled(torch.ones(32))
+    with stator.watch() as report:
+        compiled(torch.ones(24))
+    (capture,) = report.captures
+    (relation,) = capture.relations
+    assert "(checked in Python)" in str(relation)
+    with stator.watch() as report:
+        for length in (24, 40, 40, 20, 40):
+            assert torch.equal(compiled(torch.ones(length)), torch.ones(length) * 2)
+    assert len(report.captures) == 1
+    (recompile,) = report.recompiles
+    assert "(checked in Python)" in str(recompile)
 
 
 def test_a_marked_size_that_the_backend_fixes_is_an_error():

@@ -11,45 +11,10 @@ from torch.nn import functional as F
 
 import stator
 from tests.support import engine
+from tests.support.changing_sizes import captures_of
+from tests.support.compare import assert_same
 
 LENGTHS = random.Random(7).sample(range(17, 200), 12)
-
-
-def assert_same(expected, actual):
-    if isinstance(expected, torch.Tensor):
-        assert torch.equal(expected, actual)
-        assert expected.stride() == actual.stride()
-        assert expected.dtype == actual.dtype
-    elif isinstance(expected, (tuple, list)):
-        assert type(expected) is type(actual)
-        assert len(expected) == len(actual)
-        for one, other in zip(expected, actual, strict=True):
-            assert_same(one, other)
-    else:
-        assert type(expected) is type(actual)
-        assert expected == actual
-
-
-def captures_of(program, calls, *, fullgraph=True, backward=False, **options):
-    """Makes the calls both ways, compares, and returns the number of captures."""
-    engine.reset()
-    compiled = stator.compile(program, fullgraph=fullgraph, **options)
-    before = engine.captures()
-    for arguments in calls:
-        outcomes = []
-        for function in (program, compiled):
-            copies = [one.clone().detach() if isinstance(one, torch.Tensor) else one for one in arguments]
-            if backward:
-                copies = [one.requires_grad_() if isinstance(one, torch.Tensor) else one for one in copies]
-            torch.manual_seed(0)
-            result = function(*copies)
-            if backward:
-                result.sum().backward()
-                outcomes.append((result.detach(), *(one.grad for one in copies if isinstance(one, torch.Tensor))))
-            else:
-                outcomes.append(result)
-        assert_same(*outcomes)
-    return engine.captures() - before
 
 
 def sequences(*shape, lengths=LENGTHS):

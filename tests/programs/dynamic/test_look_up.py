@@ -6,9 +6,11 @@ import random
 
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 
 import stator
 from tests.support import engine
+from tests.support.compare import assert_same
 
 
 def by_number(x):
@@ -44,17 +46,6 @@ def test_the_right_entry_is_found_among_many(program, dynamic):
         assert engine.captures() == before
 
 
-def assert_same(expected, actual):
-    if isinstance(expected, tuple):
-        assert len(expected) == len(actual)
-        for one, other in zip(expected, actual, strict=True):
-            assert_same(one, other)
-    elif isinstance(expected, torch.Tensor):
-        assert torch.equal(expected, actual)
-    else:
-        assert expected == actual
-
-
 def test_a_specialized_size_is_part_of_the_guard_on_the_tensor():
     engine.reset()
     compiled = stator.compile(by_text)
@@ -64,3 +55,49 @@ def test_a_specialized_size_is_part_of_the_guard_on_the_tensor():
     last = report.captures[-1]
     assert "L['x'] is torch.Tensor f32[?, 8] strides [8, 1] cpu" in last.guards
     assert not any(".size()" in guard for guard in last.guards)
+
+
+def parts_of(value):
+    """The elements of a result of any kind, as plain values."""
+    if isinstance(value, TwoTensor):
+        return [parts_of(value.a), parts_of(value.b)]
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        return [parts_of(part) for part in value.unbind()]
+    if isinstance(value, torch.Tensor):
+        return value.layout, value.to_dense().tolist()
+    return value
+
+
+UNUSUAL = {
+    "an int": lambda: 7,
+    "a list": lambda: [1, 2],
+    "text": lambda: "ab",
+    "a nested tensor": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "a sparse tensor": lambda: torch.eye(3).to_sparse(),
+    "a tensor subclass": lambda: TwoTensor(torch.ones(2, 3), torch.full((2, 3), 2.0)),
+    "a parameter": lambda: torch.nn.Parameter(torch.ones(2, 3)),
+    "a tensor without dimensions": lambda: torch.tensor(3.0),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, False])
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_arguments_of_other_kinds_among_many_entries(name, dynamic):
+    def program(x):
+        return x + x
+
+    engine.reset()
+    with stator.config.patch(recompile_limit=1000):
+        compiled = stator.compile(program, dynamic=dynamic)
+        tensors = [torch.randn(2 + i, 3) for i in range(20)]
+        for x in [*tensors, *tensors]:
+            assert_same(program(x), compiled(x))
+        for _ in range(2):
+            x = UNUSUAL[name]()
+            expected, actual = program(x), compiled(x)
+            assert type(expected) is type(actual)
+            assert parts_of(expected) == parts_of(actual)
+        before = engine.captures()
+        for x in tensors:
+            assert_same(program(x), compiled(x))
+        assert engine.captures() == before

@@ -9,14 +9,7 @@ import pytest
 import torch
 
 from tests.support import engine
-
-
-def both(program, *arguments):
-    engine.reset()
-    plain = program(*arguments)
-    captured = engine.compile(program)
-    captured(*arguments)
-    return plain, captured(*arguments)
+from tests.support.rebuilt import both
 
 
 def test_methods_of_builtins() -> None:

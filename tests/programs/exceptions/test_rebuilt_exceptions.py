@@ -7,15 +7,7 @@ import traceback
 import pytest
 import torch
 
-from tests.support import engine
-
-
-def both(program, *arguments):
-    engine.reset()
-    plain = program(*arguments)
-    captured = engine.compile(program)
-    captured(*arguments)
-    return plain, captured(*arguments)
+from tests.support.rebuilt import both
 
 
 def fails(x, depth):

@@ -73,7 +73,7 @@ def test_what_an_optimizer_refuses(name: str, foreach: bool) -> None:
 
 STEPS = {
     "a learning rate in a tensor": ("SGD", {"lr": torch.tensor(0.01), "foreach": True, "momentum": 0.9}),
-    "a list where told would be a tensor": ("Adamax", {"foreach": True}),
+    "a list that would be a tensor if compiled": ("Adamax", {"foreach": True}),
     "lists": ("Rprop", {"foreach": True}),
 }
 
@@ -87,7 +87,7 @@ def test_steps_to_the_last_bit(name: str) -> None:
     stator.reset()
 
 
-def test_programs_are_told_that_they_are_compiled() -> None:
+def test_is_compiling_is_true_for_programs() -> None:
     compiled = stator.compile(lambda x: x + 1 if torch.compiler.is_compiling() else x - 1, backend="eager")
     assert compiled(torch.ones(1)).item() == 2
     compiled = stator.compile(lambda x: x + 1 if torch.compiler.is_dynamo_compiling() else x - 1, backend="eager")

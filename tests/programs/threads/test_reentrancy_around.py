@@ -97,7 +97,7 @@ def test_while_what_a_backend_made_goes(action):
 
 
 @every_action
-def test_while_a_listener_is_told(action):
+def test_while_a_listener_gets_a_report(action):
     before = _C.collect(lambda report: poke())
     try:
         check(action, program, "eager")

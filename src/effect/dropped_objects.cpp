@@ -37,39 +37,40 @@ Ref<> item_of(PyObject* container, PyObject* key) {
 
 }  // namespace
 
-Ref<> held_at(const LetGo& gone, PyObject* fetched) {
-    switch (gone.place) {
-        case LetGo::Place::Itself:
-        case LetGo::Place::Contents:
+Ref<> held_at(const DroppedObject& dropped, PyObject* fetched) {
+    switch (dropped.place) {
+        case DroppedObject::Place::Itself:
+        case DroppedObject::Place::Contents:
             return Ref<>::share(fetched);
-        case LetGo::Place::Attribute:
-            return attribute_of(fetched, gone.key);
-        case LetGo::Place::Item:
-            return item_of(fetched, gone.key);
-        case LetGo::Place::Cell:
+        case DroppedObject::Place::Attribute:
+            return attribute_of(fetched, dropped.key);
+        case DroppedObject::Place::Item:
+            return item_of(fetched, dropped.key);
+        case DroppedObject::Place::Cell:
             return Ref<>::share(cpython::cell_contents(fetched).get());
     }
     return nullptr;
 }
 
-bool lets_go_quietly(const Plan& plan, std::span<PyObject* const> fetched) {
-    if (plan.let_go.empty()) return true;
-    std::vector<PyObject*> gone_for_good;
-    gone_for_good.reserve(plan.let_go.size());
-    for (const LetGo& gone : plan.let_go) {
-        Ref<> found = held_at(gone, fetched[static_cast<std::size_t>(gone.fetched)]);
+bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fetched) {
+    if (plan.dropped.empty()) return true;
+    std::vector<PyObject*> freed;
+    freed.reserve(plan.dropped.size());
+    for (const DroppedObject& dropped : plan.dropped) {
+        Ref<> found = held_at(dropped, fetched[static_cast<std::size_t>(dropped.fetched)]);
         if (!found) continue;
         PyObject* object = found.get();
         const Py_ssize_t holders = Py_REFCNT(object) - 1;
         // If there are more references than the plan can drop, the object has another owner, and so do its contents.
-        bool stays = gone.place != LetGo::Place::Contents && holders > static_cast<Py_ssize_t>(plan.let_go.size());
+        bool stays =
+            dropped.place != DroppedObject::Place::Contents && holders > static_cast<Py_ssize_t>(plan.dropped.size());
         if (!stays)
-            gone_for_good.push_back(object);
+            freed.push_back(object);
         else if (cpython::has_finalizer(object))
             return false;
     }
     // Two containers may hold an object that nothing else references.
-    return cpython::are_freed_without_code(gone_for_good);
+    return cpython::are_freed_without_code(freed);
 }
 
 }  // namespace stator

@@ -1,0 +1,98 @@
+#include "graph/symbol_cell.h"
+
+#include <string>
+
+#include "base/check.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "source/source.h"
+#include "torch/fake.h"
+
+namespace stator::graph {
+
+namespace {
+
+using Op = Expression::Op;
+
+Ref<> text(const std::string& text) {
+    return checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+Ref<> none_or(bool is_none, std::int64_t number) {
+    return is_none ? Ref<>::share(Py_None) : checked(PyLong_FromLongLong(number));
+}
+
+/// A tuple, as `stator.symbols.Symbol` takes it.
+Ref<> describe(const KnownSymbol& symbol) {
+    const Expression& variable = *symbol.variable;
+    const bool is_size = variable.source->access == Access::Size || variable.source->access == Access::Stride;
+    Ref<> equal = symbol.resolved == &variable ? Ref<>::share(Py_None) : text(print_by_symbols(*symbol.resolved));
+    return checked(Py_BuildValue("(NNNNNOOO)", text(print_by_symbols(variable)).release(),
+                                 text(path(*variable.source)).release(), variable.hint.object().release(),
+                                 none_or(symbol.range.least == Range::kNoLeast, symbol.range.least).release(),
+                                 none_or(symbol.range.most == Range::kNoMost, symbol.range.most).release(), equal.get(),
+                                 is_size ? Py_True : Py_False, symbol.is_marked ? Py_True : Py_False));
+}
+
+/// Whether Python computes the condition from ints. (The backend does not see floats as numbers.)
+bool is_about_ints(const Expression& condition) {
+    if (condition.is_float || condition.op == Op::Fits || condition.op == Op::Same || condition.op == Op::Not)
+        return false;
+    return (condition.left == nullptr || is_about_ints(*condition.left)) &&
+           (condition.right == nullptr || is_about_ints(*condition.right));
+}
+
+Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
+    Ref<> mode = checked(PyObject_CallMethodNoArgs(cell, interned("get")));
+    auto number_of = [cell](Dim dim) {
+        return dim.is_constant() ? checked(PyLong_FromLongLong(dim.value())) : make_number(cell, *dim.expression());
+    };
+    return torch_room::make_fake(mode.get(), meta, number_of);
+}
+
+Op operation_called(std::string_view word) {
+    for (int op = static_cast<int>(Op::Add); op <= static_cast<int>(Op::Not); ++op)
+        if (word == symbol(static_cast<Op>(op))) return static_cast<Op>(op);
+    STATOR_CHECK(false, "an unknown operation in a condition of the backend");
+}
+
+}  // namespace
+
+void describe_symbols(Borrowed<> cell, std::span<const KnownSymbol> symbols,
+                      std::span<const Expression* const> relations) {
+    if (symbols.empty()) return;
+    Ref<> described = checked(PyList_New(0)), conditions = checked(PyList_New(0));
+    for (const KnownSymbol& symbol : symbols) checked(PyList_Append(described.get(), describe(symbol).get()));
+    for (const Expression* relation : relations)
+        if (is_about_ints(*relation)) checked(PyList_Append(conditions.get(), text(print_by_symbols(*relation)).get()));
+    checked(PyObject_CallMethod(cell.get(), "describe", "OO", described.get(), conditions.get()));
+}
+
+ExampleMaker examples_of(Borrowed<> cell) {
+    return {make_example, make_number, Ref<>::share(cell.get())};
+}
+
+Ref<> make_number(PyObject* cell, const Expression& number) {
+    return checked(PyObject_CallMethod(cell, "number", "N", text(print_by_symbols(number)).release()));
+}
+
+Term term_of(PyObject* item) {
+    Term term{};
+    if (auto number = Number::of(item)) {
+        term.op = Op::Constant;
+        term.is_float = number->is_float();
+        term.constant = *number;
+        return term;
+    }
+    std::string_view word = utf8(item);
+    if (word.size() > 1 && word[0] == 's' && word[1] >= '0' && word[1] <= '9') {
+        term.op = Op::Source;
+        term.symbol = static_cast<std::uint32_t>(std::stoul(std::string(word.substr(1))));
+    } else {
+        term.op = operation_called(word);
+    }
+    return term;
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,37 @@
+/// Numbers and sizes that change between calls, as Python has them: a cell (`stator.fake.ModeCell`) creates a fake mode
+/// with a `ShapeEnv` when that is first needed, filled with the symbols that are described to it here.
+#pragma once
+
+#include <span>
+
+#include "base/ref.h"
+#include "graph/captured.h"
+#include "number/expression.h"
+#include "number/range.h"
+
+namespace stator::graph {
+
+/// What is known of a number that changes between calls.
+struct KnownSymbol {
+    const Expression* variable;
+    const Expression* resolved;  // another number that it equals, or itself
+    Range range;                 // of an int
+    bool is_marked = false;      // specializing it is an error
+};
+
+/// Describes all symbols of a trace, in their order, and the relations between them. Nothing if there are no symbols.
+/// Throws PythonError.
+void describe_symbols(Borrowed<> cell, std::span<const KnownSymbol> symbols,
+                      std::span<const Expression* const> relations);
+
+/// Creates example values in the mode of a cell.
+ExampleMaker examples_of(Borrowed<> cell);
+
+/// A SymInt or SymFloat, or an int. Throws PythonError.
+Ref<> make_number(PyObject* cell, const Expression& number);
+
+/// An item of an expression in postfix order, as `stator.symbols` gives it: a number is a constant, `s0` a symbol, and
+/// any other word an operation.
+Term term_of(PyObject* item);
+
+}  // namespace stator::graph

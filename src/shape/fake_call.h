@@ -1,0 +1,57 @@
+/// A call of an operation with FakeTensors in place of tensors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shape/infer.h"
+#include "shape/tensors.h"
+#include "torch/fake.h"
+#include "torch/operation_effects.h"
+
+namespace stator::shape {
+
+/// A reason to give up other than a rejection by PyTorch.
+struct GaveUp {
+    Status status;
+    std::string reason;
+};
+
+/// The arguments of the call as Python objects, with a FakeTensor for each tensor.
+class FakeCall {
+  public:
+    /// Without `number_of`, sizes and numbers that change between calls are what they are in this one. Throws
+    /// PythonError and `GaveUp`.
+    FakeCall(Borrowed<> mode, const Question& question, torch_room::NumberOf number_of = {});
+
+    /// Runs the operation in its mode: draws no random numbers, warns and logs nothing. Throws PythonError.
+    Ref<> run(const Question& question, torch_room::OperationEffects* effects);
+    /// Runs the real operation on such arguments: see `stator.trial.attempt`.
+    Ref<> attempt(const Question& question);
+
+    const std::vector<Ref<>>& fakes() const { return fakes_; }
+    const torch_room::TensorMeta& meta(std::size_t index) const { return metas_[index]; }
+    bool has_wrapped_number() const;
+
+  private:
+    bool stands_beside_tensor_like(const torch_room::TensorMeta& number) const;
+    Ref<> make(const torch_room::TensorMeta& meta) const;
+    Ref<> object(const graph::Argument& argument);
+    Ref<> sequence(const graph::Argument& argument);
+    template <class Put>
+    void fill(const graph::Argument& argument, Put put);
+    Ref<> constant(PyObject* object);
+    Ref<> value(const graph::Result& result);
+    Ref<> call(const Question& question);
+
+    Borrowed<> mode_;
+    torch_room::NumberOf number_of_;
+    TensorArguments tensors_;
+    std::vector<torch_room::TensorMeta> metas_;
+    std::vector<Ref<>> fakes_;
+    std::vector<Ref<>> arguments_;
+    std::vector<PyObject*> names_;
+    std::size_t positional_ = 0;
+};
+
+}  // namespace stator::shape
