@@ -8,6 +8,7 @@ changes to the graph take effect with `recompile()`.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self, cast
 
 import torch
@@ -101,6 +102,10 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
             return cast("GraphModule", super().__deepcopy__(memo))
         finally:
             self.__dict__.update(hidden)
+
+    def __prepare_scriptable__(self) -> torch.fx.GraphModule:
+        """What `torch.jit.script` compiles."""
+        return torch.fx.GraphModule(self, copy.deepcopy(self.graph))
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._graph  # noqa: B018

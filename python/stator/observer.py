@@ -46,7 +46,7 @@ class Observer:
         from torch._dynamo.utils import counters
         from torch._guards import CompileContext, compile_context
 
-        from stator import dynamo_settings, torch_logs
+        from stator import dynamo_settings, torch_logs, torch_versions
 
         running = Running(code, entries, self._next_id(code), ExitStack(), time.time())
         self._stack().append(running)
@@ -56,6 +56,7 @@ class Observer:
         )
         dynamo_settings.warn_of_settings()
         counters["frames"]["total"] += 1
+        torch_versions.note_traced_frame(code)
         return torch_logs.began(code)
 
     def captured(self, report: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import inspect
 import sys
 import traceback
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -96,6 +97,15 @@ def registered_name(compiler: Any) -> str | None:
     if registry is None:
         return None
     return next((name for name, known in registry._COMPILER_FNS.items() if known is compiler), None)
+
+
+def note_traced_frame(code: CodeType) -> None:
+    """For the list of traced frames that torch logs at exit."""
+    from torch._dynamo.eval_frame import dynamo_tls
+
+    traced = getattr(dynamo_tls, "traced_frame_infos", None)
+    if traced is not None:
+        traced.append(f"{code.co_name} {code.co_filename}:{code.co_firstlineno}")
 
 
 def with_minifier(compiler: Any, name: str) -> Any:
