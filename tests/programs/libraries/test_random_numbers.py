@@ -133,6 +133,24 @@ def test_a_break_between_two_numbers():
     assert second.captures == 0
 
 
+def test_a_function_of_decisions_is_called_as_a_whole():
+    def chosen(count):
+        found = []
+        for number in range(count):
+            if random.random() < 0.5:
+                found.append(number)
+        return found
+
+    def program(x):
+        y = x + 1
+        return y * len(chosen(20))
+
+    compare(program, ones, fullgraph=False, captures=None, calls=6)
+    first, second = counted_calls(program, lambda: (torch.ones(2),), calls=2)
+    assert first.captures <= 3
+    assert second.captures <= 1
+
+
 def test_invalid_arguments_raise():
     def program(x):
         y = x * random.random()
