@@ -30,6 +30,7 @@ class Running:
     compile_id: Any
     contexts: ExitStack
     began: float
+    user_contexts: set[str] | None = None
     report: dict[str, Any] | None = None
 
 
@@ -57,6 +58,7 @@ class Observer:
         dynamo_settings.warn_of_settings()
         counters["frames"]["total"] += 1
         torch_versions.note_traced_frame(code)
+        running.user_contexts = torch_versions.recompile_contexts()
         return torch_logs.began(code)
 
     def captured(self, report: dict[str, Any]) -> None:
@@ -154,6 +156,7 @@ def _add_metrics(running: Running) -> None:
             "fail_user_frame_filename": failed.get("file") if failed else None,
             "fail_user_frame_lineno": failed.get("line") if failed else None,
             "restart_reasons": set(),
+            "recompile_user_contexts": running.user_contexts,
         }
     )
     utils._compilation_metrics.append(metrics)

@@ -108,6 +108,14 @@ def note_traced_frame(code: CodeType) -> None:
         traced.append(f"{code.co_name} {code.co_filename}:{code.co_firstlineno}")
 
 
+def recompile_contexts() -> set[str] | None:
+    """What the hooks of `register_hook_for_recompile_user_context` say."""
+    from torch._dynamo import utils
+
+    hooks = getattr(utils, "get_hook_for_recompile_user_context", lambda: None)()
+    return {hook()[:256] for hook in hooks} if hooks else None
+
+
 def with_minifier(compiler: Any, name: str) -> Any:
     """The backend, wrapped if `torch._dynamo.config.repro_after` says so."""
     config: Any = sys.modules.get("torch._dynamo.config")
