@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -119,6 +121,57 @@ def test_methods_static_methods_partials_and_callable_objects():
     assert torch.equal(torch.compile(Scaler(), backend=counter)(x), x - 3)
     assert torch.equal(torch.compile(functools.partial(torch.add, x), backend=counter)(x), x + x)
     assert counter.frame_count == 4
+
+
+@pytest.mark.usefixtures("installed")
+def test_generators_coroutines_and_properties():
+    counter = CompileCounter()
+
+    @torch.compile(backend=counter)
+    def counting(x):
+        for number in range(3):
+            yield x + number
+
+    @torch.compile(backend=counter)
+    async def waiting(x):
+        await asyncio.sleep(0)
+        return x + 1
+
+    class Doubled:
+        def __init__(self, x):
+            self.x = x
+
+        @property
+        @torch.compile(backend=counter)
+        def value(self):
+            return self.x * 2
+
+    x = torch.zeros(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an internal error is one
+        for _ in range(2):
+            assert [value.item() for value in counting(x)] == [0.0, 1.0, 2.0]
+            assert asyncio.run(waiting(x)).item() == 1.0
+            assert Doubled(x + 3).value.item() == 6.0
+
+
+@pytest.mark.usefixtures("installed")
+def test_compiled_by_both():
+    inner, outer = CompileCounter(), CompileCounter()
+    x = torch.ones(2)
+    assert torch.equal(torch.compile(stator.compile(program, backend=inner), backend=outer)(x), program(x))
+    assert torch.equal(stator.compile(torch.compile(program, backend=inner), backend=outer)(x), program(x))
+    assert (inner.frame_count, outer.frame_count) == (0, 4)
+
+
+@pytest.mark.usefixtures("installed")
+def test_arguments_that_torch_refuses():
+    with pytest.raises(RuntimeError, match="Either mode or options"):
+        torch.compile(program, mode="max-autotune", options={"max_autotune": True})
+    with pytest.raises(torch._dynamo.exc.InvalidBackend):
+        torch.compile(program, backend="no such backend")
+    with pytest.raises(NotImplementedError, match="guard_filter_fn"):
+        torch.compile(program, options={"guard_filter_fn": len})
 
 
 @pytest.mark.usefixtures("installed")
