@@ -134,6 +134,9 @@ def test_logs():
     for words in WORDS:
         assert words in said, said
     assert python("-c", LOGGED) == ""
+    # The same without `install()`.
+    beside = LOGGED.replace("stator.install()", "").replace("torch.compile(", "stator.compile(")
+    assert "Recompiling function program in" in python("-c", beside, TORCH_LOGS="recompiles")
 
 
 def test_logs_may_be_set_in_the_program():
