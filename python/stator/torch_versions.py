@@ -84,6 +84,11 @@ def is_scripted(fn: Any) -> bool:
     return isinstance(fn, torch.jit.ScriptModule) and type(fn) is torch.jit._script.RecursiveScriptModule
 
 
+def is_of_compiled_autograd(fn: Any) -> bool:
+    """Whether it is the graph of a backward pass, whose hooks only TorchDynamo knows."""
+    return isinstance(fn, torch.fx.GraphModule) and type(fn).__name__.startswith("CompiledAutograd")
+
+
 def unwrapped_backend(backend: Any) -> tuple[Any, dict[str, Any]]:
     """The function inside the object that `torch.compile` makes of a backend, and the arguments that it adds."""
     if isinstance(backend, torch._TorchCompileWrapper):

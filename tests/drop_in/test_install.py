@@ -316,6 +316,23 @@ def test_higher_order_operations_of_torch_itself_work_uncompiled():
 
 
 @pytest.mark.usefixtures("installed")
+def test_compiled_autograd_is_left_to_torch():
+    x = torch.ones(3, requires_grad=True)
+
+    def hook(tensor):
+        tensor.grad *= 2
+
+    x.register_post_accumulate_grad_hook(hook)
+    counter = CompileCounter()
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend=counter)):
+        for _ in range(2):
+            x.grad = None
+            torch.compile(lambda x: x * 3, backend="eager")(x).sum().backward()
+            assert x.grad.tolist() == [6.0, 6.0, 6.0]
+    assert counter.frame_count > 0
+
+
+@pytest.mark.usefixtures("installed")
 def test_guards_that_fail_are_told():
     told = []
     compiled = torch._dynamo.optimize("eager", guard_fail_fn=lambda fail: told.append(fail[0]), dynamic=False)(
