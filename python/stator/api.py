@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import nn
 
-from stator import backends, modules, notes
+from stator import backends, modules, notes, observer
 from stator._engine import engine
 from stator.settings import config
 
@@ -120,6 +120,7 @@ def compile_with(
     model: Any, backend: backends.Backend, engine_options: dict[str, Any], arguments: dict[str, Any]
 ) -> Any:
     """Compiles with a resolved backend. `arguments` are those of `compile`, from which copies are compiled again."""
+    observer.follow_environment()
     engine_options = {**engine_options, "arguments": arguments, "resolved": backend}
 
     def compile_call(function: Callable[..., Any]) -> Any:

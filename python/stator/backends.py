@@ -169,7 +169,7 @@ def _by_callable(backend: CompilerFunction, options: dict[str, Any] | None, mode
         return Backend("inductor", backend, is_pytorchs=True)
     compiler, arguments = torch_versions.unwrapped_backend(backend)
     registered = torch_versions.registered_name(compiler)
-    name = registered or getattr(compiler, "__name__", type(compiler).__name__)
+    name: str = registered or getattr(compiler, "__name__", None) or type(compiler).__name__
     arguments |= _arguments(name, compiler, options, mode)
     if registered is None:
         return Backend(name, compiler, arguments)

@@ -161,5 +161,6 @@ def _variables() -> list[tuple[str, Any, Any]]:
     """The variables in which torch keeps what was set, and the defaults."""
     from torch._dynamo import config
 
-    entries = ((name, config._config[name]) for name in warned(config._config))
+    settings: Any = config
+    entries = ((name, settings._config[name]) for name in warned(settings._config))
     return [(name, entry.user_override, entry.default) for name, entry in entries]

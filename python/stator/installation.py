@@ -5,8 +5,8 @@ Every way into TorchDynamo ends in the call of an `OptimizeContext`: `torch.comp
 By then torch has validated the arguments. That call is what is replaced, one method of one class, so that everything
 before it is torch's own, in each version of torch.
 
-What only TorchDynamo can do is left to it: export, its precompiled packages, and the functions around higher-order
-operations that PyTorch compiles itself.
+What only TorchDynamo can do is left to it: export, its precompiled packages, the graphs of compiled autograd, and the
+functions around higher-order operations that PyTorch compiles itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,14 @@ class _State:
         return self.is_installed or self.scopes > 0
 
 
+class _LeftToTorch(threading.local):
+    """Whether torch is compiling something in this thread that was left to it."""
+
+    is_true = False
+
+
 _state = _State()
+_left_to_torch = _LeftToTorch()
 _MISSING: Any = object()
 
 
@@ -133,10 +140,16 @@ def _compiling_call(torchs: Callable[..., Any]) -> Callable[..., Any]:
     """`OptimizeContext.__call__`, which compiles a function or a module."""
 
     def __call__(self: Any, fn: Any) -> Any:
-        context = torch_versions.read_context(self) if _state.is_active else None
-        if context is None or _is_for_torch(fn):
+        is_ours = _state.is_active and not _left_to_torch.is_true
+        context = torch_versions.read_context(self) if is_ours else None
+        if context is not None and not _is_for_torch(fn):
+            return _compile(self, context, fn, torchs)
+        # For a module, torch calls the context again with its call.
+        before, _left_to_torch.is_true = _left_to_torch.is_true, True
+        try:
             return torchs(self, fn)
-        return _compile(self, context, fn, torchs)
+        finally:
+            _left_to_torch.is_true = before
 
     return __call__
 
@@ -173,7 +186,7 @@ def _is_for_torch(fn: Any) -> bool:
     home = getattr(fn, "__module__", None) if not isinstance(fn, nn.Module) else type(fn).__module__
     if isinstance(home, str) and home.startswith(_FOR_TORCH):
         return not home.startswith("torch._dynamo.testing")
-    return torch_versions.is_scripted(fn)
+    return torch_versions.is_scripted(fn) or torch_versions.is_of_compiled_autograd(fn)
 
 
 def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callable[..., Any]) -> Any:

@@ -1,17 +1,20 @@
 """What torch's own tools see of Stator's captures: callbacks, counters, compile ids, metrics, logs, traces.
 
-Used while Stator is installed. The engine calls `began(code, entries)` before a capture, `captured(report)` with its
-report (see report.py), and `ended()` after it, in whatever way it ended. `began` returns whether somebody reads the
-texts in the report: without that they are left out. Backends call `graph(graph_module)`.
+Used while Stator is installed, and with `TORCH_LOGS` or `TORCH_TRACE` in the environment. The engine calls
+`began(code, entries)` before a capture, `captured(report)` with its report (see report.py), and `ended()` after it, in
+whatever way it ended. `began` returns whether somebody reads the texts in the report: without that they are left out.
+Backends call `graph(graph_module)`.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +33,7 @@ class Running:
     compile_id: Any
     contexts: ExitStack
     began: float
+    user_contexts: set[str] | None = None
     report: dict[str, Any] | None = None
 
 
@@ -57,6 +61,7 @@ class Observer:
         dynamo_settings.warn_of_settings()
         counters["frames"]["total"] += 1
         torch_versions.note_traced_frame(code)
+        running.user_contexts = torch_versions.recompile_contexts()
         return torch_logs.began(code)
 
     def captured(self, report: dict[str, Any]) -> None:
@@ -154,6 +159,7 @@ def _add_metrics(running: Running) -> None:
             "fail_user_frame_filename": failed.get("file") if failed else None,
             "fail_user_frame_lineno": failed.get("line") if failed else None,
             "restart_reasons": set(),
+            "recompile_user_contexts": running.user_contexts,
         }
     )
     utils._compilation_metrics.append(metrics)
@@ -164,15 +170,31 @@ _observer: Observer | None = None
 
 
 def start() -> None:
+    """Follows captures from now on."""
     global _observer
-    _observer = Observer()
-    engine().observe(_observer)
+    if _observer is None:
+        _observer = Observer()
+        engine().observe(_observer)
 
 
 def stop() -> None:
     global _observer
-    _observer = None
-    engine().observe(None)
+    if not _is_wanted_by_environment():
+        _observer = None
+        engine().observe(None)
+
+
+@cache
+def follow_environment() -> None:
+    """With `TORCH_LOGS` or `TORCH_TRACE` captures are followed without `stator.install()`, too."""
+    if _is_wanted_by_environment():
+        import torch._dynamo  # noqa: F401 - what the logs are formatted with
+
+        start()
+
+
+def _is_wanted_by_environment() -> bool:
+    return bool(os.environ.get("TORCH_LOGS") or os.environ.get("TORCH_TRACE"))
 
 
 def current() -> Observer | None:

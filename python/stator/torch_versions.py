@@ -84,6 +84,11 @@ def is_scripted(fn: Any) -> bool:
     return isinstance(fn, torch.jit.ScriptModule) and type(fn) is torch.jit._script.RecursiveScriptModule
 
 
+def is_of_compiled_autograd(fn: Any) -> bool:
+    """Whether it is the graph of a backward pass, whose hooks only TorchDynamo knows."""
+    return isinstance(fn, torch.fx.GraphModule) and type(fn).__name__.startswith("CompiledAutograd")
+
+
 def unwrapped_backend(backend: Any) -> tuple[Any, dict[str, Any]]:
     """The function inside the object that `torch.compile` makes of a backend, and the arguments that it adds."""
     if isinstance(backend, torch._TorchCompileWrapper):
@@ -106,6 +111,14 @@ def note_traced_frame(code: CodeType) -> None:
     traced = getattr(dynamo_tls, "traced_frame_infos", None)
     if traced is not None:
         traced.append(f"{code.co_name} {code.co_filename}:{code.co_firstlineno}")
+
+
+def recompile_contexts() -> set[str] | None:
+    """What the hooks of `register_hook_for_recompile_user_context` say."""
+    from torch._dynamo import utils
+
+    hooks = getattr(utils, "get_hook_for_recompile_user_context", lambda: None)()
+    return {hook()[:256] for hook in hooks} if hooks else None
 
 
 def with_minifier(compiler: Any, name: str) -> Any:

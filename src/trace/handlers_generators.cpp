@@ -8,6 +8,9 @@ namespace stator::handlers {
 using bytecode::Instruction;
 
 void ReturnGenerator(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+    if ((frame.function->code->co_flags & kAsynchronous) != 0)
+        throw Break{BreakKind::Instruction, "the compiled function is asynchronous", /*can_exit=*/false};
     t.suspend_as_generator(frame);
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -119,6 +121,57 @@ def test_methods_static_methods_partials_and_callable_objects():
     assert torch.equal(torch.compile(Scaler(), backend=counter)(x), x - 3)
     assert torch.equal(torch.compile(functools.partial(torch.add, x), backend=counter)(x), x + x)
     assert counter.frame_count == 4
+
+
+@pytest.mark.usefixtures("installed")
+def test_generators_coroutines_and_properties():
+    counter = CompileCounter()
+
+    @torch.compile(backend=counter)
+    def counting(x):
+        for number in range(3):
+            yield x + number
+
+    @torch.compile(backend=counter)
+    async def waiting(x):
+        await asyncio.sleep(0)
+        return x + 1
+
+    class Doubled:
+        def __init__(self, x):
+            self.x = x
+
+        @property
+        @torch.compile(backend=counter)
+        def value(self):
+            return self.x * 2
+
+    x = torch.zeros(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an internal error is one
+        for _ in range(2):
+            assert [value.item() for value in counting(x)] == [0.0, 1.0, 2.0]
+            assert asyncio.run(waiting(x)).item() == 1.0
+            assert Doubled(x + 3).value.item() == 6.0
+
+
+@pytest.mark.usefixtures("installed")
+def test_compiled_by_both():
+    inner, outer = CompileCounter(), CompileCounter()
+    x = torch.ones(2)
+    assert torch.equal(torch.compile(stator.compile(program, backend=inner), backend=outer)(x), program(x))
+    assert torch.equal(stator.compile(torch.compile(program, backend=inner), backend=outer)(x), program(x))
+    assert (inner.frame_count, outer.frame_count) == (0, 4)
+
+
+@pytest.mark.usefixtures("installed")
+def test_arguments_that_torch_refuses():
+    with pytest.raises(RuntimeError, match="Either mode or options"):
+        torch.compile(program, mode="max-autotune", options={"max_autotune": True})
+    with pytest.raises(torch._dynamo.exc.InvalidBackend):
+        torch.compile(program, backend="no such backend")
+    with pytest.raises(NotImplementedError, match="guard_filter_fn"):
+        torch.compile(program, options={"guard_filter_fn": len})
 
 
 @pytest.mark.usefixtures("installed")
@@ -260,6 +313,23 @@ def test_export_is_left_to_torch():
 def test_higher_order_operations_of_torch_itself_work_uncompiled():
     x = torch.ones(3)
     assert torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)).tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.usefixtures("installed")
+def test_compiled_autograd_is_left_to_torch():
+    x = torch.ones(3, requires_grad=True)
+
+    def hook(tensor):
+        tensor.grad *= 2
+
+    x.register_post_accumulate_grad_hook(hook)
+    counter = CompileCounter()
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend=counter)):
+        for _ in range(2):
+            x.grad = None
+            torch.compile(lambda x: x * 3, backend="eager")(x).sum().backward()
+            assert x.grad.tolist() == [6.0, 6.0, 6.0]
+    assert counter.frame_count > 0
 
 
 @pytest.mark.usefixtures("installed")

@@ -59,6 +59,22 @@ def test_callbacks():
     assert [event for event, _ in events[4:]] == ["start", "end"]
 
 
+def test_contexts_of_the_user():
+    called = []
+    torch._dynamo.utils.clear_compilation_metrics()
+    torch._dynamo.register_hook_for_recompile_user_context(lambda: called.append(1) or f"epoch {len(called)}")
+    try:
+        compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+        for size in (2, 2, 3):
+            compiled(torch.ones(size))
+    finally:
+        torch._dynamo.reset_recompile_user_contexts()
+    assert [metrics.recompile_user_contexts for metrics in torch._dynamo.utils.get_compilation_metrics()] == [
+        {"epoch 1"},
+        {"epoch 2"},
+    ]
+
+
 def test_times_and_metrics():
     torch._dynamo.utils.clear_compilation_metrics()
     torch._dynamo.utils.compilation_time_metrics.clear()
@@ -118,6 +134,9 @@ def test_logs():
     for words in WORDS:
         assert words in said, said
     assert python("-c", LOGGED) == ""
+    # The same without `install()`.
+    beside = LOGGED.replace("stator.install()", "").replace("torch.compile(", "stator.compile(")
+    assert "Recompiling function program in" in python("-c", beside, TORCH_LOGS="recompiles")
 
 
 def test_logs_may_be_set_in_the_program():

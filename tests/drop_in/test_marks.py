@@ -152,13 +152,6 @@ def steps(x):
     return x * 2
 
 
-@program("patch_dynamo_config", 2)
-def patches(x):
-    with torch._dynamo.patch_dynamo_config(automatic_dynamic_shapes=False):
-        x = x + 1
-    return x * 2
-
-
 @program("error_on_graph_break", 0, raises=Unsupported)
 def breaks_where_it_is_an_error(x):
     with torch._dynamo.error_on_graph_break(True):
@@ -283,6 +276,20 @@ def check_caches() -> None:
     assert saved is None or torch.compiler.load_cache_artifacts(saved[0]) is not None
 
 
+def check_patched_settings() -> None:
+    """The context itself breaks the graph, so that only the results are compared."""
+
+    def patches(x):
+        with torch._dynamo.patch_dynamo_config(capture_scalar_outputs=True):
+            x = x + 1
+        return x * 2
+
+    compiled = torch.compile(patches, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(2)), patches(torch.ones(2)))
+    assert not torch._dynamo.config.capture_scalar_outputs
+
+
 def check_queries() -> None:
     assert torch._dynamo.is_dynamo_disable_recursive(disabled)
     torch.compiler.cudagraph_mark_step_begin()
@@ -294,6 +301,7 @@ CHECKS: dict[tuple[str, ...], Callable[[], None]] = {
     ("list_backends", "lookup_backend", "register_backend"): check_backends,
     ("set_default_backend", "get_default_backend"): check_default_backend,
     ("save_cache_artifacts", "load_cache_artifacts"): check_caches,
+    ("patch_dynamo_config",): check_patched_settings,
     ("is_dynamo_disable_recursive", "cudagraph_mark_step_begin"): check_queries,
 }
 # Known to have no effect on what Stator compiles: docs/limits.md.
