@@ -207,7 +207,7 @@ format: $(VENV)/.lint-ready
 
 # clang-tidy is quick on the rooms that handle frames, references and memory themselves, and takes ten times as long on a
 # file that includes PyTorch: here it looks at the former, and `make tidy` at everything.
-TIDY_ROOMS := base cpython number bytecode guard graph effect capture run module
+TIDY_ROOMS := base cpython number bytecode guard graph effect trace capture run module
 lint: $(VENV)/.lint-ready $(BUILD)/build.ninja
 	@$(IN_VENV)/clang-format --dry-run --Werror $(CXX_FILES) && echo "clang-format: $(words $(CXX_FILES)) files"
 	$(IN_VENV)/ruff format --check $(PYTHON_FILES)

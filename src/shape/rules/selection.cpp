@@ -11,7 +11,6 @@ namespace {
 
 using namespace torch_room::dtype;
 using torch_room::is_complex;
-using torch_room::is_floating;
 using torch_room::is_integral;
 
 bool where(Call& call) {
