@@ -7,6 +7,7 @@ it. Names are those registered with torch._dynamo. `eager` is defined here, so t
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +58,7 @@ class Backend:
         from stator import errors, fake
         from stator.compile_lock import compiling_alone
 
+        _open_trace_log()
         compiled: Any = graph_module
         try:
             with (
@@ -219,6 +221,23 @@ def _kept_for_another_backward(context: Any) -> Iterator[None]:
     # No buffer was donated. aot_autograd takes None to mean that some may have been.
     if getattr(metadata, "bw_donated_idxs", ()) is None:
         metadata.bw_donated_idxs = []
+
+
+@functools.cache
+def _open_trace_log() -> None:
+    """Writes the first line of PyTorch's log of compilations, as torch._dynamo does.
+
+    Whether anybody reads this log is found out at its first line. Until then compilers print each graph for it, which
+    takes long, and fails for tensors of quantized dtypes.
+    """
+    from torch._logging import trace_structured
+
+    trace_structured(
+        "artifact",
+        metadata_fn=lambda: {"name": "stator", "encoding": "string"},
+        payload_fn=lambda: "graphs are captured by Stator",
+        expect_trace_id=False,
+    )
 
 
 @contextmanager

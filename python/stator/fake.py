@@ -56,8 +56,12 @@ class ModeCell:
 
     def number(self, text: str) -> Any:
         """A number or size that changes between calls, as a SymInt or SymFloat: `2 * s0`."""
-        self.get()
-        assert self.symbols is not None
+        shape_env = self.get().shape_env
+        assert shape_env is not None
+        if self.symbols is None:
+            # The only such numbers are those that the graph computes.
+            self.symbols = Symbols([], [])
+            self.symbols.fill(shape_env)
         return self.symbols.number(text)
 
     def lazy_number(self, text: str) -> Any:

@@ -167,7 +167,8 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     CompiledGraph& graph = result.graph;
     graph.input_count = module.inputs.size();
     graph.of_classes = std::move(module.of_classes);
-    graph.wrapped_floats = std::move(module.wrapped_floats);
+    graph.wrapped_numbers = std::move(module.wrapped_numbers);
+    graph.draws = std::move(module.draws);
     graph.is_visible_to_program = module.is_visible_to_program;
     graph.has_custom_operations = module.has_custom_operations;
     if (!module.module) return result;

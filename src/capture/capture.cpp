@@ -110,6 +110,7 @@ void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& rep
 /// Nothing if the metadata of a tensor can't be read: the program will raise that error where it uses the tensor.
 std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace) {
     std::vector<Source*> fetched = trace.inputs;
+    for (const DrawnInput& draw : trace.draws) fetched[draw.input] = fetched[draw.input]->parent;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     std::vector<const Expression*> symbols;
     for (const Symbol& symbol : trace.symbols) symbols.push_back(symbol.variable);

@@ -7,6 +7,7 @@
 #include "base/ref.h"
 #include "capture/shared_memory.h"
 #include "capture/undo.h"
+#include "trace/trace.h"
 
 namespace stator {
 
@@ -18,8 +19,10 @@ struct CompiledGraph {
     std::size_t input_count = 0;
     /// Inputs that are tensor subclasses: the graph gets plain views of them.
     std::vector<std::uint32_t> of_classes;
-    /// Inputs that are floats: the graph gets tensors that hold them.
-    std::vector<std::uint32_t> wrapped_floats;
+    /// Inputs that are numbers: the graph gets tensors that hold them.
+    std::vector<std::uint32_t> wrapped_numbers;
+    /// Inputs that are random numbers: what is fetched is the generator.
+    std::vector<DrawnInput> draws;
     SharedMemory shared_memory;
     bool has_noted_sharing = false;
     /// Whether autograd records what the compiled graph does.

@@ -40,7 +40,8 @@ Ref<> make_module(Trace& trace) {
 
 bool has_work(const graph::Graph& graph) {
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) {
-        return node->kind != graph::NodeKind::Placeholder && node->kind != graph::NodeKind::Output;
+        const bool is_drawn = node->kind == graph::NodeKind::Placeholder && node->has_effect;
+        return is_drawn || (node->kind != graph::NodeKind::Placeholder && node->kind != graph::NodeKind::Output);
     });
 }
 
@@ -62,9 +63,9 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
 Ref<> given(GraphModule& made, const Source& source, const graph::Node& placeholder) {
     const auto number = static_cast<std::uint32_t>(made.inputs.size());
     if (placeholder.result.kind != graph::Result::Kind::Tensor) return Ref<>::share(source.object);
-    if (PyFloat_CheckExact(source.object)) {
-        made.wrapped_floats.push_back(number);
-        return torch_room::wrapped_float(PyFloat_AS_DOUBLE(source.object));
+    if (PyFloat_CheckExact(source.object) || PyLong_CheckExact(source.object)) {
+        made.wrapped_numbers.push_back(number);
+        return torch_room::wrapped_number(source.object);
     }
     if (torch_room::is_plain_tensor(source.object)) return Ref<>::share(source.object);
     made.of_classes.push_back(number);
@@ -104,6 +105,7 @@ GraphModule make_graph_module(Trace& trace) {
     add_inputs(made, trace);
     add_symbols(made, trace.symbols);
     made.written = trace.written;
+    made.draws = std::move(trace.draws);
     made.depends_on_data = trace.depends_on_data;
     if (!has_work(*trace.graph)) {
         made.nodes = 0;

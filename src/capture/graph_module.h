@@ -20,10 +20,11 @@ struct GraphModule {
     std::vector<std::size_t> written;       // those that it writes to
     /// Those with dynamic sizes, by the graph, which `module` holds; null for others.
     std::vector<const torch_room::TensorMeta*> dynamic;
-    std::vector<std::string> numbers;           // those that are numbers, as `s0`; empty for others
-    std::vector<std::uint32_t> wrapped_floats;  // floats that it gets as tensors
-    std::vector<std::string> symbol_paths;      // sources of the symbols of the trace
-    std::vector<std::size_t> marked_symbols;    // those that the user has marked as dynamic
+    std::vector<std::string> numbers;            // those that are numbers, as `s0`; empty for others
+    std::vector<std::uint32_t> wrapped_numbers;  // numbers that it gets as tensors
+    std::vector<DrawnInput> draws;               // random numbers
+    std::vector<std::string> symbol_paths;       // sources of the symbols of the trace
+    std::vector<std::size_t> marked_symbols;     // those that the user has marked as dynamic
     Undo undo;
     bool is_visible_to_program = false;
     bool has_custom_operations = false;

@@ -129,6 +129,8 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             step.number = static_cast<std::int32_t>(state_.computed.size());
             state_.computed.emplace_back();
             break;
+        case Access::Drawn:
+            STATOR_CHECK(false, "a random number is not fetched");
         case Access::Size:
         case Access::Stride:
         case Access::Offset:

@@ -231,8 +231,9 @@ const Expression* Expressions::written_out(const Polynomial& polynomial) {
 /// `(6 * s0 + 3) // 2` is `3 * s0 + 1`: what is a multiple of the divisor comes out of the quotient.
 const Expression* Expressions::quotient(Op op, const Expression* left, const Expression* right) {
     Polynomial divisor = facts_.resolved(polynomial_of(right));
-    if (divisor.terms().size() != 1 || facts_.range_of(divisor).least <= 0) return nullptr;
+    if (facts_.range_of(divisor).least <= 0) return nullptr;
     Polynomial dividend = facts_.resolved(polynomial_of(left));
+    if (divisor.terms().size() != 1) return exact_quotient(op, dividend, divisor);
     auto [whole, rest] = dividend.divided_by(divisor.terms()[0]);
     if (rest == polynomial_of(left)) return op == Op::FloorDivide ? quotient_of_quotient(rest, right) : nullptr;
     const Expression* rest_number = rest.as_constant() ? constant(*rest.as_constant()) : written_out(rest);
@@ -255,6 +256,14 @@ const Expression* Expressions::quotient(Op op, const Expression* left, const Exp
         if (part == nullptr) return nullptr;
     }
     return op == Op::Remainder ? part : apply(Op::Add, whole_number, part);
+}
+
+/// `(2 * s0 * s1 + 2 * s0) // (s1 + 1)` is `2 * s0`. Null where there is a rest.
+const Expression* Expressions::exact_quotient(Op op, const Polynomial& dividend, const Polynomial& divisor) {
+    auto whole = dividend.divided_exactly_by(divisor);
+    if (!whole) return nullptr;
+    if (op == Op::Remainder) return constant(0);
+    return whole->as_constant() ? constant(*whole->as_constant()) : written_out(*whole);
 }
 
 /// `(s0 // 2 + 3) // 4` is `(s0 + 6) // 8`. Null for any other.
@@ -341,6 +350,28 @@ std::optional<Expressions::Bound> Expressions::bound_on_dividend(Op comparison, 
     return Bound{is_least ? Op::GreaterEqual : Op::LessEqual, quotient->left, *bound};
 }
 
+void Expressions::learn(Op comparison, const Polynomial& difference) {
+    facts_.learn(comparison, difference);
+    if (comparison == Op::Equal) learn_what_atoms_come_to();
+}
+
+void Expressions::learn_what_atoms_come_to() {
+    // Atoms are sorted such that the operands of one come before it.
+    for (std::size_t atom = 1; atom < atoms_.size(); ++atom) {
+        const Expression& number = *atoms_[atom];
+        if (number.left == nullptr || number.left->is_float) continue;
+        auto known = [&](const Expression* operand) {
+            return operand == nullptr ? std::optional<std::int64_t>(0)
+                                      : facts_.resolved(polynomial_of(operand)).as_constant();
+        };
+        auto left = known(number.left), right = known(number.right);
+        if (!left || !right || facts_.resolved(polynomial_of(&number)).as_constant()) continue;
+        auto result = stator::apply(number.op, Number::of_int(*left), Number::of_int(*right));
+        if (!result || result->is_float()) continue;
+        if (auto difference = this->difference(&number, constant(*result))) facts_.learn(Op::Equal, *difference);
+    }
+}
+
 bool Expressions::decide(Op comparison, const Expression* left, const Expression* right) {
     auto polynomial = difference(left, right);
     if (polynomial)
@@ -348,7 +379,7 @@ bool Expressions::decide(Op comparison, const Expression* left, const Expression
     if (left->is_unbacked || right->is_unbacked) ask(*condition(comparison, left, right));
     const bool holds = compare(comparison, left->hint.integer(), right->hint.integer());
     const Op relation = holds ? comparison : inverted(comparison);
-    if (polynomial) facts_.learn(relation, *polynomial);
+    if (polynomial) learn(relation, *polynomial);
     if (auto bound = polynomial ? bound_on_dividend(relation, *polynomial) : std::nullopt)
         decide(bound->op, bound->number, constant(bound->bound));
     else
@@ -373,7 +404,7 @@ bool Expressions::require(Op comparison, const Expression* left, const Expressio
 void Expressions::learn(const Expression& condition) {
     if (!is_comparison(condition.op)) return;
     if (condition.left->is_float || condition.right->is_float) return;
-    if (auto polynomial = difference(condition.left, condition.right)) facts_.learn(condition.op, *polynomial);
+    if (auto polynomial = difference(condition.left, condition.right)) learn(condition.op, *polynomial);
 }
 
 std::int64_t Expressions::specialize(const Expression* number) {

@@ -107,6 +107,7 @@ class Expressions {
     const Expression* of_polynomial(const Polynomial& polynomial, const Operation& from, Number hint);
     const Expression* written_out(const Polynomial& polynomial);
     const Expression* quotient(Expression::Op op, const Expression* left, const Expression* right);
+    const Expression* exact_quotient(Expression::Op op, const Polynomial& dividend, const Polynomial& divisor);
     const Expression* quotient_of_quotient(const Polynomial& dividend, const Expression* divisor);
     const Expression* extreme(Expression::Op op, const Expression* left, const Expression* right, Number hint);
     /// Of a float, as an int.
@@ -114,6 +115,10 @@ class Expressions {
     const Expression* opaque(Expression::Op op, const Expression* left, const Expression* right, Number hint);
     Range range_of_operation(Expression::Op op, const Expression* left, const Expression* right);
     std::optional<Polynomial> difference(const Expression* left, const Expression* right) const;
+    /// From now on `difference op 0` holds.
+    void learn(Expression::Op comparison, const Polynomial& difference);
+    /// An equality may have made the operands of quotients and the like known.
+    void learn_what_atoms_come_to();
     /// A bound on a dividend.
     struct Bound {
         Expression::Op op;

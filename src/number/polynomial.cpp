@@ -148,6 +148,23 @@ Polynomial::Division Polynomial::divided_by(const Monomial& divisor) const {
     return division;
 }
 
+std::optional<Polynomial> Polynomial::divided_exactly_by(const Polynomial& divisor) const {
+    if (divisor.terms_.empty()) return std::nullopt;
+    Polynomial whole, rest = *this;
+    // Terms are sorted by degree first: each step removes the last one.
+    for (std::size_t step = 0; step < kMostTerms && !rest.terms_.empty(); ++step) {
+        auto factor = stator::quotient(rest.terms_.back(), divisor.terms_.back());
+        if (!factor) return std::nullopt;
+        auto taken = divisor.times(*factor);
+        auto left = taken ? rest.minus(*taken) : std::nullopt;
+        auto sum = whole.plus(*constant(1).times(*factor));
+        if (!left || !sum) return std::nullopt;
+        rest = std::move(*left);
+        whole = std::move(*sum);
+    }
+    return rest.terms_.empty() ? std::optional(std::move(whole)) : std::nullopt;
+}
+
 Monomial Polynomial::common_factor() const {
     Monomial common = terms_.front();
     for (const Monomial& term : terms_)

@@ -51,6 +51,8 @@ class Polynomial {
     /// `quotient * divisor + rest`, where no term of the rest is a multiple of the divisor.
     struct Division;
     Division divided_by(const Monomial& divisor) const;
+    /// The quotient if there is no rest.
+    std::optional<Polynomial> divided_exactly_by(const Polynomial& divisor) const;
     /// The largest monomial that divides all terms, its coefficient positive. Not of zero.
     Monomial common_factor() const;
 

@@ -122,7 +122,8 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
 }
 
 Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
-    if (entry.graph.of_classes.empty() && entry.graph.wrapped_floats.empty())
+    const CompiledGraph& graph = entry.graph;
+    if (graph.of_classes.empty() && graph.wrapped_numbers.empty() && graph.draws.empty())
         return run_graph_on(entry, inputs, failure);
     // Creating a view may run code: that of the first one may overwrite the second input.
     Held held(inputs);
@@ -133,9 +134,10 @@ Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* f
         given[place] = input.get();
         made.push_back(std::move(input));
     };
-    for (std::uint32_t place : entry.graph.of_classes) give(place, torch_room::plain_view(inputs[place]));
-    for (std::uint32_t place : entry.graph.wrapped_floats)
-        give(place, torch_room::wrapped_float(PyFloat_AsDouble(inputs[place])));
+    for (const DrawnInput& draw : graph.draws)
+        give(static_cast<std::uint32_t>(draw.input), stator::draw(draw, inputs[draw.input], failure->generators));
+    for (std::uint32_t place : graph.of_classes) give(place, torch_room::plain_view(inputs[place]));
+    for (std::uint32_t place : graph.wrapped_numbers) give(place, torch_room::wrapped_number(given[place]));
     return run_graph_on(entry, given, failure);
 }
 

@@ -9,6 +9,7 @@
 #include "base/python_error.h"
 #include "capture/entry.h"
 #include "graph/runner.h"
+#include "run/draws.h"
 #include "torch/kept_state.h"
 
 namespace stator {
@@ -19,12 +20,14 @@ struct GraphFailure {
     bool was_seen = false;  // the program may see effects of the graph
     std::optional<graph::Failure> at;
     std::unique_ptr<torch_room::KeptState> before;  // the state that it may have changed; null if it was not saved
+    GeneratorStates generators;                     // that random numbers were drawn from
 
     /// Whether the graph's run left no effects that the program could see, or they are undone. The current exception
     /// stays set.
     bool undo() {
         ErrorAside aside;
-        return !was_seen || (before && !(at && at->is_lasting) && before->restore());
+        const bool is_undone = !was_seen || (before && !(at && at->is_lasting) && before->restore());
+        return is_undone && generators.restore();
     }
 };
 

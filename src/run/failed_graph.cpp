@@ -152,6 +152,8 @@ bool exit_before_failure(EntryCache& cache, PyThreadState* thread, cpython::Fram
         if (!std::holds_alternative<Trace>(traced)) return false;
         Trace& trace = std::get<Trace>(traced);
         if (trace.end != TraceEnd::Broke || !trace.has_stopped) return false;
+        // Those after the operation were drawn too.
+        if (!trace.draws.empty()) return false;
         // An operation with a partial effect can't be executed again.
         if (failure.has_effect && trace.plan.frames.back().runs_callbacks) return false;
         Ref<> results = Values(trace, failure).results();

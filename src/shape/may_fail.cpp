@@ -13,7 +13,6 @@ namespace stator::shape {
 namespace {
 
 using graph::Argument;
-using torch_room::TensorMeta;
 
 bool has_tensor(const Argument& argument) {
     bool found = false;

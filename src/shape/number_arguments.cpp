@@ -29,7 +29,7 @@ constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",       "div_",    
 
 // The same for floats only: powers are computed differently for some ints, and other ints are sizes.
 constexpr const char* kOperatorsOfFloats[] = {"pow", "ipow"};
-constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full"};
+constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full", "tensor"};
 constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
 
 struct Names {

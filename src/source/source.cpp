@@ -122,6 +122,9 @@ void append(std::string& text, const Source& source) {
         case Access::Upcoming:
             text += ".__next__(" + std::to_string(source.number) + ")";
             return;
+        case Access::Drawn:
+            text += ".drawn";
+            return subscript(std::to_string(source.number));
         case Access::Size:
             text += ".size()";
             return subscript(std::to_string(source.number));

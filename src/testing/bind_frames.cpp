@@ -282,6 +282,16 @@ PyObject* other_tool_count(PyObject*, PyObject*) {
     return PyLong_FromLong(frames_of_other_tool);
 }
 
+/// Installs the hook at this address, 0 for CPython's own evaluation, and returns the address of the one before.
+PyObject* exchange_hook(PyObject*, PyObject* address) {
+    auto* wanted = reinterpret_cast<_PyFrameEvalFunction>(PyLong_AsVoidPtr(address));
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    PyInterpreterState* interpreter = PyInterpreterState_Get();
+    _PyFrameEvalFunction before = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, wanted == nullptr ? _PyEval_EvalFrameDefault : wanted);
+    return PyLong_FromVoidPtr(reinterpret_cast<void*>(before));
+}
+
 /// "none", "other" or "ours".
 PyObject* hook_in_place(PyObject*, PyObject*) {
     _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
@@ -309,6 +319,7 @@ PyMethodDef kFunctions[] = {
     {"_frames_other_tool_off", other_tool_off, METH_NOARGS, nullptr},
     {"_frames_other_tool_count", other_tool_count, METH_NOARGS, nullptr},
     {"_frames_hook_in_place", hook_in_place, METH_NOARGS, nullptr},
+    {"_frames_exchange_hook", exchange_hook, METH_O, nullptr},
     {"_frames_is_being_traced", is_being_traced, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -78,11 +78,15 @@ Ref<> plain_view(Borrowed<> object) {
     return translating_errors([&] { return checked(THPVariable_Wrap(THPVariable_Unpack(object).alias())); });
 }
 
-Ref<> wrapped_float(double number) {
+Ref<> wrapped_number(Borrowed<> number) {
     return translating_errors([&]() -> Ref<> {
         c10::InferenceMode inference(false);
-        at::Tensor tensor = at::detail::empty_cpu({}, at::kDouble);
-        *static_cast<double*>(tensor.mutable_data_ptr()) = number;
+        const bool is_float = PyFloat_Check(number.get()) != 0;
+        at::Tensor tensor = at::detail::empty_cpu({}, is_float ? at::kDouble : at::kLong);
+        if (is_float)
+            *static_cast<double*>(tensor.mutable_data_ptr()) = PyFloat_AS_DOUBLE(number.get());
+        else
+            *static_cast<std::int64_t*>(tensor.mutable_data_ptr()) = PyLong_AsLongLong(number.get());
         return Ref<>::steal(THPVariable_Wrap(tensor));
     });
 }

@@ -28,8 +28,9 @@ Ref<> plain_view(Borrowed<> tensor);
 /// A new tensor with the same metadata and its own memory; empty if that is not possible (it has no strides).
 Ref<> copy_with_own_memory(Borrowed<> tensor);
 
-/// A tensor without dimensions that holds the float, as `torch.tensor(number, dtype=torch.float64)` makes it.
-Ref<> wrapped_float(double number);
+/// A tensor without dimensions that holds the number, as `torch.tensor(number, dtype=torch.float64)` makes it of a
+/// float; of an int it is of dtype int64.
+Ref<> wrapped_number(Borrowed<> number);
 
 /// Identifies the storage: equal for views of one storage, null for tensors without one.
 const void* storage_identity(Borrowed<> tensor);

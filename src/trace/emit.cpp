@@ -1,5 +1,6 @@
 /// How an operation of the program becomes a node of the graph.
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -8,12 +9,14 @@
 #include "shape/infer.h"
 #include "shape/number_arguments.h"
 #include "shape/store.h"
+#include "torch/dtypes.h"
 #include "trace/graph_recorder.h"
 #include "trace/injected_error.h"
 #include "trace/write_checks.h"
 #include "value/builtins/numpy.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
+#include "value/tensor/data_numbers.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -82,8 +85,21 @@ bool takes_dtype_from_numpy(graph::NodeKind kind, Borrowed<> target) {
     return std::ranges::any_of(*takers, [&](const Ref<>& taker) { return taker.get() == target.get(); });
 }
 
+/// Operators that raise for no number. (`//` and `%` raise for 0.)
+bool takes_all_numbers(const graph::Node& node) {
+    static const auto operators = [] {
+        auto* found = new std::unordered_set<PyObject*>;
+        for (const char* name : {"add", "sub", "mul", "truediv", "and_", "or_",  "xor",      "lt",   "le",  "eq",
+                                 "ne",  "gt",  "ge",  "iadd",    "isub", "imul", "itruediv", "iand", "ior", "ixor"})
+            found->insert(imported("_operator", name));
+        return found;
+    }();
+    return node.kind == graph::NodeKind::Function && operators->contains(node.target);
+}
+
 /// PyTorch raises for some numbers: a negative size, an index out of bounds.
 bool takes_unbacked_number(const graph::Node& node) {
+    if (takes_all_numbers(node)) return false;
     bool takes = false;
     graph::for_each_input(node, [&](const graph::Node* input) {
         const Expression* number = input->result.expression;
@@ -183,12 +199,36 @@ void GraphRecorder::emit_requirements(Operation& operation) {
     operation.node = graph_->add(operation.kind, operation.target, std::move(positional), std::move(keywords));
 }
 
+namespace {
+
+/// The arguments of an operation with the numbers of tensors that are given as `value=`, `alpha=` or `beta=`: PyTorch
+/// would read them. Empty if there is none, or where numbers are not captured.
+std::optional<Arguments> with_read_factors(Tracer& tracer, const Arguments& arguments) {
+    Arguments changed = arguments;
+    bool is_changed = false;
+    for (Keyword& keyword : changed.keywords) {
+        auto* tensor = cast<TensorValue>(keyword.value);
+        const std::string_view name = utf8(keyword.name);
+        if (tensor == nullptr || (name != "value" && name != "alpha" && name != "beta")) continue;
+        Value* number = read_number(tracer, tensor, "item");
+        if (number == nullptr) return std::nullopt;
+        keyword.value = number;
+        is_changed = true;
+    }
+    return is_changed ? std::optional(std::move(changed)) : std::nullopt;
+}
+
+}  // namespace
+
 /// Emits an operation whose result depends on the contents of tensors, if those are known. Breaks the graph otherwise.
 Value* GraphRecorder::emit_with_known_integers(const Operation& operation) {
     const bool is_data_dependent = operation.answer->status == shape::Status::DataDependent;
     if (is_data_dependent)
         if (auto known = with_known_integers(tracer_, operation.kind, operation.target, operation.arguments))
             return emit(operation.kind, operation.target, *known, operation.takes_any);
+    if (is_data_dependent)
+        if (auto read = with_read_factors(tracer_, operation.arguments))
+            return emit(operation.kind, operation.target, *read, shape::AnyNumber::IntOrFloat);
     tracer_.break_graph(is_data_dependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
                         operation.answer->reason);
 }

@@ -1,6 +1,7 @@
 /// Numbers that the graph reads from tensors or computes from such numbers, and checks on them.
 #include <algorithm>
 
+#include "torch/dtypes.h"
 #include "trace/graph_recorder.h"
 #include "value/kinds/changing_number.h"
 #include "value/tensor/tensor.h"
@@ -49,21 +50,44 @@ ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> targe
     expect_no_stop(target, "a number that could not be read in an earlier run of the captured graph");
     views_.check_arguments(tensor_arguments_);
     graph::Node* node = graph_->add(kind, target, std::move(taken));
+    node->may_fail = is_read;
+    note_lasting(node, false);
+    locations_.locate(node);
+    ConstantValue* value = unbacked_result(node, type, range);
+    if (is_read) read_numbers_.emplace(node->arguments[0].node, value);
+    return value;
+}
+
+ConstantValue* GraphRecorder::unbacked_result(graph::Node* node, PyTypeObject* type, Range range) {
     const bool is_bool = type == &PyBool_Type;
     const Expression* number = tracer_.numbers().unbacked(type == &PyFloat_Type, is_bool ? Range{0, 1} : range);
     numbers_.note_origin(number, node);
     node->result.kind = graph::Result::Kind::Constant;
     node->result.expression = number;
     node->result.constant = is_bool ? Py_False : graph_->arena().keep(number->hint.object());
-    node->may_fail = is_read;
-    note_lasting(node, false);
-    locations_.locate(node);
     auto* value = tracer_.make<ConstantValue>(node->result.constant);
     value->expression = number;
     value->node = node;
     value->realized = false;
-    if (is_read) read_numbers_.emplace(node->arguments[0].node, value);
     return value;
+}
+
+ConstantValue* GraphRecorder::emit_draw(const Draw& draw) {
+    if (deferred_graphs_.is_open()) return nullptr;
+    Source* place = tracer_.provenance().child(draw.generator, Access::Drawn, nullptr, static_cast<int>(draws_.size()),
+                                               draw.example);
+    // (An instruction that was rolled back may have drawn another one here.)
+    place->object = draw.example;
+    graph::Node* node = add_placeholder(place);
+    // Drawn even if nobody uses it.
+    node->has_effect = true;
+    draws_.push_back({node, draw});
+    tracer_.on_undo([this] { draws_.pop_back(); });
+    if (tracer_.run_by() == Tracer::RunBy::Compiler) {
+        node = numbers_.add_item_of(
+            node, PyFloat_CheckExact(draw.example) ? torch_room::dtype::kDouble : torch_room::dtype::kLong);
+    }
+    return unbacked_result(node, Py_TYPE(draw.example), draw.range);
 }
 
 void GraphRecorder::expect_run_by_stator() {

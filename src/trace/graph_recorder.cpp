@@ -183,6 +183,14 @@ void GraphRecorder::note_view(Value* view, TensorValue* base) {
 
 // --- inputs ----------------------------------------------------------------------------------------------------------
 
+bool GraphRecorder::is_drawn(const graph::Node* node) const {
+    return std::ranges::any_of(draws_, [&](const RecordedDraw& drawn) {
+        return drawn.placeholder == node ||
+               (node->arguments.size() == 1 && node->arguments[0].kind == graph::Argument::Kind::Node &&
+                node->arguments[0].node == drawn.placeholder);
+    });
+}
+
 graph::Node* GraphRecorder::add_placeholder(Source* source) {
     graph::Node* node = graph_->add(graph::NodeKind::Placeholder, nullptr, {});
     node->path = path_text(*source, *graph_->texts());
@@ -254,6 +262,11 @@ void GraphRecorder::move_to(Trace& trace) {
     for (std::size_t i = 0; i < trace.inputs.size(); ++i)
         if (std::ranges::find(writes_.inputs(), trace.inputs[i], &TensorValue::source) != writes_.inputs().end())
             trace.written.push_back(i);
+    for (const auto& [placeholder, draw] : draws_) {
+        if (!graph_->is_finished()) break;
+        auto share = [](PyObject* object) { return object == nullptr ? Ref<>() : Ref<>::share(object); };
+        trace.draws.push_back({placeholder->index, share(draw.method), share(draw.arguments), share(draw.keywords)});
+    }
     trace.graph = std::move(graph_);
     trace.attributes = std::move(attributes_);
     trace.is_kept_as_captured = is_kept_as_captured_;

@@ -37,6 +37,7 @@ class GraphRecorder final : public Recorder {
     graph::Argument number_argument(ConstantValue* value) override { return numbers_.argument(value); }
     ConstantValue* emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, PyTypeObject* type,
                                Range range) override;
+    ConstantValue* emit_draw(const Draw& draw) override;
     graph::Node* number_node(const Expression& expression) override { return numbers_.node_of(expression); }
     void emit_check(Borrowed<> function, const Arguments& arguments) override;
     /// Compilers don't keep all errors that an operation raises for some numbers that depend on data: then the graph
@@ -57,6 +58,8 @@ class GraphRecorder final : public Recorder {
 
     /// The program has assigned this value to a variable: names its node.
     void name_after(Value* value, Borrowed<> variable);
+    /// Whether a node gives a random number (`emit_draw`).
+    bool is_drawn(const graph::Node* node) const;
     /// Adds an input; its result is left to the caller.
     graph::Node* add_placeholder(Source* source);
     /// Adds `node[index]`.
@@ -81,6 +84,7 @@ class GraphRecorder final : public Recorder {
     std::vector<graph::Argument> take_arguments(Operation& operation, std::vector<graph::KeywordArgument>* keywords);
     const shape::Answer& infer(const Operation& operation);
     void forget_numbers_of(const TensorValue* written);
+    ConstantValue* unbacked_result(graph::Node* node, PyTypeObject* type, Range range);
     void emit_requirements(Operation& operation);
     Value* emit_with_known_integers(const Operation& operation);
     void check_mutations(const Operation& operation);
@@ -122,6 +126,11 @@ class GraphRecorder final : public Recorder {
     shape::DataSizes data_sizes_;
     /// The numbers that were read from tensors, by their nodes. Valid until anything is written to.
     std::unordered_map<const graph::Node*, ConstantValue*> read_numbers_;
+    struct RecordedDraw {
+        graph::Node* placeholder;
+        Draw draw;
+    };
+    std::vector<RecordedDraw> draws_;
 };
 
 }  // namespace stator

@@ -7,6 +7,7 @@
 #include "value/kinds/function.h"
 #include "value/kinds/slice.h"
 #include "value/protocol/operations.h"
+#include "value/tensor/assertions.h"
 
 namespace stator::handlers {
 
@@ -132,11 +133,18 @@ void push_negated(Interpreter& t, BytecodeFrame& frame, const Instruction&, Valu
 }  // namespace
 
 void UnaryNot(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* truth = symbolic::truth_by_data(t, frame.top());
+    if (truth != nullptr && symbolic::is_unbacked(truth)) return t.finish(frame, symbolic::inverted(t, truth), 1);
     t.finish(frame, operations::truth(t, frame.top()), 1, push_negated);
 }
 
 void ToBool(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    t.finish(frame, operations::truth(t, frame.top()), 1);
+    const bytecode::Index next = frame.at.next();
+    const bool asserts = (*frame.code)[next].op == bytecode::Op::PopJumpIfTrue &&
+                         (*frame.code)[next.next()].op == bytecode::Op::LoadAssertionError;
+    if (asserts && assert_in_graph(t, frame.top())) return t.finish(frame, t.boolean(true), 1);
+    Value* by_data = symbolic::truth_by_data(t, frame.top());
+    t.finish(frame, by_data != nullptr ? by_data : operations::truth(t, frame.top()), 1);
 }
 
 void BinaryOp(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {

@@ -92,10 +92,10 @@ void BuildMap(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
     int count = 2 * instruction.arg;
     if (needs_filling(t, frame, count, 2))
         return t.finish(frame, t.start(fill_display(t, dict, operands(frame, count))), count);
-    for (int i = instruction.arg; i-- > 0;) {
-        Value* key = frame.top(static_cast<std::size_t>(2 * i + 1));
+    for (auto i = static_cast<std::size_t>(instruction.arg); i-- > 0;) {
+        Value* key = frame.top(2 * i + 1);
         t.realize(key);
-        dict->table.insert(t, key, frame.top(static_cast<std::size_t>(2 * i)));
+        dict->table.insert(t, key, frame.top(2 * i));
     }
     t.finish(frame, dict, 2 * instruction.arg);
 }

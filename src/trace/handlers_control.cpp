@@ -12,6 +12,7 @@
 #include "value/kinds/sequence.h"
 #include "value/protocol/calling.h"
 #include "value/protocol/operations.h"
+#include "value/tensor/assertions.h"
 
 namespace stator::handlers {
 
@@ -58,6 +59,8 @@ void jump_if_false_or_pop(Interpreter&, BytecodeFrame& frame, const Instruction&
 }  // namespace
 
 void PopJumpIfTrue(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    const bool asserts = (*frame.code)[frame.at.next()].op == bytecode::Op::LoadAssertionError;
+    if (asserts && assert_in_graph(t, frame.top())) return t.finish(frame, t.boolean(true), 1, jump_if_true);
     t.finish(frame, operations::truth(t, frame.top()), 1, jump_if_true);
 }
 

@@ -122,9 +122,9 @@ void MakeCell(Interpreter& t, BytecodeFrame& frame, const Instruction& instructi
 }
 
 void CopyFreeVars(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    int first = frame.code->slot_count() - instruction.arg;
-    for (int i = 0; i < instruction.arg; ++i)
-        frame.slots[static_cast<std::size_t>(first + i)] = frame.function->closure_cell(t, static_cast<std::size_t>(i));
+    const auto count = static_cast<std::size_t>(instruction.arg);
+    const std::size_t first = static_cast<std::size_t>(frame.code->slot_count()) - count;
+    for (std::size_t i = 0; i < count; ++i) frame.slots[first + i] = frame.function->closure_cell(t, i);
     next(frame);
 }
 

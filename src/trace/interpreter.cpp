@@ -698,9 +698,10 @@ void Interpreter::guard_relation(const Expression& condition) {
 
 void Interpreter::ask(const Expression& question) {
     const std::string text = print_by_symbols(question);
-    std::string reason = is_condition(question.op)
-                             ? "the answer to " + text + " depends on the data of a tensor"
-                             : "the value of " + text + " is needed, which depends on the data of a tensor";
+    std::string reason = is_condition(question.op) ? "the answer to " + text + " depends on "
+                                                   : "the value of " + text + " is needed, which depends on ";
+    needs_random_number_ = recorder_.numbers().is_drawn(question);
+    reason += needs_random_number_ ? "a random number" : "the data of a tensor";
     for (const std::string& origin : recorder_.numbers().origins_of(question)) reason += "; " + origin;
     if (is_condition(question.op)) reason += ". torch._check(" + text + ") before it would answer the question";
     break_graph(BreakKind::DataDependent, std::move(reason));

@@ -143,6 +143,7 @@ class Interpreter final : public Tracer {
     bool broke_in_callback_ = false;
     bool inlined_torch_compile_ = false;
     bool forbids_breaks_ = false;
+    bool needs_random_number_ = false;  // the break is by a question about one
     std::vector<GeneratorValue*> generators_;
     std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions
     Value* result_ = nullptr;

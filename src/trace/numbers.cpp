@@ -176,13 +176,16 @@ void NumberNodes::add_symbols_of_inputs() {
 graph::Node* NumberNodes::add_input(const Expression& number) {
     graph::Node* input = recorder_.add_placeholder(number.source);
     if (!number.is_float || tracer_.run_by() == Tracer::RunBy::Stator) return input;
-    // Compilers specialize on floats, but not on what is read from a tensor.
+    input->result.expression = &number;
+    return add_item_of(input, torch_room::dtype::kDouble);
+}
+
+graph::Node* NumberNodes::add_item_of(graph::Node* input, torch_room::Dtype dtype) {
     auto* meta = recorder_.graph().arena().make<torch_room::TensorMeta>();
-    meta->dtype = torch_room::dtype::kDouble;
+    meta->dtype = dtype;
     meta->python_class = torch_room::tensor_class();
     input->result.kind = graph::Result::Kind::Tensor;
     input->result.tensor = meta;
-    input->result.expression = &number;
     graph::Node* item = recorder_.graph().add(graph::NodeKind::Method, interned("item"), {graph::Argument::of(input)});
     recorder_.locations().locate(item);
     return item;
@@ -235,6 +238,15 @@ void NumberNodes::note_sizes(graph::Node* node, const torch_room::TensorMeta& me
             origins_.emplace(meta.sizes[i].expression(), Origin{node, static_cast<int>(i)});
 }
 
+bool NumberNodes::is_drawn(const Expression& expression) const {
+    const std::vector<Term> terms = terms_of(expression);
+    return std::ranges::all_of(terms, [&](const Term& term) {
+        if (term.op != Op::Unbacked) return true;
+        auto found = origins_.find(tracer_.numbers().unbacked_numbers()[term.symbol]);
+        return found != origins_.end() && recorder_.is_drawn(found->second.node);
+    });
+}
+
 std::vector<std::string> NumberNodes::origins_of(const Expression& expression) const {
     std::vector<std::string> texts;
     for (const Term& term : terms_of(expression)) {
@@ -244,8 +256,11 @@ std::vector<std::string> NumberNodes::origins_of(const Expression& expression) c
         if (found == origins_.end()) continue;
         const auto& [node, dimension] = found->second;
         std::string text = print_by_symbols(*number) + " is ";
-        text += dimension < 0 ? "the result of " : "the size of dimension " + std::to_string(dimension) + " of ";
-        text += graph::operation_name(*node);
+        if (recorder_.is_drawn(node))
+            text += "a random number that is drawn";
+        else
+            text += (dimension < 0 ? "the result of " : "the size of dimension " + std::to_string(dimension) + " of ") +
+                    graph::operation_name(*node);
         if (node->location != nullptr)
             text += " in line " + std::to_string(node->location->line) + " of " +
                     std::string(utf8(node->location->code->co_filename));

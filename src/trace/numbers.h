@@ -34,12 +34,18 @@ class NumberNodes {
     /// The node that computes an expression. Breaks the graph where nothing can.
     graph::Node* node_of(const Expression& expression);
 
+    /// Makes an input a tensor that holds a number. Compilers specialize on numbers, but not on what is read from a
+    /// tensor. Returns the node that reads it.
+    graph::Node* add_item_of(graph::Node* input, torch_room::Dtype dtype);
+
     // Numbers that depend on data.
 
     /// A node computes this number.
     void note_origin(const Expression* number, graph::Node* node) { origins_.emplace(number, Origin{node, -1}); }
     /// A node gives a tensor of these sizes: those that are new are known by it.
     void note_sizes(graph::Node* node, const torch_room::TensorMeta& meta);
+    /// Whether an expression has random numbers, and no other numbers that only the graph knows.
+    bool is_drawn(const Expression& expression) const;
     /// `u0 is the result of item in line 3 of model.py`, for each such number in an expression.
     std::vector<std::string> origins_of(const Expression& expression) const;
 

@@ -61,6 +61,14 @@ struct Relation {
     UserLine where;
 };
 
+/// An input of the graph that is a random number, and how it is drawn: what is fetched for it is the generator.
+struct DrawnInput {
+    std::size_t input;
+    Ref<> method;     // called with the generator
+    Ref<> arguments;  // a tuple: the others
+    Ref<> keywords;   // a dict, or empty
+};
+
 /// A tensor that the graph module holds as an attribute.
 struct Attribute {
     std::string name;
@@ -112,6 +120,7 @@ struct Trace {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Guard> guards;
     std::vector<Source*> inputs;       // sources of the graph's placeholders, in order
+    std::vector<DrawnInput> draws;     // in the order of the program
     std::vector<std::size_t> written;  // positions of inputs that the graph writes to
     std::vector<Source*> distinct;     // sources of objects that must differ: the inputs, mutated objects, ...
     std::vector<Attribute> attributes;

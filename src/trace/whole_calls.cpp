@@ -105,7 +105,9 @@ bool Interpreter::is_where_breaks_are_errors() {
 }
 
 PyCodeObject* Interpreter::function_without_tensors() const {
-    if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject) return nullptr;
+    const bool is_by_random_number = report_.kind == BreakKind::DataDependent && needs_random_number_;
+    if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject && !is_by_random_number)
+        return nullptr;
     PyCodeObject* outermost = nullptr;
     for (std::size_t i = stack_.frames.size(); i-- > 1;) {
         if (stack_.frames[i]->is_task) continue;

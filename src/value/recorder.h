@@ -15,6 +15,16 @@ namespace stator {
 struct ConstantValue;
 struct TensorValue;
 
+/// A random number that each call draws from a generator of module `random`, by this method.
+struct Draw {
+    Source* generator;
+    PyObject* method;     // called with the generator
+    PyObject* arguments;  // a tuple: the others
+    PyObject* keywords;   // a dict, or null
+    PyObject* example;    // an exact int or float: a number that it might draw
+    Range range;          // of an int
+};
+
 class Recorder {
   public:
     virtual ~Recorder() = default;
@@ -33,6 +43,9 @@ class Recorder {
     /// same call on the same tensor twice is one number, unless something was written to in between.
     virtual ConstantValue* emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                                        PyTypeObject* type, Range range) = 0;
+    /// Adds a random number. All of a call are drawn before its graph runs, in the order of the program. Null where
+    /// that can't be captured.
+    virtual ConstantValue* emit_draw(const Draw& draw) = 0;
     /// The node that computes a number which depends on data.
     virtual graph::Node* number_node(const Expression& expression) = 0;
     /// Adds a call of a function such as `torch._check`, which raises unless a condition holds.

@@ -16,6 +16,7 @@
 #include "value/kinds/function.h"
 #include "value/kinds/outside_iterator.h"
 #include "value/kinds/python_module.h"
+#include "value/kinds/random_generator.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
@@ -116,6 +117,11 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         return cell;
     }
     if (cpython::can_look_ahead(type)) return tracer.make<OutsideIterator>(object);
+    if (type == random_generator_class()) {
+        auto* generator = tracer.make<RandomGeneratorValue>();
+        generator->outside = object;
+        return generator;
+    }
     auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;

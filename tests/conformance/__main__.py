@@ -1,6 +1,7 @@
 """Runs PyTorch's own tests with torch.compile pointed at Stator, beside torch._dynamo.
 
     python tests/conformance PYTORCH/test dynamo/test_modules.py dynamo/test_hooks.py [-k WORDS] [--only stator]
+    python tests/conformance PYTORCH/test dynamo/test_dynamic_shapes.py -k DynamicShapesMiscTests. --results-alone
 
 The tests are not part of this repository: the first argument is the test folder of a PyTorch checkout, of the version
 that is installed or one near it. A test counts when torch._dynamo passes it here; printed is how many of those pass on
@@ -77,12 +78,17 @@ def main() -> int:
     parser.add_argument("files", nargs="+", help="test files, relative to that folder")
     parser.add_argument("-k", default="", metavar="WORDS", help="only tests whose names contain one of these words")
     parser.add_argument("--only", choices=("stator", "dynamo"), help="run one engine, and print what does not pass")
+    parser.add_argument(
+        "--results-alone", action="store_true", help="compare neither ints (counts of graphs) nor the text of graphs"
+    )
     parser.add_argument("--dynamo-results", type=Path, help="keeps what torch._dynamo passes, for the next run")
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(HERE.parents[1] / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     os.environ["STATOR_SECONDS_FOR_A_TEST"] = str(SECONDS_FOR_A_TEST)
+    if arguments.results_alone:
+        os.environ["STATOR_RESULTS_ALONE"] = "1"
     folder = arguments.folder.resolve()
     if arguments.only:
         for file in arguments.files:

@@ -35,6 +35,18 @@ def test_multiples_come_out_of_quotients():
     assert texts(("//", ("*", "s0", "s1"), "s1"), ("%", ("*", "s0", "s1"), "s0")) == ["s0", "0"]
 
 
+def test_exact_quotients_of_sums():
+    more = ("+", ("*", "s0", "s1"), "s2")
+    assert texts(("//", ("*", ("*", 2, "s0"), more), more), ("%", ("*", "s1", more), more)) == ["2 * s0", "0"]
+    assert texts(("//", ("+", ("*", 2, more), 1), more)) != ["2"]
+
+
+def test_a_quotient_is_known_once_its_operands_are():
+    quotient = ("//", ("+", "s0", "s1"), 4)
+    following = [("s0", "==", 5), ("s1", "==", 7), (quotient, "==", 3), (("*", quotient, "s2"), ">", ("*", "s2", 2))]
+    assert relations((quotient, ">", 0), *following) == relations((quotient, ">", 0), *following[:2])
+
+
 @pytest.mark.parametrize(
     "comparison",
     [

@@ -181,3 +181,14 @@ print("torch._dynamo" in sys.modules)
 
 def test_eager_and_own_backends_do_not_import_dynamo():
     assert fresh(PROGRAM_WITHOUT_DYNAMO) == "False"
+
+
+def test_the_trace_log_is_open_before_compilers_print_graphs_for_it():
+    program = """
+import logging, torch, stator
+def backend(module, inputs):
+    print(bool(logging.getLogger("torch.__trace").handlers))
+    return module.forward
+stator.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+"""
+    assert fresh(program) == "False"

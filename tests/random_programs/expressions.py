@@ -32,6 +32,8 @@ READ_TENSOR = [
 
 EXPRESSIONS = {
     "tensor": [
+        (1, "<tensor> * random.uniform(<int>, 3.0)"),
+        (1, "<tensor> + random.randint(1, 9)"),
         (6, "<tensor> + <tensor>"),
         (4, "<tensor> * <int>"),
         (3, "<tensor> - <tensor>"),
@@ -88,6 +90,8 @@ EXPRESSIONS = {
         (1, "<@self>.t * <@self>.n"),
     ],
     "int": [
+        (1, "random.randrange(5)"),
+        (1, "random.Random(<int>).randint(0, 9)"),
         (3, "<int> + <int>"),
         (2, "<int> * <int> % 5"),
         (1, "-(<int>)"),

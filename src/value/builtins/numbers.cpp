@@ -14,6 +14,9 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
+#include "value/tensor/data_numbers.h"
+#include "value/tensor/known_contents.h"
+#include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -184,7 +187,11 @@ Outcome make_complex(Tracer& tracer, const Arguments& arguments) {
 Outcome make_bool(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "builtins", "bool", arguments, 0, 1);
     if (arguments.positional.empty()) return tracer.boolean(false);
-    return operations::truth(tracer, arguments.positional[0]);
+    Value* value = arguments.positional[0];
+    if (auto* tensor = cast<TensorValue>(value); tensor != nullptr && !known_truth(tracer, tensor))
+        if (Value* number = read_number(tracer, tensor, "item")) value = number;
+    if (Value* truth = symbolic::truth_by_data(tracer, value)) return truth;
+    return operations::truth(tracer, value);
 }
 
 Task hash_by_method(Tracer& tracer, Value* method, Value* value) {

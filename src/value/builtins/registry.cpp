@@ -16,6 +16,7 @@ void register_all(Handlers& handlers) {
     register_ordering(handlers);
     register_numbers(handlers);
     register_numpy(handlers);
+    register_random(handlers);
     register_text(handlers);
     register_operators(handlers);
     register_getters(handlers);

@@ -15,6 +15,7 @@ void register_itertools(Handlers& handlers);
 void register_groups(Handlers& handlers);
 void register_ordering(Handlers& handlers);
 void register_numbers(Handlers& handlers);
+void register_random(Handlers& handlers);
 void register_text(Handlers& handlers);
 void register_operators(Handlers& handlers);
 void register_getters(Handlers& handlers);

@@ -96,6 +96,19 @@ std::optional<Op> expressed(BinaryOperator op) {
     return std::nullopt;
 }
 
+/// Whether the graph checks that an int which only it knows is not 0. If it is, the program runs uncompiled, and
+/// raises.
+bool is_checked_divisor(Tracer& tracer, const Operand& divisor) {
+    if (!divisor.expression->is_unbacked || divisor.expression->is_float) return false;
+    Expressions& numbers = tracer.numbers();
+    if (numbers.decided(Op::NotEqual, divisor.expression, numbers.constant(0)).has_value()) return false;
+    static PyObject* const check = imported("torch", "_check");
+    const Expression* condition = numbers.condition(Op::NotEqual, divisor.expression, numbers.constant(0));
+    tracer.recorder().emit_check(check, Arguments::of(static_cast<Value*>(value_of(tracer, condition))));
+    numbers.learn(*condition);
+    return true;
+}
+
 /// Whether the operation can neither raise nor return a number of another class, in this call or in later ones. Adds
 /// guards for the latter.
 bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
@@ -110,7 +123,7 @@ bool is_safe(Tracer& tracer, Op op, const Operand& left, const Operand& right) {
         case Op::TrueDivide:
         case Op::FloorDivide:
         case Op::Remainder:
-            if (right.varies) decide(tracer, Op::NotEqual, right.value, 0);
+            if (right.varies && !is_checked_divisor(tracer, right)) decide(tracer, Op::NotEqual, right.value, 0);
             return true;
         default:
             return true;
@@ -151,6 +164,13 @@ Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right) {
     if (!one.expression->is_float && !other.expression->is_float)
         if (auto known = numbers.decided(comparison, one.expression, other.expression)) return tracer.boolean(*known);
     return value_of(tracer, numbers.condition(comparison, one.expression, other.expression));
+}
+
+Value* truth_by_data(Tracer& tracer, Value* value) {
+    if (!is_unbacked(value)) return nullptr;
+    if (!PyBool_Check(value->object())) return condition(tracer, Comparison::NotEqual, value, tracer.integer(0));
+    auto known = decided(tracer, value);
+    return known ? tracer.boolean(*known) : value;
 }
 
 std::optional<bool> decided(Tracer& tracer, Value* condition) {

@@ -28,7 +28,9 @@ ConstantValue* value_of(Tracer& tracer, const Expression* expression);
 
 /// A comparison that depends on data and that nothing decides, as a bool that only the graph knows. Null for others.
 Value* condition(Tracer& tracer, Comparison op, Value* left, Value* right);
-/// Whether a condition holds, if that is known.
+/// The truth of a number or bool that only the graph knows; null for others.
+Value* truth_by_data(Tracer& tracer, Value* value);
+/// What such a bool comes to, if something decides it.
 std::optional<bool> decided(Tracer& tracer, Value* condition);
 /// The same bool, inverted.
 Value* inverted(Tracer& tracer, Value* condition);

@@ -260,6 +260,8 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
         PyObject* raw = nullptr;
         Value* method = class_attribute(tracer, meta, interned("__call__"), &raw);
         if (raw != nullptr && PyFunction_Check(raw)) return operations::call(tracer, method, arguments.after(this));
+        // A class is not bound: `TypedDict` has `__call__ = dict`.
+        if (raw != nullptr && PyType_CheckExact(raw)) return operations::call(tracer, method, arguments);
         if (raw != nullptr && Py_TYPE(raw) != &PyWrapperDescr_Type)
             tracer.break_graph(BreakKind::UnknownObject,
                                "the __call__ of metaclass " + type_name(meta) + " is a " + type_name(Py_TYPE(raw)));

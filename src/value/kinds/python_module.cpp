@@ -1,5 +1,6 @@
 #include "value/kinds/python_module.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "effect/plan.h"
@@ -36,6 +37,22 @@ DictValue* globals_to_change(Tracer& tracer, PyObject* module) {
     return value;
 }
 
+/// Whether a module is `torch.ops` or one of its namespaces.
+bool is_namespace_of_operators(PyTypeObject* type) {
+    if (type == &PyModule_Type) return false;
+    static PyTypeObject* const all = find_imported_class("torch._ops", "_Ops");
+    static PyTypeObject* const one = find_imported_class("torch._ops", "_OpNamespace");
+    return type == all || type == one;
+}
+
+/// `torch.ops.library.operator` looks an operator up in the dispatcher when it is first read, and keeps it as an
+/// attribute. The look-up has no other effect, so that it can be made while tracing.
+void look_up_operator(Tracer& tracer, PyObject* module, Borrowed<> name) {
+    PyObject* dict = PyModule_GetDict(module);
+    if (PyDict_Contains(dict, name) != 0 || changed_dict(tracer, dict) != nullptr) return;
+    if (utf8(name).starts_with("_") || !Ref<>::steal(PyObject_GetAttr(module, name))) PyErr_Clear();
+}
+
 }  // namespace
 
 void PythonModuleValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
@@ -53,6 +70,7 @@ Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return tracer.outside(
             tracer.provenance().child(tracer.provenance().pinned(held), Access::InstanceDict, nullptr, 0, dict), dict);
     }
+    if (is_namespace_of_operators(type())) look_up_operator(tracer, held, name);
     // Some modules are instances of a subclass of the module class (torch.backends.*), with properties and methods.
     bool has_own_class = type() != &PyModule_Type;
     PyObject* raw = nullptr;

@@ -418,7 +418,22 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
 
 }  // namespace
 
+namespace {
+
+/// `torch.ops.library.operator.overload` is looked up when it is first read, and kept as an attribute. The look-up has
+/// no other effect, so that it can be made while tracing.
+void look_up_overload(Value* packet, Borrowed<> name) {
+    static PyTypeObject* const packets = find_imported_class("torch._ops", "OpOverloadPacket");
+    if (packet->type() != packets || packet->object() == nullptr || utf8(name).starts_with("_")) return;
+    PyObject* dict = cpython::instance_dict(packet->object());
+    if (dict == nullptr || PyDict_Contains(dict, name) != 0) return;
+    if (!Ref<>::steal(PyObject_GetAttr(packet->object(), name))) PyErr_Clear();
+}
+
+}  // namespace
+
 Outcome generic_get_attribute(Tracer& tracer, Value* self, Borrowed<> name) {
+    look_up_overload(self, name);
     Outcome answer = through_own_getter(tracer, self, name);
     if (answer.is_pending() || answer.value() != nullptr) return answer;
     Value* attribute = nullptr;

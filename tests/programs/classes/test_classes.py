@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import typing
 
 import torch
 
@@ -653,6 +654,31 @@ def attribute_error_leaves(x):
 def exception_after_attribute_set(x, config):
     config.size = 99
     raise KeyError(config.size)
+
+
+class Pixels(typing.TypedDict):
+    data: torch.Tensor
+    scale: int
+
+
+class MadeOfPairs(type):
+    __call__ = dict
+
+
+class Pairs(metaclass=MadeOfPairs):
+    pass
+
+
+@core
+def a_typed_dict_is_a_dict(x):
+    pixels = Pixels(data=x * 2, scale=3)
+    return pixels["data"] * pixels["scale"], type(pixels), pixels
+
+
+@core
+def a_metaclass_whose_call_is_a_class(x):
+    pairs = Pairs([("a", x), ("b", 1)], c=2)
+    return pairs["a"] + pairs["b"], list(pairs)
 
 
 test_programs = corpus.test()

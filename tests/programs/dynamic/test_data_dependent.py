@@ -109,6 +109,70 @@ def a_bool_is_returned(t):
     return b, t
 
 
+@case(*numbers(3, 0, -1))
+def the_truth_of_an_int_is_returned(t):
+    return bool(t.item()), not t.item(), not bool(t.item())
+
+
+@case(*numbers(3.5, 0.0, -0.0, float("nan")))
+def the_truth_of_a_float_is_returned(t):
+    return bool(t.item()), not t.item()
+
+
+@case(*numbers(True, False))
+def the_truth_of_a_bool_is_returned(t):
+    return bool(t.item()), not t.item()
+
+
+@case(*numbers(3, 0), *numbers(-1))
+def the_truth_of_a_tensor_is_returned(t):
+    return bool(t), bool((X == 0).all()), bool(t.reshape(1, 1) == 3)
+
+
+@case(*numbers(3, 1, 0, -2))
+def a_divisor(t):
+    n = t.item()
+    return 7 // n, 7 % n, n // 2
+
+
+# (pytest rewrites the assertions of a test file.)
+ASSERTIONS = """
+def an_assertion_about_a_tensor(t):
+    y = X + t
+    assert t > 0, "it has to be positive"
+    return y * 2
+
+def an_assertion_about_a_number(t):
+    n = t.item()
+    assert n >= 1
+    return torch.zeros(n)
+
+def an_assertion_that_is_caught(t):
+    y = X * 2
+    try:
+        assert t.isfinite() & (t > 0.5)
+    except AssertionError:
+        return y - 1
+    return y + t
+"""
+ASSERTING = {"X": X, "torch": torch}
+exec(compile(ASSERTIONS, "assertions", "exec"), ASSERTING)
+case(*numbers(3, 1, 0, -2))(ASSERTING["an_assertion_about_a_tensor"])
+case(*numbers(3, 1, 0, -2))(ASSERTING["an_assertion_about_a_number"])
+case(*numbers(3.5, 1.0, 0.0))(ASSERTING["an_assertion_that_is_caught"])
+
+
+@case(*numbers(3.5, 0.0, float("nan")))
+def a_factor_that_is_a_tensor(t):
+    return X.addcmul(X, X, value=t), torch.add(X, X, alpha=t), X.clone().addcdiv_(X, X + 1, value=1 - t)
+
+
+@case(*numbers(3.5, 0.0, -1.0, 1e30, float("inf"), float("nan")))
+def a_float_becomes_a_tensor(t):
+    f = t.item()
+    return torch.tensor(f), torch.tensor([f, 2.0]), torch.tensor([[f], [1.0]]), torch.tensor((f * 2,))
+
+
 @case(*numbers(3, 0, 1))
 def the_same_number_twice(t):
     return torch.zeros(t.item()) + torch.ones(t.item())
@@ -441,7 +505,6 @@ def test_a_question_without_an_answer_names_it_its_line_and_the_remedy():
         lambda t: torch.zeros(t.item(), 4).t().is_contiguous(),
         lambda t: torch.zeros(2, t.item()).squeeze(),
         lambda t: list(torch.zeros(t.item())),
-        lambda t: 7 // t.item(),
         lambda t: (t.item() > 2) is True,
     ],
 )
@@ -557,3 +620,40 @@ def test_a_break_without_the_settings_does_not_last():
     engine.reset()
     assert torch.equal(stator.compile(program)(x, mask), program(x, mask))
     assert torch.equal(stator.compile(program, fullgraph=True)(x, mask), program(x, mask))
+
+
+@pytest.mark.parametrize("value", [3.5, 3])
+def test_numbers_in_the_metadata_of_nodes(value):
+    found = []
+
+    def backend(module, _):
+        found.extend(node.meta.get("example_value") for node in module.graph.nodes if node.op != "output")
+        return module.forward
+
+    def program(t):
+        return X * t.item()
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    assert_same(program(torch.tensor(value)), compiled(torch.tensor(value)))
+    assert any(isinstance(one, (torch.SymInt, torch.SymFloat, torch.SymBool)) for one in found)
+
+
+@pytest.mark.parametrize("value", [2, 2.5])
+def test_arithmetic_with_such_numbers_is_compiled(value):
+    compiled_graphs = []
+
+    def backend(module, _):
+        compiled_graphs.append(module)
+        return lambda *inputs: [one + 1 for one in module.forward(*inputs)]
+
+    def program(x, t):
+        return (x + t.item()) / 2 * t.item()
+
+    actual = stator.compile(program, backend=backend, fullgraph=True)(torch.ones(2), torch.tensor(value))
+    assert_same(program(torch.ones(2), torch.tensor(value)) + 1, actual)
+    assert len(compiled_graphs) == 1
+
+
+@pytest.mark.parametrize("name", ["an_assertion_about_a_tensor", "an_assertion_about_a_number"])
+def test_assertions_hold_for_compilers_too(name):
+    assert captures_of(ASSERTING[name], numbers(3, 1, 0, -2), fullgraph=True, backend="aot_eager") == 1
