@@ -80,6 +80,7 @@ WITHOUT_MEANING: dict[str, str] = {
     "constant_fold_autograd_profiler_enabled": _DYNAMOS,
     "dead_code_elimination": _ALWAYS,
     "do_not_emit_runtime_asserts": "assertions are part of the program",
+    "dont_skip_tracing": "Stator has no list of files to skip",
     "dynamic_shapes": "torch does not read it either",
     "enable_cpp_framelocals_guard_eval": _ALWAYS,
     "enable_cpp_guard_manager": _ALWAYS,

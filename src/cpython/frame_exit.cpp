@@ -179,6 +179,9 @@ PyObject* return_at_once(PyThreadState* thread, Frame* frame, Ref<> value) {
         extra.return_value = find_return_value(code_of(frame));
         extra.return_value_is_known = true;
     }
+    // A frame object that outlives the frame, in a traceback, may be asked for its variables.
+    if (frame->frame_obj != nullptr) [[unlikely]]
+        make_cells(frame);
     if (is_being_traced(thread)) [[unlikely]]
         return return_watched(thread, frame, std::move(value), extra.return_value);
     return return_from(thread, frame, std::move(value), extra.return_value);

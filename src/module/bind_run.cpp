@@ -289,8 +289,7 @@ PyObject* call_module(PyObject* self, PyObject* arguments, PyObject* keywords);
 /// The class of the model, from which the class of a compiled module is derived.
 PyTypeObject* model_class_of(PyObject* compiled) {
     for (PyTypeObject* type = Py_TYPE(compiled); type != nullptr; type = type->tp_base)
-        if (type->tp_call == call_module)
-            return reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, 1));
+        if (type->tp_call == call_module) return reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, 1));
     return torch_room::known().module_class;
 }
 

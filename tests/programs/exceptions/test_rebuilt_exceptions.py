@@ -350,3 +350,25 @@ def test_frames_of_one_call_are_one() -> None:
         trace = error.__traceback__
         frames.append((trace.tb_frame is trace.tb_next.tb_frame, trace.tb_lineno, trace.tb_next.tb_lineno))
     assert frames[0] == frames[1] and frames[0][0]
+
+
+def test_variables_of_frames_with_free_variables_can_be_read() -> None:
+    class Base:
+        def go(self, x):
+            raise ValueError("from below")
+
+    class Derived(Base):
+        def go(self, x):
+            return super().go(x)  # the class is a free variable
+
+    def program(x):
+        try:
+            return Derived().go(x)
+        except ValueError as error:
+            return error
+
+    for error in both(program, torch.ones(2)):
+        names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
+        assert names == ["program", "go", "go"]
+        # Those of inlined frames are unbound.
+        assert all(isinstance(frame.f_locals, dict) for frame, _ in traceback.walk_tb(error.__traceback__))
