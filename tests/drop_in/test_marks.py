@@ -247,15 +247,15 @@ def check_marked_sizes() -> None:
 
 
 def check_backends() -> None:
-    @torch._dynamo.register_backend(name="stator_test_backend")
+    @torch._dynamo.register_backend(name="stator_marked_backend")
     def backend(graph_module, example_inputs):
         seen.append(graph_module)
         return graph_module
 
     seen: list[Any] = []
-    assert "stator_test_backend" in torch._dynamo.list_backends()
-    assert torch._dynamo.lookup_backend("stator_test_backend") is backend
-    assert torch.equal(torch.compile(add_one, backend="stator_test_backend")(torch.ones(1)), torch.full((1,), 2.0))
+    assert "stator_marked_backend" in torch._dynamo.list_backends()
+    assert torch._dynamo.lookup_backend("stator_marked_backend") is backend
+    assert torch.equal(torch.compile(add_one, backend="stator_marked_backend")(torch.ones(1)), torch.full((1,), 2.0))
     assert len(seen) == 1
 
 
