@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.utils._config_module import _UNSET_SENTINEL as _UNSET
 
-from stator import notes
+from stator import notes, torch_versions
 
 # Read by the engine, by Stator's Python side, or by the parts of torch around it.
 HONOURED: dict[str, str] = {
@@ -137,7 +137,7 @@ WITHOUT_MEANING: dict[str, str] = {
     "wrap_top_frame": "the frame of the call itself is captured",
 }
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def warned(names: Any) -> list[str]:
@@ -147,21 +147,20 @@ def warned(names: Any) -> list[str]:
 
 def warn_of_settings() -> None:
     """Warns, once for each, of settings that the program has set and that have no effect."""
-    for name, variable, default in _variables():
-        value = variable.get()
-        if value is _UNSET or name in _told or value == default:
+    for name, entry in _warned_entries():
+        value, default = torch_versions.set_value(entry), entry.default
+        if value is _UNSET or name in _warned or value == default:
             continue
-        _told.add(name)
+        _warned.add(name)
         notes.warn(
             f"torch._dynamo.config.{name} = {value!r} has no effect on what Stator compiles. See docs/configuration.md"
         )
 
 
 @cache
-def _variables() -> list[tuple[str, Any, Any]]:
-    """The variables in which torch keeps what was set, and the defaults."""
+def _warned_entries() -> list[tuple[str, Any]]:
+    """Where torch keeps the settings that are warned of."""
     from torch._dynamo import config
 
     settings: Any = config
-    entries = ((name, settings._config[name]) for name in warned(settings._config))
-    return [(name, entry.user_override, entry.default) for name, entry in entries]
+    return [(name, settings._config[name]) for name in warned(settings._config)]

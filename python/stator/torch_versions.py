@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -143,3 +144,10 @@ def compile_reason(broken: dict[str, Any] | None) -> Any:
         return GraphCompileReason("return_value", [], graph_break=False)
     place = traceback.FrameSummary(broken.get("file", "?"), broken.get("line", 0), "?", lookup_line=False)
     return GraphCompileReason(broken["reason"], [place], graph_break=True)
+
+
+def set_value(setting: Any) -> Any:
+    """What the program has set a setting of `torch._dynamo.config` to, or torch's sentinel. torch 2.13 keeps it in a
+    context variable."""
+    override = setting.user_override
+    return override.get() if isinstance(override, ContextVar) else override
