@@ -41,7 +41,7 @@ def test_every_key_of_torch_has_one_meaning():
 
 
 def test_a_setting_without_effect_is_warned_of_once(monkeypatch):
-    monkeypatch.setattr(dynamo_settings, "_told", set())
+    monkeypatch.setattr(dynamo_settings, "_warned", set())
 
     def called():
         torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
