@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,16 +29,6 @@ class Net(nn.Module):
     def forward(self, x):
         self.steps += 1
         return self.norm(self.linear(x)).relu()
-
-
-@pytest.fixture
-def installed() -> Iterator[None]:
-    stator.install()
-    try:
-        yield
-    finally:
-        stator.uninstall()
-        torch._dynamo.reset()
 
 
 COMPILERS: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,6 @@ import copy
 import functools
 import threading
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -21,16 +20,6 @@ import stator
 from stator.installation import is_compiled
 
 compile_held_before = torch.compile
-
-
-@pytest.fixture
-def installed() -> Iterator[None]:
-    stator.install()
-    try:
-        yield
-    finally:
-        stator.uninstall()
-        torch._dynamo.reset()
 
 
 def program(x):

@@ -17,16 +17,11 @@ from tests.support.processes import python
 
 
 @pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
+def fresh_counters(installed: None) -> Iterator[None]:
     torch._dynamo.reset()
     counters.clear()
-    stator.install()
-    try:
-        yield
-    finally:
-        stator.uninstall()
-        torch._dynamo.reset()
-        counters.clear()
+    yield
+    counters.clear()
 
 
 def program(x):

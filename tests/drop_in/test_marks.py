@@ -309,15 +309,12 @@ WITHOUT_EFFECT = {"forbid_in_graph", "override_optimization_hint"}
 
 
 @pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    stator.install()
+def disallowed_clone(installed: None) -> Iterator[None]:
     torch._dynamo.disallow_in_graph(torch.clone)
     try:
         yield
     finally:
         torch._dynamo.allow_in_graph(torch.clone)
-        stator.uninstall()
-        torch._dynamo.reset()
 
 
 def skip_unless_known(*names: str) -> None:

@@ -17,17 +17,9 @@ import stator
 from stator import dynamo_settings
 from tests.support.processes import python
 
+pytestmark = pytest.mark.usefixtures("installed")
+
 KEYS = set(dynamo_config._config)
-
-
-@pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    stator.install()
-    try:
-        yield
-    finally:
-        stator.uninstall()
-        torch._dynamo.reset()
 
 
 def test_every_key_of_torch_has_one_meaning():
