@@ -1,4 +1,5 @@
 #include "value/kinds/rebuilding.h"
+#include "value/kinds/array.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 namespace stator {
 
 bool is_leaf(const Value* value) {
+    if (value->kind == ArrayValue::kKind) return true;
     switch (value->kind) {
         case Kind::Constant:
         case Kind::Tensor:

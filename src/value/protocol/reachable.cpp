@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "value/kinds/array.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
 #include "value/kinds/sequence.h"
@@ -46,6 +47,7 @@ class Walk {
     }
 
     bool look_into(const Value* value) {
+        if (value->kind == ArrayValue::kKind) return true;
         switch (value->kind) {
             case Kind::Constant:
             case Kind::Tensor:
