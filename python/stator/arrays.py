@@ -130,9 +130,17 @@ def plain_operator(function: Callable) -> Call:
     return Call(name, function, plain, plain is not operator.matmul)
 
 
-def describe(call: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[int, ...]] | str:
-    """What numpy returns, as nested tuples, and the numbers of the operands that it writes to. Or the reason why the
-    node would do something else."""
+# What numpy returns, as nested tuples; the numbers of the operands that it writes to; the dtype to which the node's
+# integers have to be converted first, or None; whether the node needs a check of its indices.
+Answer = tuple[Any, tuple[int, ...], torch.dtype | None, bool]
+
+
+def describe(call: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Answer | str:
+    """What numpy does. Or the reason why the node would do something else."""
+    if torch._C._len_torch_function_stack():
+        return "a numpy function is called under a torch function mode, which would change it"
+    if not {"ignore", "warn"}.issuperset(np.geterr().values()):
+        return "a numpy function is called, and numpy raises floating-point errors"
     try:
         key = (_key(arguments), _key(keywords), torch.get_default_dtype())
         known = call.answers.get(key)
@@ -167,6 +175,8 @@ class _Trial:
         self.call, self.arguments, self.keywords = call, arguments, keywords
         self.operands = sorted({operand.number: operand for operand in _operands((arguments, keywords))}.items())
         self.sizes_before: dict[int, int] = {}
+        self.converted: torch.dtype | None = None  # the dtype that integers are converted to for the node
+        self.wanted: torch.dtype | None = None  # the float dtype of numpy's result, where the node's has another
         if call.is_elementwise and not keywords:
             self._shrink()
 
@@ -191,7 +201,7 @@ class _Trial:
         self.arguments = tuple(small[one.number] if isinstance(one, Operand) else one for one in self.arguments)
         self.operands = sorted(small.items())
 
-    def answer(self) -> tuple[Any, tuple[int, ...]] | str:
+    def answer(self) -> Answer | str:
         if _is_unspecified(self.call, self.arguments, self.keywords):
             return f"numpy does not specify the result of {self.call.name}"
         if sum(_memory(one) for _, one in self.operands) > MOST_ELEMENTS:
@@ -206,9 +216,21 @@ class _Trial:
             try:
                 return self._compare_all()
             except _Different as difference:
-                return f"torch._numpy differs from numpy in {self.call.name}: {difference}"
+                answer = self._compare_converted()
+                return answer or f"torch._numpy differs from numpy in {self.call.name}: {difference}"
 
-    def _compare_all(self) -> tuple[Any, tuple[int, ...]] | str:
+    def _compare_converted(self) -> Answer | None:
+        """The same with integers converted to the float dtype of numpy's result, as numpy converts them."""
+        self.converted = self.wanted
+        if self.converted is None or not any(one.dtype in _INTEGERS for _, one in self.operands):
+            return None
+        try:
+            answer = self._compare_all()
+        except _Different:
+            return None
+        return None if isinstance(answer, str) or answer[1] else answer
+
+    def _compare_all(self) -> Answer | str:
         """With several sets of numbers, because both raise for some of them."""
         answers, refusal, only_numpy_raised, all_warned = [], "", None, True
         for fill in (_mixed, _positive, _special, _zero):
@@ -223,20 +245,22 @@ class _Trial:
                 all_warned = all_warned and bool(self.warned)
         if not answers:
             return refusal or f"numpy raises {only_numpy_raised!r}"
-        if only_numpy_raised is not None:
+        checks_indices = isinstance(only_numpy_raised, IndexError) and self.call.name == "take_along_axis"
+        if only_numpy_raised is not None and not checks_indices:
             return f"numpy raises {only_numpy_raised!r} for some numbers, torch._numpy does not"
         if all_warned:
             return "a numpy computation issues a warning"
         if any(answer[0] != answers[0][0] for answer in answers):
             return f"the result of {self.call.name} depends on data"
         # (Zeros over zeros do not show.)
-        return answers[0][0], tuple(sorted({number for answer in answers for number in answer[1]}))
+        written = tuple(sorted({number for answer in answers for number in answer[1]}))
+        return answers[0][0], written, self.converted, checks_indices
 
     def _run(self, fill: Callable) -> Any:
         """numpy's answer; its exception if the node does not raise one; else the text of the node's exception."""
         reals, tensors = self._make(fill), self._make(fill)
         real_operands = {number: one[0] for number, one in reals.items()}
-        node_operands = {number: one[1] for number, one in tensors.items()}
+        node_operands = {number: self._convert(one[1]) for number, one in tensors.items()}
         error: Exception | None = None
         real = None
         try:
@@ -259,6 +283,9 @@ class _Trial:
             self.compares_numbers = False
         answer = self._compare(real, made)
         return answer, self._written(fill)
+
+    def _convert(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.converted) if self.converted is not None and tensor.dtype in _INTEGERS else tensor
 
     def _make(self, fill: Callable) -> dict[int, tuple[Any, torch.Tensor, np.ndarray]]:
         """For each operand: what numpy gets, what the node gets, and the memory of the former."""
@@ -298,6 +325,7 @@ class _Trial:
         if not isinstance(made, torch.Tensor):
             raise _Different("a result that is not an array")
         if not _is_plain_dtype(array.dtype) or made.dtype not in _DTYPES or _numpy_dtype(made.dtype) != array.dtype:
+            self.wanted = _FLOATS.get(array.dtype)
             raise _Different(f"dtype {array.dtype}, not {made.dtype}")
         if array.shape != tuple(made.shape):
             raise _Different(f"shape {array.shape}, not {tuple(made.shape)}")
@@ -448,6 +476,8 @@ _DTYPES = {
         torch.complex128,
     )
 }
+_FLOATS = {numpy: dtype for dtype, numpy in _DTYPES.items() if dtype.is_floating_point}
+_INTEGERS = {dtype for dtype in _DTYPES if not dtype.is_floating_point and not dtype.is_complex}
 _NAMES = {dtype.name for dtype in _DTYPES.values()}
 
 

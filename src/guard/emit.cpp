@@ -51,14 +51,6 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
               .from = state_.places[index].parent,
               .number = source.number,
               .object = source.key};
-    if (source.access == static_cast<Access>(static_cast<int>(Access::Upcoming) + 1)) {
-        step.op = StepOp::ArrayTensor;
-        step.version = static_cast<std::uint64_t>(source.number);
-        step.number = static_cast<std::int32_t>(state_.computed.size());
-        state_.computed.emplace_back();
-        emit(step);
-        return;
-    }
     switch (source.access) {
         case Access::Slot:
             break;
@@ -133,6 +125,12 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             break;
         case Access::Upcoming:
             step.op = StepOp::Upcoming;
+            step.version = static_cast<std::uint64_t>(source.number);
+            step.number = static_cast<std::int32_t>(state_.computed.size());
+            state_.computed.emplace_back();
+            break;
+        case Access::ArrayTensor:
+            step.op = StepOp::ArrayTensor;
             step.version = static_cast<std::uint64_t>(source.number);
             step.number = static_cast<std::int32_t>(state_.computed.size());
             state_.computed.emplace_back();

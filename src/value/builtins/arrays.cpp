@@ -22,6 +22,7 @@
 #include "value/kinds/slice.h"
 #include "value/recorder.h"
 #include "value/tensor/data_numbers.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
 
@@ -32,7 +33,7 @@ namespace {
 /// As in `python/stator/arrays.py`.
 enum class Form : std::uint8_t { Array, Scalar, Tensor, Constant, Tuple, List, None };
 
-TensorValue* base_of(TensorValue* tensor) {
+const TensorValue* base_of(const TensorValue* tensor) {
     while (tensor->view_of != nullptr) tensor = tensor->view_of;
     return tensor;
 }
@@ -91,18 +92,20 @@ class ArrayArguments {
         return answer;
     }
 
-    /// Copies the operands that share memory with one that the call writes to: numpy reads them first.
+    /// Copies the operands that share memory with one that the call writes to: numpy reads them first. Arrays from
+    /// outside may share memory in another call.
     void copy_overlapping(PyObject* written) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(written); ++i) {
-            const Operand& target = operands.at(PyLong_AsSize_t(PyTuple_GET_ITEM(written, i)));
-            for (Operand& other : operands) {
-                if (other.tensor == target.tensor || base_of(other.tensor) != base_of(target.tensor)) continue;
-                auto* copy =
-                    cast<TensorValue>(tracer_.recorder().emit_method(interned("clone"), Arguments::of(other.tensor)));
-                replace(other.tensor, copy);
-                other.tensor = copy;
-            }
+            const TensorValue* target = operands.at(PyLong_AsSize_t(PyTuple_GET_ITEM(written, i))).tensor;
+            for (Operand& other : operands)
+                if (other.tensor != target && may_share_memory(other.tensor, target)) replace(other, "clone", nullptr);
         }
+    }
+
+    /// Converts the integers among the operands first.
+    void convert_integers(PyObject* dtype) {
+        for (Operand& operand : operands)
+            if (torch_room::is_integral(operand.tensor->meta->dtype)) replace(operand, "to", tracer_.constant(dtype));
     }
 
   private:
@@ -123,9 +126,12 @@ class ArrayArguments {
             return {value, Ref<>::share(value->object())};
         }
         tracer_.realize(value);
-        if (auto* array = cast<ArrayValue>(value))
-            return operand(array->payload, array, array->is_scalar ? Form::Scalar : Form::Array, array->is_writeable);
         switch (value->kind) {
+            case Kind::Array: {
+                auto* array = static_cast<ArrayValue*>(value);
+                return operand(array->payload, array, array->is_scalar ? Form::Scalar : Form::Array,
+                               array->is_writeable);
+            }
             case Kind::Tensor:
                 return take_tensor(static_cast<TensorValue*>(value));
             case Kind::Tuple:
@@ -214,9 +220,19 @@ class ArrayArguments {
         return {tracer_.constant(tracer_.keep(std::move(name))), Ref<>::share(object)};
     }
 
-    void replace(Value* before, Value* after) {
-        for (Value*& value : for_node.positional) value = replaced(value, before, after);
-        for (Keyword& keyword : for_node.keywords) keyword.value = replaced(keyword.value, before, after);
+    static bool may_share_memory(const TensorValue* one, const TensorValue* other) {
+        const TensorValue *left = base_of(one), *right = base_of(other);
+        return left == right || (left->source != nullptr && right->source != nullptr);
+    }
+
+    /// Puts the result of a method in the place of an operand.
+    void replace(Operand& operand, const char* method, Value* argument) {
+        Arguments arguments = Arguments::of(operand.tensor);
+        if (argument != nullptr) arguments.positional.push_back(argument);
+        auto* after = cast<TensorValue>(tracer_.recorder().emit_method(interned(method), arguments));
+        for (Value*& value : for_node.positional) value = replaced(value, operand.tensor, after);
+        for (Keyword& keyword : for_node.keywords) keyword.value = replaced(keyword.value, operand.tensor, after);
+        operand.tensor = after;
     }
 
     Value* replaced(Value* value, Value* before, Value* after) {
@@ -323,7 +339,7 @@ class Result {
         const bool is_view = described.alias >= 0;
         const char* copies = nullptr;
         if (is_view) {
-            TensorValue* of = arguments_.operands.at(static_cast<std::size_t>(described.alias)).tensor;
+            const TensorValue* of = arguments_.operands.at(static_cast<std::size_t>(described.alias)).tensor;
             if (base_of(tensor) != base_of(of)) refuse(tracer_, "FakeTensor and numpy disagree about a view");
             if (is_operand(tensor)) copies = "detach";
         } else if ((tensor->meta->dispatch_keys & kViews) != 0) {
@@ -356,14 +372,76 @@ class Result {
     const ArrayArguments& arguments_;
 };
 
+bool requires_gradients(const graph::Node* node) {
+    return node->result.kind == graph::Result::Kind::Tensor && node->result.tensor->requires_grad;
+}
+
+bool is_of_array(const graph::Node* node) {
+    return node->target != nullptr && type_name(Py_TYPE(node->target)).starts_with("torch._dynamo.utils.numpy_");
+}
+
+/// Whether the program has a tensor over the memory of this one, whose base is `base`.
+bool is_seen_as_tensor(const graph::Graph& graph, const TensorValue* base) {
+    const bool is_array =
+        base->source != nullptr ? base->source->access == Access::ArrayTensor : is_of_array(base->node);
+    if (!is_array) return true;
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        const graph::Node* node = graph.at(i);
+        if (node->kind == graph::NodeKind::Method && node->memory == base->node && !is_of_array(node)) return true;
+    }
+    return false;
+}
+
+/// numpy does not tell autograd of what it writes. Where that could matter the program has to do it.
+void expect_unseen_by_autograd(Tracer& tracer, const TensorValue* written) {
+    if (!tracer.modes().current().grad) return;
+    const graph::Graph& graph = tracer.recorder().graph();
+    bool records = false;
+    for (std::size_t i = 0; i < graph.size() && !records; ++i) records = requires_gradients(graph.at(i));
+    if (records && is_seen_as_tensor(graph, base_of(written)))
+        refuse(tracer, "a numpy array is written to that shares the memory of a tensor, while gradients are recorded");
+}
+
+/// What `take_along_axis` of PyTorch does not check: that indices are within bounds.
+void check_indices(Tracer& tracer, const ArrayArguments& taken) {
+    static PyObject* const all = imported("torch", "all");
+    static PyObject* const check = imported("torch", "_assert_async");
+    const auto& given = taken.for_node.positional;
+    auto* array = given.size() == 3 ? cast<TensorValue>(given[0]) : nullptr;
+    auto* indices = given.size() == 3 ? cast<TensorValue>(given[1]) : nullptr;
+    if (array == nullptr || indices == nullptr) refuse(tracer, "take_along_axis is called with unusual arguments");
+    Dim size = 1;
+    const Dims& sizes = array->meta->sizes;
+    if (given[2]->object() == Py_None) {
+        for (Dim one : sizes) size *= one;
+    } else {
+        std::int64_t axis = PyLong_AsLongLong(given[2]->object());
+        size = sizes.at(static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(sizes.size()) : axis));
+    }
+    auto emit = [&](PyObject* function, Value* left, Value* right) {
+        return tracer.recorder().emit_function(function,
+                                               right == nullptr ? Arguments::of(left) : Arguments::of(left, right));
+    };
+    Value* least = size_value(tracer, Dim(0) - size);
+    Value* are_least = emit(operator_function(Comparison::GreaterEqual), indices, least);
+    Value* are_most = emit(operator_function(Comparison::Less), indices, size_value(tracer, size));
+    Value* are_valid = emit(all, emit(operator_function(BinaryOperator::And, false), are_least, are_most), nullptr);
+    emit(check, are_valid, tracer.string("an index is out of bounds"));
+}
+
 Value* capture(Tracer& tracer, Ref<> call, const Arguments& arguments) {
     expect_arrays_are_traced(tracer);
     ArrayArguments taken(tracer, arguments);
     Ref<> answer = taken.describe(call.get());
-    PyObject *result = PyTuple_GET_ITEM(answer.get(), 0), *written = PyTuple_GET_ITEM(answer.get(), 1);
+    auto part = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(answer.get(), i); };
+    PyObject *result = part(0), *written = part(1), *dtype = part(2), *checks_indices = part(3);
     if (static_cast<Form>(PyLong_AsLong(PyTuple_GET_ITEM(result, 0))) == Form::Constant)
         return Result(tracer, taken).of(result, nullptr);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(written); ++i)
+        expect_unseen_by_autograd(tracer, taken.operands.at(PyLong_AsSize_t(PyTuple_GET_ITEM(written, i))).tensor);
     taken.copy_overlapping(written);
+    if (dtype != Py_None) taken.convert_integers(dtype);
+    if (checks_indices == Py_True) check_indices(tracer, taken);
     Ref<> target = checked(PyObject_GetAttrString(call.get(), "target"));
     Value* made = tracer.recorder().emit_function(target.get(), taken.for_node);
     return Result(tracer, taken).of(result, made);
@@ -431,9 +509,20 @@ Value* call_array_method(Tracer& tracer, Borrowed<> method, const Arguments& arg
     return capture(tracer, std::move(call), arguments);
 }
 
+/// `numpy.shape(array)`, `numpy.size(array)`; null for others.
+Value* of_sizes(Tracer& tracer, PyObject* call, const Arguments& arguments) {
+    Ref<> name = checked(PyObject_GetAttrString(call, "name"));
+    const std::string_view text = utf8(name.get());
+    if ((text != "shape" && text != "size") || arguments.count() != 1 || arguments.positional.empty()) return nullptr;
+    auto* array = cast<ArrayValue>(arguments.positional[0]);
+    if (array == nullptr) return nullptr;
+    tracer.realize(array);
+    return array->get_attribute(tracer, interned(text == "shape" ? "shape" : "size")).value();
+}
+
 bool is_array_in(const Value* value) {
     if (value == nullptr) return false;
-    if (value->kind == ArrayValue::kKind) return true;
+    if (value->kind == Kind::Array) return true;
     if (value->kind != Kind::Tuple && value->kind != Kind::List) return false;
     return std::ranges::any_of(static_cast<const SequenceValue*>(value)->items, is_array_in);
 }
@@ -470,11 +559,12 @@ bool is_array_function(Borrowed<> callable) {
 
 Value* call_array_function(Tracer& tracer, Borrowed<> callable, const Arguments& arguments) {
     if (is_array_method(callable)) {
-        if (arguments.positional.empty() || arguments.positional[0]->kind != ArrayValue::kKind) return nullptr;
+        if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Array) return nullptr;
         return call_array_method(tracer, callable, arguments);
     }
     Ref<> call = find_call("find", callable);
     if (call.get() == Py_None) return nullptr;
+    if (Value* known = of_sizes(tracer, call.get(), arguments)) return known;
     return capture(tracer, std::move(call), arguments);
 }
 
@@ -482,7 +572,7 @@ Value* array_operator(Tracer& tracer, Borrowed<> function, const Arguments& oper
     for (Value* operand : operands.positional) {
         if (!symbolic::is(operand)) tracer.realize(operand);
         // Objects of other classes may define the operator themselves.
-        if (operand->kind != ArrayValue::kKind && operand->kind != Kind::Tensor && operand->kind != Kind::Constant &&
+        if (operand->kind != Kind::Array && operand->kind != Kind::Tensor && operand->kind != Kind::Constant &&
             operand->kind != Kind::List && operand->kind != Kind::Tuple)
             refuse(tracer, "an operator is used between a numpy array and a " + type_name(operand->type()));
     }

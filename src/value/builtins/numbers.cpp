@@ -50,7 +50,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
         static PyObject* function = imported("_operator", "abs");
         return tracer.recorder().emit_function(function, arguments);
     }
-    if (operand->kind == ArrayValue::kKind) return array_operator(tracer, imported("_operator", "abs"), arguments);
+    if (operand->kind == Kind::Array) return array_operator(tracer, imported("_operator", "abs"), arguments);
     return fold_or_call_method(tracer, builtin_function("abs"), "__abs__", arguments);
 }
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "guard/numpy_numbers.h"
 #include "value/builtins/builtin.h"
-#include "value/kinds/array.h"
 #include "value/kinds/sequence.h"
 #include "value/tracer.h"
 
@@ -99,7 +98,7 @@ Value* call_numpy_function(Tracer& tracer, Borrowed<> function, const Arguments&
 
 Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Value* other, bool reflected) {
     if (!is_of_numpy(self) && !is_of_numpy(other)) return nullptr;
-    if (other->kind == Kind::Tensor || other->kind == ArrayValue::kKind) return nullptr;
+    if (other->kind == Kind::Tensor || other->kind == Kind::Array) return nullptr;
     Value* answer = nullptr;
     if (is_plain_partner(other))
         answer = fold_in_numpy(tracer, operator_function(op, false),
@@ -113,7 +112,7 @@ Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Valu
 
 Value* numpy_compare(Tracer& tracer, Comparison op, ConstantValue* self, Value* other) {
     if (!is_of_numpy(self) && !is_of_numpy(other)) return nullptr;
-    if (other->kind == Kind::Tensor || other->kind == ArrayValue::kKind) return nullptr;
+    if (other->kind == Kind::Tensor || other->kind == Kind::Array) return nullptr;
     Value* answer = nullptr;
     if (is_plain_partner(other))
         answer = fold_in_numpy(tracer, operator_function(op), Arguments::of(static_cast<Value*>(self), other));

@@ -54,6 +54,9 @@ Value* of_metadata(Tracer& tracer, ArrayValue* array, Borrowed<> name) {
     if (name.get() == interned("nbytes")) return size_value(tracer, count_of(array) * Dim(item_size(array)));
     if (name.get() == interned("dtype")) return tracer.constant(torch_room::array_dtype(meta.dtype));
     if (name.get() == interned("strides")) {
+        // Those of dimensions with one element mean nothing, and numpy has others than PyTorch.
+        for (Dim size : meta.sizes)
+            if (size < Dim(2)) return nullptr;
         Dims strides = meta.strides;
         for (Dim& stride : strides) stride *= Dim(item_size(array));
         return size_values(tracer, strides);
@@ -84,7 +87,7 @@ void ArrayValue::realize(Tracer& tracer) {
                            "PyTorch has no tensor like a numpy array: its dtype, strides or flags are unusual");
     auto* held = tracer.make<TensorValue>();
     held->outside = tracer.keep(std::move(tensor));
-    held->source = tracer.provenance().child(source, kArrayTensor, nullptr, writeable ? 1 : 0, held->outside);
+    held->source = tracer.provenance().child(source, Access::ArrayTensor, nullptr, writeable ? 1 : 0, held->outside);
     held->realized = false;
     tracer.realize(held);
     set_undoably(tracer, payload, held);

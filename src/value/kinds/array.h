@@ -7,10 +7,8 @@
 
 namespace stator {
 
-inline constexpr Access kArrayTensor = static_cast<Access>(static_cast<int>(Access::Upcoming) + 1);
-
 struct ArrayValue final : Value {
-    static constexpr Kind kKind = static_cast<Kind>(static_cast<int>(Kind::TensorObject) + 1);
+    static constexpr Kind kKind = Kind::Array;
     ArrayValue() : Value(kKind) {}
 
     /// What the graph has for it; null for one from outside until it is realized.

@@ -1,5 +1,4 @@
 #include "value/kinds/rebuilding.h"
-#include "value/kinds/array.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -15,10 +14,10 @@
 namespace stator {
 
 bool is_leaf(const Value* value) {
-    if (value->kind == ArrayValue::kKind) return true;
     switch (value->kind) {
         case Kind::Constant:
         case Kind::Tensor:
+        case Kind::Array:
         case Kind::Builtin:
         case Kind::Class:
         case Kind::PythonModule:

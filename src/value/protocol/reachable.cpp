@@ -2,7 +2,6 @@
 
 #include <unordered_set>
 
-#include "value/kinds/array.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
 #include "value/kinds/sequence.h"
@@ -47,10 +46,10 @@ class Walk {
     }
 
     bool look_into(const Value* value) {
-        if (value->kind == ArrayValue::kKind) return true;
         switch (value->kind) {
             case Kind::Constant:
             case Kind::Tensor:
+            case Kind::Array:
             case Kind::Class:
             case Kind::Builtin:
             case Kind::PythonModule:
