@@ -221,3 +221,33 @@ def test_inputs_with_a_static_address_are_marked(guard: bool):
     assert types == [["guarded" if guard else "unguarded", None]]
     assert torch.equal(compiled(Cache(), x), torch.full((4,), 2.0))
     assert len(types) == (2 if guard else 1)
+
+
+def test_aot_autograd_knows_the_inputs_with_a_static_address():
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    found: list[list[int]] = []
+
+    def compiler(graph_module, example_inputs):
+        found.append(TracingContext.get().fw_metadata.static_input_indices)
+        return make_boxed_func(graph_module.forward)
+
+    class Step(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("offset", torch.ones(4))
+
+        def forward(self, keys, x):
+            keys.add_(x)
+            return self.linear(keys + self.offset) + x
+
+    for compile in (stator.compile, torch.compile):
+        keys, x = torch.zeros(4), torch.ones(4)
+        torch._dynamo.mark_static_address(keys)
+        with torch.no_grad():
+            compile(Step(), backend=aot_autograd(fw_compiler=compiler))(keys, x)
+    ours, theirs = found
+    assert ours == theirs
+    assert len(ours) == 4
