@@ -269,8 +269,37 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     return construct_instance(tracer, this, arguments);
 }
 
+namespace {
+
+/// Objects of annotations: `T`, `list[int]`, `int | None`.
+bool is_of_typing(PyTypeObject* type) {
+    const std::string name = type_name(type);
+    return name.starts_with("typing.") || name == "types.GenericAlias" || name == "types.UnionType";
+}
+
+/// The subscript of a generic class; empty if it is not a constant, even if objects of annotations count as such.
+Ref<> subscript_of(Tracer& tracer, Value* key) {
+    if (Ref<> constant = key->as_constant(tracer)) return constant;
+    if (key->kind == Kind::Object && key->source != nullptr && is_of_typing(key->type())) {
+        tracer.realize(key);
+        tracer.guard({GuardKind::Identity, key->source, key->object()});
+        return Ref<>::share(key->object());
+    }
+    SequenceValue* sequence = as_sequence(key);
+    if (sequence == nullptr || (sequence->class_ != &PyTuple_Type && sequence->class_ != &PyList_Type)) return {};
+    Ref<> items = checked(PyList_New(0));
+    for (Value* part : sequence->all(tracer)) {
+        Ref<> item = subscript_of(tracer, part);
+        if (!item) return {};
+        checked(PyList_Append(items.get(), item.get()));
+    }
+    return sequence->kind == Kind::List ? std::move(items) : checked(PyList_AsTuple(items.get()));
+}
+
+}  // namespace
+
 Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
-    Ref<> constant = key->as_constant(tracer);
+    Ref<> constant = subscript_of(tracer, key);
     if (!constant)
         tracer.break_graph(BreakKind::UnknownObject,
                            "class " + type_name(held) + " is subscripted with a value that is not a constant");
