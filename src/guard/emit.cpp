@@ -159,6 +159,16 @@ void GuardBuilder::describe_member(Step& step, const Source& source) {
             return;
         }
     }
+    if (PyDescr_TYPE(descriptor) == &PyFunction_Type) {
+        // Calling the descriptor would cost ten times as much, and raise an audit event.
+        if (Py_ssize_t offset = cpython::offset_of_function_attribute(source.key)) {
+            step.op = StepOp::Member;
+            step.number = narrow(offset);
+            step.object = reinterpret_cast<PyObject*>(&PyFunction_Type);
+            step.extra = Py_None;
+            return;
+        }
+    }
     step.op = StepOp::Computed;
     step.object = keep(descriptor);
     step.number = static_cast<std::int32_t>(state_.computed.size());

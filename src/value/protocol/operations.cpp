@@ -286,7 +286,8 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
     if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
-    tracer.realize(item);
+    // A list or tuple compares its items with it one by one, without the number of a symbol.
+    if (as_sequence(container) == nullptr) tracer.realize(item);
     if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
         return tracer.start(contains_settled(tracer, container, item));
     return container->contains(tracer, item);
