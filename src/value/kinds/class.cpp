@@ -6,6 +6,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "value/builtins/arrays.h"
 #include "value/builtins/builtin.h"
 #include "value/effect_log.h"
 #include "value/kinds/constant.h"
@@ -246,6 +247,8 @@ Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
         return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
+    if (has_array(arguments) && is_array_function(object()))
+        if (Value* answer = call_array_function(tracer, object(), arguments)) return answer;
     if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
         if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
         return handler(tracer, arguments);
