@@ -247,7 +247,7 @@ Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
         return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
-    if (has_array(arguments) && is_array_function(object()))
+    if (is_array_function(object()) && has_array(arguments))
         if (Value* answer = call_array_function(tracer, object(), arguments)) return answer;
     if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
         if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
