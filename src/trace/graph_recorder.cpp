@@ -96,7 +96,15 @@ std::vector<graph::Argument> GraphRecorder::arguments_of(const Arguments& argume
     positional.reserve(arguments.positional.size());
     for (Value* value : arguments.positional) positional.push_back(argument(value));
     keywords->reserve(arguments.keywords.size());
-    for (const Keyword& keyword : arguments.keywords) keywords->push_back({keyword.name, argument(keyword.value)});
+    for (const Keyword& keyword : arguments.keywords) {
+        // The generated code of `torch.fx` can't have it as a keyword; operations that take it have it as the first
+        // parameter after `self`.
+        const bool is_reserved = PyUnicode_CompareWithASCIIString(keyword.name, "from") == 0;
+        if (is_reserved && positional.size() == 1)
+            positional.push_back(argument(keyword.value));
+        else
+            keywords->push_back({keyword.name, argument(keyword.value)});
+    }
     if (deferred_graphs_.is_open())
         for (TensorValue* tensor : tensor_arguments_) deferred_graphs_.note_read(tensor);
     return positional;

@@ -1,4 +1,5 @@
 /// From objects to values.
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/iterators.h"
@@ -62,6 +63,11 @@ bool has_identity(const Value* value) {
         default:
             return true;
     }
+}
+
+DictViewValue::What what_of_view(PyObject* view) {
+    if (PyDictKeys_Check(view)) return DictViewValue::What::Keys;
+    return PyDictItems_Check(view) ? DictViewValue::What::Items : DictViewValue::What::Values;
 }
 
 Value* wrap(Tracer& tracer, PyObject* object) {
@@ -165,6 +171,12 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
         PyObject* dict = cpython::mapping_of_proxy(object);
         auto* view = make<DictViewValue>(static_cast<DictValue*>(outside(provenance_.pinned(dict), dict)),
                                          DictViewValue::What::Proxy);
+        view->outside = object;
+        value = view;
+    } else if (cpython::is_dict_view(Py_TYPE(object.get()))) {
+        PyObject* dict = cpython::walked_over(object, 0);
+        Source* place = provenance_.child(source, Access::WalkedOver, interned("mapping"), 0, dict);
+        auto* view = make<DictViewValue>(static_cast<DictValue*>(outside(place, dict)), what_of_view(object));
         view->outside = object;
         value = view;
     } else if (is_numpy_number(object) && is_captured_scalar(*this, *source, object)) {

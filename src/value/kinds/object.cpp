@@ -309,7 +309,9 @@ Py_hash_t ObjectValue::hash(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnknownObject,
                            "objects of " + type_name(class_) + " have a user-defined __hash__");
     tracer.guard_distinct(this);
-    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
+    // An outside function has one value for each place where it was found.
+    const void* identity = kind == Kind::Function && outside != nullptr ? static_cast<void*>(outside) : this;
+    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(identity) >> 4);
 }
 
 graph::Argument ObjectValue::as_argument(Tracer& tracer) {

@@ -787,6 +787,9 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     if (right->kind != Kind::Constant) guard_identity(tracer, left);
     if (left->kind != Kind::Constant) guard_identity(tracer, right);
     if (left->type() == right->type()) {
+        if (left->type() == &_PyWeakref_RefType && (left->source == nullptr || right->source == nullptr))
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the identity of a weak reference that was created in the captured region is compared");
         guard_members(tracer, left);
         guard_members(tracer, right);
     }
