@@ -298,7 +298,7 @@ class _Trial:
             strides = tuple(stride * memory.itemsize for stride in one.strides)
             array = np.lib.stride_tricks.as_strided(memory, one.sizes, strides, writeable=one.writeable)
             tensor = torch.from_numpy(memory.copy()).as_strided(one.sizes, one.strides)
-            real = array[()] if one.kind == SCALAR else array
+            real: Any = array[()] if one.kind == SCALAR else array
             if one.kind == TENSOR:
                 real = torch.from_numpy(memory).as_strided(one.sizes, one.strides)
             made[number] = (real, tensor, memory)

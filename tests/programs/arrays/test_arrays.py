@@ -1,6 +1,9 @@
 """numpy arrays in compiled programs: as inputs, results, attributes; beside tensors; written to; and what breaks."""
 
+import gc
+import sys
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -355,6 +358,36 @@ def test_an_error_after_a_write():
         return a.take(indices)
 
     same(program, A(3), lambda: np.array([0, 7]), compare_dynamo=False, fullgraph=False)
+
+
+def test_nothing_keeps_arrays_alive():
+    compiled = stator.compile(lambda a: (a * 2, a[1:], torch.from_numpy(a) + 1))
+    array = np.ones(3)
+    compiled(array)
+    before = sys.getrefcount(array)
+    for _ in range(10):
+        compiled(array)
+    assert sys.getrefcount(array) == before
+    kept = weakref.ref(array)
+    view = compiled(array)[1]
+    del array
+    gc.collect()
+    assert kept() is not None
+    del view
+    compiled(np.ones(3))
+    gc.collect()
+    assert kept() is None
+
+
+def test_numpy_scalars_that_change_beside_tensors():
+    def program(x, n):
+        return x * n, n * x, torch.zeros(int(n)), x + 1
+
+    compiled = stator.compile(program, fullgraph=True)
+    for number in (1, 2, 3, 2):
+        x = torch.ones(2, requires_grad=True)
+        for one, other in zip(program(x, np.int64(number)), compiled(x, np.int64(number)), strict=True):
+            assert torch.equal(one, other) and one.dtype == other.dtype
 
 
 # --- what breaks the graph
