@@ -73,7 +73,7 @@ result = f(torch.ones(3))
     run.call(lambda: run_cell("%prun -q result = f(torch.zeros(2))"))
 
 
-@scenario("coverage: the lines of the first call", backend="eager")
+@scenario("coverage: the lines around compiled functions", backend="eager")
 def lines(run: Run) -> None:
     with tempfile.TemporaryDirectory() as folder:
         measured = coverage.Coverage(data_file=None, source=[folder])
@@ -85,7 +85,9 @@ def lines(run: Run) -> None:
             run.call(lambda n=n: compiled(torch.ones(3), n))
         run.call(lambda: model(torch.ones(2, 4)))
         measured.stop()
-        run.keep(sorted(measured.get_data().lines(str(Path(folder) / "program.py"))))
+        # Those of a captured function are not seen: docs/graph-breaks.md, "Coverage of compiled code".
+        lines_of_the_module = {2, 4, 9, 15, 16, 17, 18, 20}
+        run.keep(lines_of_the_module <= set(measured.get_data().lines(str(Path(folder) / "program.py"))))
 
 
 @scenario("pytest runs compiled tests", backend="eager")
