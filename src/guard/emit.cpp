@@ -129,6 +129,12 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             step.number = static_cast<std::int32_t>(state_.computed.size());
             state_.computed.emplace_back();
             break;
+        case Access::ArrayTensor:
+            step.op = StepOp::ArrayTensor;
+            step.version = static_cast<std::uint64_t>(source.number);
+            step.number = static_cast<std::int32_t>(state_.computed.size());
+            state_.computed.emplace_back();
+            break;
         case Access::Drawn:
             STATOR_CHECK(false, "a random number is not fetched");
         case Access::Size:

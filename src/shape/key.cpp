@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "shape/tensors.h"
+#include "torch/arrays.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 
@@ -58,7 +59,8 @@ bool is_lasting_callable(PyObject* callable) {
         return name == "torch" || name.starts_with("torch.");
     }
     std::string type = type_name(Py_TYPE(callable));
-    return type.starts_with("torch._ops.") || type == "torch._jit_internal.BooleanDispatch";
+    return type.starts_with("torch._ops.") || type == "torch._jit_internal.BooleanDispatch" ||
+           torch_room::calls_numpy(callable);
 }
 
 }  // namespace

@@ -137,6 +137,8 @@ void append(std::string& text, const Source& source) {
         case Access::Offset:
             text += ".storage_offset()";
             return;
+        case Access::ArrayTensor:
+            return;
     }
 }
 

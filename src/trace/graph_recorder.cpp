@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
+#include "value/kinds/array.h"
 #include "value/kinds/sequence.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -120,7 +121,8 @@ graph::Node* GraphRecorder::add_item(graph::Node* node, std::size_t index, const
 }
 
 void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
-    auto* tensor = cast<TensorValue>(value);
+    auto* array = cast<ArrayValue>(value);
+    TensorValue* tensor = array != nullptr ? array->payload : cast<TensorValue>(value);
     if (tensor != nullptr && tensor->node != nullptr && tensor->node->kind != graph::NodeKind::Placeholder)
         graph_->name_after(tensor->node, utf8(variable));
 }

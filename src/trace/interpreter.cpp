@@ -730,7 +730,7 @@ std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& i
     for (auto [object, value] : by_identity_) {
         bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
         bool is_read = value->realized || has_grown || value->kind == Kind::Cell;
-        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject;
+        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject || value->kind == Kind::Array;
         if (is_read && is_tensor && has_writes) add(value->source);
         if (is_read && value->kind != Kind::Tensor && std::ranges::find(mutated, value->type()) != mutated.end())
             add(value->source);

@@ -9,6 +9,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
+#include "value/builtins/numpy.h"
 #include "value/effect_log.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
@@ -294,6 +295,7 @@ bool is_from_object(PyTypeObject* type, const char* name) {
 }  // namespace
 
 Outcome ObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (outside != nullptr && is_numpy_dtype(class_)) return compare_numpy_dtypes(tracer, op, this, other);
     if (!is_from_object(class_, method_name(op)))
         tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " are compared by C code");
     return nullptr;

@@ -241,6 +241,12 @@ bool classmethods_chain() {
     return answer;
 }
 
+/// Whether instances are compiled functions, which a class binds as it binds functions.
+bool is_compiled_by_stator(PyTypeObject* type) {
+    PyObject* slot = cpython::lookup_in_mro(type, interned("_stator_callable"), nullptr);
+    return slot != nullptr && Py_TYPE(slot) == &PyMemberDescr_Type;
+}
+
 }  // namespace
 
 Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type,
@@ -252,7 +258,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     PyTypeObject* kind = Py_TYPE(raw);
     if (!is_descriptor(tracer, raw)) return attribute;
     static PyObject* const cached = imported("functools", "_lru_cache_wrapper");
-    if (reinterpret_cast<PyObject*>(kind) == cached) {
+    if (reinterpret_cast<PyObject*>(kind) == cached || is_compiled_by_stator(kind)) {
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(attribute, self);
     }
