@@ -1,6 +1,7 @@
 #include "value/builtins/registry.h"
 
 #include "value/builtins/numpy.h"
+#include "value/higher_order/higher_order.h"
 
 namespace stator {
 
@@ -35,6 +36,7 @@ void register_all(Handlers& handlers) {
     register_recurrent(handlers);
     register_checkpoints(handlers);
     register_lazy_modules(handlers);
+    register_higher_order(handlers);
 }
 
 }  // namespace stator
