@@ -58,14 +58,9 @@ bool works_without_tensors(const BytecodeFrame& frame) {
            std::ranges::all_of(frame.slots, has_no_tensors) && std::ranges::all_of(frame.stack, has_no_tensors);
 }
 
-/// Modules whose functions are never inlined: those that work on wrapped tensors or on graphs of their own, which only
-/// PyTorch can do, and `random`, whose functions all call a generator written in C.
-bool is_left_to_python(PyObject* globals) {
+std::string_view module_name(PyObject* globals) {
     PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
-    if (name == nullptr || !PyUnicode_CheckExact(name)) return false;
-    std::string_view module = utf8(name);
-    return module.starts_with("torch._higher_order_ops.") || module == "torch._functorch.vmap" ||
-           module == "torch._functorch.apis" || module == "torch._functorch.eager_transforms" || module == "random";
+    return name != nullptr && PyUnicode_CheckExact(name) ? utf8(name) : std::string_view();
 }
 
 /// Whether a function only forwards a call: `Module.__call__`, or the wrapper that `stator.compile` puts around
@@ -75,8 +70,7 @@ bool only_forwards(const FunctionValue& function) {
     auto* code = reinterpret_cast<PyObject*>(function.code);
     if (code == code_of(torch_room::known().module_call) || code == code_of(torch_room::known().module_call_impl))
         return true;
-    PyObject* module = function.globals == nullptr ? nullptr : PyDict_GetItemString(function.globals, "__name__");
-    return module != nullptr && PyUnicode_CheckExact(module) && utf8(module) == "stator.api";
+    return module_name(function.globals) == "stator.api";
 }
 
 }  // namespace
@@ -118,16 +112,57 @@ PyCodeObject* Interpreter::function_without_tensors() const {
     return outermost;
 }
 
+std::vector<PyCodeObject*> Interpreter::transforms_to_call_whole() {
+    std::vector<PyCodeObject*> codes;
+    if (report_.kind != BreakKind::Rebuild) return codes;
+    for (PyCodeObject* code : recorder_.transforms().calls())
+        if (!knowledge_->called_whole.contains(code)) codes.push_back(code);
+    return codes;
+}
+
+Interpreter::ModuleRole Interpreter::module_role(PyObject* globals) {
+    auto [known, is_new] = module_roles_.try_emplace(globals, ModuleRole::Inlined);
+    if (!is_new) return known->second;
+    const std::string_view module = module_name(globals);
+    // The functions of `random` all call a generator written in C; higher-order operations work on graphs of their own,
+    // which only PyTorch can do.
+    if (module.starts_with("torch._higher_order_ops.") || module == "random")
+        known->second = ModuleRole::LeftToPython;
+    else if (module == "torch._functorch.vmap" || module == "torch._functorch.apis" ||
+             module == "torch._functorch.eager_transforms")
+        known->second = ModuleRole::Transforms;
+    return known->second;
+}
+
 void Interpreter::expect_inlined(FunctionValue* function) {
-    auto [module, is_new] = is_left_to_python_.try_emplace(function->globals);
-    if (is_new) module->second = is_left_to_python(function->globals);
-    if (module->second)
+    if (module_role(function->globals) == ModuleRole::LeftToPython)
         break_graph(BreakKind::UnknownFunction, "function " + function->print() + " of module " +
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");
     if (!knowledge_->called_whole.contains(function->code)) return;
+    if (is_of_transforms(function))
+        break_graph(BreakKind::UnsupportedTensor, "tensors of the function transform " + function->print() +
+                                                      " are still used where the captured region ends");
     break_graph(BreakKind::UnknownFunction,
                 "function " + function->print() + " uses no tensors and calls C functions that Stator has no model of");
+}
+
+bool Interpreter::is_of_transforms(const FunctionValue* function) {
+    return module_role(function->globals) == ModuleRole::Transforms;
+}
+
+Task Interpreter::call_transform(FunctionValue* function, Arguments arguments) {
+    FunctionTransforms& transforms = recorder_.transforms();
+    transforms.begin_call(function->code);
+    Value* result = nullptr;
+    try {
+        result = co_await push_call(function, arguments);
+    } catch (const Raised&) {
+        transforms.end_call();
+        throw;
+    }
+    transforms.end_call();
+    co_return result;
 }
 
 }  // namespace stator

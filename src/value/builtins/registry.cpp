@@ -32,6 +32,7 @@ void register_all(Handlers& handlers) {
     register_optimizing(handlers);
     register_tensor_hooks(handlers);
     register_autograd_functions(handlers);
+    register_function_transforms(handlers);
     register_recurrent(handlers);
     register_checkpoints(handlers);
     register_lazy_modules(handlers);

@@ -20,6 +20,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
+#include "value/protocol/type_expressions.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -270,7 +271,7 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
-    Ref<> constant = key->as_constant(tracer);
+    Ref<> constant = type_argument(tracer, key);
     if (!constant)
         tracer.break_graph(BreakKind::UnknownObject,
                            "class " + type_name(held) + " is subscripted with a value that is not a constant");

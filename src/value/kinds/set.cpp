@@ -109,7 +109,8 @@ void SetValue::realize(Tracer& tracer) {
         if (by_identity) how = kByIdentity;
         tracer.realize(element);
         mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
-        if (!element_object(tracer, element))
+        // (A function is equal to itself alone.)
+        if (element->kind != Kind::Function && !element_object(tracer, element))
             tracer.break_graph(BreakKind::UnknownObject,
                                "a set that existed before the call has elements that are not constants");
         elements.push_back(element);
