@@ -117,7 +117,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         return answer;
     }
     // (A graph with operations was captured, and runs, outside of all function transforms.)
-    torch_room::leave_transforms(entry.state.is_in_transform() ? torch_room::transform_depth() : 0);
+    torch_room::leave_transforms(torch_room::has_transforms(entry.state) ? torch_room::transform_depth() : 0);
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;
     failure->was_seen = failure->at ? failure->at->is_visible_to_program : entry.graph.is_visible_to_program;

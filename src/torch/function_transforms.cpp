@@ -10,6 +10,7 @@
 #include "base/imported.h"
 #include "torch/errors.h"
 #include "torch/fake.h"
+#include "torch/global_state.h"
 #include "torch/implementation.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
@@ -75,6 +76,11 @@ TransformLevels::Resumed::Resumed(TransformLevels& levels) : levels_(levels) {
 TransformLevels::Resumed::~Resumed() {
     ErrorAside aside;
     levels_.suspend();
+}
+
+bool has_transforms(const GlobalState& state) {
+    return c10::DispatchKeySet(c10::DispatchKeySet::RAW, state.included_keys)
+        .has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
 std::size_t transform_depth() {

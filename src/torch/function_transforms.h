@@ -42,6 +42,10 @@ class TransformLevels {
     std::vector<Ref<>> layers_;  // the innermost one last; empty while they are on PyTorch's stack
 };
 
+struct GlobalState;
+
+/// Whether a function transform was running in this state.
+bool has_transforms(const GlobalState& state);
 /// How many levels this thread is inside of.
 std::size_t transform_depth();
 /// Leaves the levels above `depth`, which a graph has entered before it failed.

@@ -214,11 +214,6 @@ GlobalState snapshot_global_state() {
     return state;
 }
 
-bool GlobalState::is_in_transform() const {
-    return c10::DispatchKeySet(c10::DispatchKeySet::RAW, included_keys)
-        .has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
-}
-
 bool matches(const GlobalState& state) {
     const c10::AutogradState& autograd = autograd_state();
     if (autograd.get_grad_mode() != state.modes.grad || autograd.get_inference_mode() != state.modes.inference ||

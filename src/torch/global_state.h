@@ -71,9 +71,6 @@ struct GlobalState {
         Device device;
     };
     std::vector<FunctionMode> function_modes;
-
-    /// Whether a function transform of torch.func was running.
-    bool is_in_transform() const;
 };
 
 GlobalState snapshot_global_state();

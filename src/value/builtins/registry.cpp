@@ -27,12 +27,12 @@ void register_all(Handlers& handlers) {
     register_classes(handlers);
     register_weak(handlers);
     register_torch(handlers);
+    register_arrays(handlers);
     register_torch_functions(handlers);
     register_profiling(handlers);
     register_optimizing(handlers);
     register_tensor_hooks(handlers);
     register_autograd_functions(handlers);
-    register_function_transforms(handlers);
     register_recurrent(handlers);
     register_checkpoints(handlers);
     register_lazy_modules(handlers);

@@ -2,7 +2,6 @@
 
 #include "base/imported.h"
 #include "base/python_error.h"
-#include "value/kinds/sequence.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -37,20 +36,6 @@ Value* union_of_types(Tracer& tracer, Value* left, Value* right) {
     Ref<> made = Ref<>::steal(PyNumber_Or(guarded_type(tracer, left), guarded_type(tracer, right)));
     if (!made) tracer.raise_from_python();
     return tracer.constant(made.get());
-}
-
-Ref<> type_argument(Tracer& tracer, Value* value) {
-    if (Ref<> constant = value->as_constant(tracer)) return constant;
-    if (is_type(value)) return Ref<>::share(guarded_type(tracer, value));
-    auto* several = cast<TupleValue>(value);
-    if (several == nullptr || several->type() != &PyTuple_Type) return {};
-    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(several->items.size())));
-    for (std::size_t i = 0; i < several->items.size(); ++i) {
-        Ref<> item = type_argument(tracer, several->items[i]);
-        if (!item) return {};
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item.release());
-    }
-    return tuple;
 }
 
 }  // namespace stator

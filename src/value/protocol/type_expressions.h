@@ -9,7 +9,4 @@ namespace stator {
 /// `left | right`; null unless both operands are types, and one of them is `list[int]` or a union.
 Value* union_of_types(Tracer& tracer, Value* left, Value* right);
 
-/// What a class is subscripted with, as a real object; empty if it is neither a constant nor made of types.
-Ref<> type_argument(Tracer& tracer, Value* value);
-
 }  // namespace stator

@@ -21,6 +21,7 @@
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
+#include "value/tensor/function_transforms.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -155,6 +156,10 @@ Outcome is_any_autocast_enabled(Tracer& tracer, const Arguments&) {
 
 Outcome get_autocast_dtype(Tracer& tracer, const Arguments& arguments) {
     return tracer.constant(torch_room::dtype_object(autocast_of(tracer, arguments, "cuda").dtype));
+}
+
+Outcome get_autocast_cpu_dtype(Tracer& tracer, const Arguments& arguments) {
+    return tracer.constant(torch_room::dtype_object(autocast_of(tracer, arguments, "cpu").dtype));
 }
 
 Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
@@ -334,6 +339,7 @@ Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
 
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
+    register_function_transforms(handlers);
     if (Ref<> scripted = find_imported("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
         if (call)
@@ -355,6 +361,8 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch", "is_autocast_cpu_enabled", is_autocast_cpu_enabled);
     handlers.add("torch._C", "_is_any_autocast_enabled", is_any_autocast_enabled);
     handlers.add("torch", "get_autocast_dtype", get_autocast_dtype);
+    handlers.add("torch", "get_autocast_gpu_dtype", get_autocast_dtype);
+    handlers.add("torch", "get_autocast_cpu_dtype", get_autocast_cpu_dtype);
     handlers.add("torch", "is_autocast_cache_enabled", is_autocast_cache_enabled);
     for (const char* module :
          {"torch.amp.autocast_mode", "torch.cpu.amp.autocast_mode", "torch.cuda.amp.autocast_mode"}) {
