@@ -11,6 +11,7 @@
 #include "capture/settings.h"
 #include "graph/captured.h"
 #include "graph/runner.h"
+#include "torch/function_transforms.h"
 #include "torch/global_state.h"
 #include "torch/second_backward.h"
 #include "torch/tensor.h"
@@ -77,10 +78,12 @@ void note_failed_backend(const TakenError& error, const Callee& callee) {
 Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& graph, Borrowed<> examples,
                           cpython::Frame* frame, bytecode::Index at) {
     const Borrowed<> module = graph.module.get();
+    const std::size_t depth = torch_room::transform_depth();
     try {
         return call_backend(options, module, examples);
     } catch (const PythonError&) {
         TakenError error = TakenError::take();
+        torch_room::leave_transforms(depth);
         auto says = [&](const char* name) {
             Ref<> answer = Ref<>::steal(PyObject_GetAttrString(error.exception(), name));
             if (!answer) PyErr_Clear();

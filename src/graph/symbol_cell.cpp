@@ -48,7 +48,12 @@ Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
     auto number_of = [cell](Dim dim) {
         return dim.is_constant() ? checked(PyLong_FromLongLong(dim.value())) : make_number(cell, *dim.expression());
     };
-    return torch_room::make_fake(mode.get(), meta, number_of);
+    if ((meta.dispatch_keys & torch_room::trait::kFunctorch) == 0)
+        return torch_room::make_fake(mode.get(), meta, number_of);
+    // What a function transform has wrapped looks like a plain tensor.
+    torch_room::TensorMeta plain = meta;
+    plain.dispatch_keys &= ~torch_room::trait::kFunctorch;
+    return torch_room::make_fake(mode.get(), plain, number_of);
 }
 
 Op operation_called(std::string_view word) {

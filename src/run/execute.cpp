@@ -8,6 +8,7 @@
 #include "capture/notes.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
+#include "torch/function_transforms.h"
 #include "torch/second_backward.h"
 #include "torch/tensor.h"
 
@@ -115,6 +116,8 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         if (shares_memory && !std::exchange(entry.graph.has_noted_sharing, true)) note_aliased_inputs(entry);
         return answer;
     }
+    // (A graph with operations was captured, and runs, outside of all function transforms.)
+    torch_room::leave_transforms(torch_room::has_transforms(entry.state) ? torch_room::transform_depth() : 0);
     torch_room::restore_modes(entry.state.modes);
     failure->has_happened = true;
     failure->was_seen = failure->at ? failure->at->is_visible_to_program : entry.graph.is_visible_to_program;

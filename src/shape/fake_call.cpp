@@ -55,6 +55,18 @@ FakeCall::FakeCall(Borrowed<> mode, const Question& question, torch_room::Number
         if (meta.is_wrapped_number && stands_beside_tensor_like(meta)) meta.is_wrapped_number = false;
         fakes_.push_back(make(meta));
     }
+    take_arguments(question);
+}
+
+FakeCall::FakeCall(Borrowed<> mode, const Question& question, const FakeOf& fake_of) : mode_(mode), tensors_(question) {
+    for (const graph::Node* node : tensors_.nodes()) {
+        metas_.push_back(*node->result.tensor);
+        fakes_.push_back(fake_of(*node));
+    }
+    take_arguments(question);
+}
+
+void FakeCall::take_arguments(const Question& question) {
     for (const auto& argument : question.arguments) arguments_.push_back(object(argument));
     for (const auto& keyword : question.keywords) {
         arguments_.push_back(object(keyword.value));

@@ -1,6 +1,7 @@
 /// A call of an operation with FakeTensors in place of tensors.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,16 @@ struct GaveUp {
     std::string reason;
 };
 
+/// The FakeTensor of a tensor argument, where it is not made from the metadata of its node.
+using FakeOf = std::function<Ref<>(const graph::Node&)>;
+
 /// The arguments of the call as Python objects, with a FakeTensor for each tensor.
 class FakeCall {
   public:
     /// Without `number_of`, sizes and numbers that change between calls are what they are in this one. Throws
     /// PythonError and `GaveUp`.
     FakeCall(Borrowed<> mode, const Question& question, torch_room::NumberOf number_of = {});
+    FakeCall(Borrowed<> mode, const Question& question, const FakeOf& fake_of);
 
     /// Runs the operation in its mode: draws no random numbers, warns and logs nothing. Throws PythonError.
     Ref<> run(const Question& question, torch_room::OperationEffects* effects);
@@ -34,6 +39,7 @@ class FakeCall {
     bool has_wrapped_number() const;
 
   private:
+    void take_arguments(const Question& question);
     bool stands_beside_tensor_like(const torch_room::TensorMeta& number) const;
     Ref<> make(const torch_room::TensorMeta& meta) const;
     Ref<> object(const graph::Argument& argument);

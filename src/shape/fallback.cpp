@@ -180,43 +180,6 @@ bool refuses_more(const Question& question) {
     throw PythonError();
 }
 
-/// Queries that a FakeTensor answers with the same plain value as the real tensor, because they read only metadata.
-/// Others would expose the fake: its identity, its memory, its base.
-bool asks_for_metadata(const std::string& name) {
-    static const std::unordered_set<std::string> known = {"is_contiguous",
-                                                          "is_same_size",
-                                                          "is_floating_point",
-                                                          "is_complex",
-                                                          "is_signed",
-                                                          "is_conj",
-                                                          "is_neg",
-                                                          "is_inference",
-                                                          "is_non_overlapping_and_dense",
-                                                          "numel",
-                                                          "nelement",
-                                                          "dim",
-                                                          "ndimension",
-                                                          "size",
-                                                          "stride",
-                                                          "element_size",
-                                                          "storage_offset",
-                                                          "get_device",
-                                                          "__len__",
-                                                          "is_distributed",
-                                                          "_is_zerotensor",
-                                                          "has_names",
-                                                          "result_type",
-                                                          "can_cast",
-                                                          "promote_types",
-                                                          "broadcast_shapes",
-                                                          "_infer_size",
-                                                          "dense_dim",
-                                                          "sparse_dim",
-                                                          "dim_order",
-                                                          "__dlpack_device__"};
-    return known.contains(name);
-}
-
 /// Whether it is a user-defined function or object that was allowed in the graph: it may have any side effect.
 bool is_of_the_program(const Question& question) {
     if (question.kind != graph::NodeKind::Function || PyCFunction_Check(question.target.get())) return false;
@@ -369,7 +332,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         }
     note_unrecorded_writes(question, answer);
     answer.result = Reader(store, call->fakes(), true, answer, kept).read_returned(returned.get());
-    if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(name_of(question)))
+    if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(question))
         throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(returned.get()))};
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
@@ -380,6 +343,41 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
 }
 
 }  // namespace
+
+bool asks_for_metadata(const Question& question) {
+    static const std::unordered_set<std::string> known = {"is_contiguous",
+                                                          "is_same_size",
+                                                          "is_floating_point",
+                                                          "is_complex",
+                                                          "is_signed",
+                                                          "is_conj",
+                                                          "is_neg",
+                                                          "is_inference",
+                                                          "is_non_overlapping_and_dense",
+                                                          "numel",
+                                                          "nelement",
+                                                          "dim",
+                                                          "ndimension",
+                                                          "size",
+                                                          "stride",
+                                                          "element_size",
+                                                          "storage_offset",
+                                                          "get_device",
+                                                          "__len__",
+                                                          "is_distributed",
+                                                          "_is_zerotensor",
+                                                          "has_names",
+                                                          "result_type",
+                                                          "can_cast",
+                                                          "promote_types",
+                                                          "broadcast_shapes",
+                                                          "_infer_size",
+                                                          "dense_dim",
+                                                          "sparse_dim",
+                                                          "dim_order",
+                                                          "__dlpack_device__"};
+    return known.contains(name_of(question));
+}
 
 Answer infer_with_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     try {

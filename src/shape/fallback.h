@@ -12,4 +12,8 @@ namespace stator::shape {
 /// records no history.
 Answer infer_with_fake_tensors(Store& store, const Question& question, std::vector<Ref<>>& kept);
 
+/// Whether it is a query that a FakeTensor answers with the same plain value as the real tensor, because it reads only
+/// metadata. Others would expose the fake: its identity, its memory, its base.
+bool asks_for_metadata(const Question& question);
+
 }  // namespace stator::shape

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
@@ -120,6 +121,8 @@ constexpr Switch kSwitches[] = {
     {"attention by cuDNN", [](const at::Context& context) { return context.userEnabledCuDNNSDP(); }},
     {"anomaly detection", [](const at::Context&) { return torch::autograd::AnomalyMode::is_enabled(); }},
     {"warn_always", [](const at::Context&) { return c10::WarningUtils::get_warnAlways(); }},
+    // (Function transforms disable them, and enable them afterwards.)
+    {"saved tensor hooks", [](const at::Context&) { return at::SavedTensorDefaultHooks::is_enabled(); }},
 };
 
 std::uint32_t read_switches(const at::Context& context) {

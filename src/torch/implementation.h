@@ -13,6 +13,9 @@ namespace stator::torch_room {
 
 using torch::autograd::AutogradMeta;
 
+/// Bits of `trait`.
+std::uint64_t read_traits(Borrowed<> tensor);
+
 inline c10::TensorImpl* implementation(PyObject* tensor) {
     return THPVariable_Unpack(tensor).unsafeGetTensorImpl();
 }

@@ -17,7 +17,7 @@ namespace stator::torch_room {
 
 namespace {
 
-std::uint64_t read_traits(const c10::TensorImpl& tensor) {
+std::uint64_t traits_of(const c10::TensorImpl& tensor) {
     using c10::DispatchKey;
     c10::DispatchKeySet keys = tensor.key_set();
     std::uint64_t traits = 0;
@@ -48,6 +48,10 @@ bool is_tensor(Borrowed<> object) {
     return is_plain_tensor(object) || PyType_IsSubtype(Py_TYPE(object.get()), tensor_class());
 }
 
+std::uint64_t read_traits(Borrowed<> object) {
+    return traits_of(*implementation(object.get()));
+}
+
 TensorMeta read_meta(Borrowed<> object) {
     STATOR_DCHECK(is_tensor(object), "metadata of an object that is not a tensor");
     return translating_errors([&] {
@@ -67,7 +71,7 @@ TensorMeta read_meta(Borrowed<> object) {
         meta.layout = static_cast<Layout>(tensor.layout());
         meta.requires_grad = tensor.requires_grad();
         meta.is_leaf = tensor.is_leaf();
-        meta.dispatch_keys = read_traits(impl);
+        meta.dispatch_keys = traits_of(impl);
         meta.is_wrapped_number = impl.is_wrapped_number();
         meta.python_class = Py_TYPE(object.get());
         return meta;

@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "cpython/objects.h"
+#include "trace/function_transforms.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 
@@ -71,15 +72,55 @@ void EffectWriter::expect_made_in_trace(const Value* value) {
         print(*value->source) + ", which existed before the call, is mutated in a way that can't be replayed");
 }
 
+namespace {
+
+bool is_wrapped_tensor(const Value* value) {
+    auto* tensor = cast<TensorValue>(value);
+    return tensor != nullptr && tensor->meta != nullptr && tensor->source == nullptr && is_wrapped(tensor);
+}
+
+bool is_assignment(const Effect& effect) {
+    return effect.op == PlanOp::SetItem || effect.op == PlanOp::SetAttribute;
+}
+
+/// Whether two assignments are to the same attribute, or the same item of a dict with strings as keys.
+bool assign_to_same(const Effect& one, const Effect& other) {
+    if (one.op != other.op || one.from[0] != other.from[0]) return false;
+    if (one.op == PlanOp::SetAttribute) return one.object == other.object;
+    PyObject *left = one.from[1]->object(), *right = other.from[1]->object();
+    return left != nullptr && right != nullptr && PyUnicode_CheckExact(left) && PyUnicode_CheckExact(right) &&
+           PyUnicode_Compare(left, right) == 0;
+}
+
+/// What to assign instead of a tensor that a function transform has wrapped, which exists only inside of the graph:
+/// `torch.func.functional_call` assigns such tensors to a module, and then the module's own again. Nothing runs between
+/// the two, so the later value can be assigned at once. The same value if there is no later one.
+Value* assigned(std::span<const Effect> effects, std::size_t index) {
+    const Effect& effect = effects[index];
+    Value* value = effect.from.back();
+    for (std::size_t i = index + 1; i < effects.size() && is_wrapped_tensor(value); ++i) {
+        if (effects[i].from[0] != effect.from[0]) continue;
+        if (!is_assignment(effects[i]) || effects[i].from.back() == nullptr) break;
+        if (assign_to_same(effect, effects[i])) value = effects[i].from.back();
+    }
+    return value;
+}
+
+}  // namespace
+
 void EffectWriter::replay(PlanBuilder& plan) const {
-    for (const Effect& effect : effects_) {
+    for (std::size_t i = 0; i < effects_.size(); ++i) {
+        const Effect& effect = effects_[i];
         if (effect.result != nullptr) {
             effect.result->rebuild(plan);
             continue;
         }
         std::vector<std::int32_t> from;
         from.reserve(effect.from.size());
-        for (Value* value : effect.from) from.push_back(value == nullptr ? -1 : value->rebuild(plan));
+        for (Value* value : effect.from) {
+            if (is_assignment(effect) && value == effect.from.back()) value = assigned(effects_, i);
+            from.push_back(value == nullptr ? -1 : value->rebuild(plan));
+        }
         plan.add(effect.op, std::move(from), effect.object);
     }
 }

@@ -32,7 +32,8 @@ struct GraphRecorder::Operation {
     std::vector<TensorValue*> tensors = {};  // its tensor arguments, numbered by first appearance
     graph::Node* node = nullptr;
     const shape::Answer* answer = nullptr;
-    bool is_recorded = false;  // by autograd
+    bool is_recorded = false;     // by autograd
+    bool is_transformed = false;  // by a function transform
 
     TensorValue* tensor(int argument) const { return tensors.at(static_cast<std::size_t>(argument)); }
     bool is_from_outside(int argument) const { return base_of(tensor(argument))->source != nullptr; }
@@ -140,7 +141,9 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
         tracer_.break_graph(BreakKind::UnsupportedTensor, "an operation creates a leaf tensor with requires_grad=True");
     added.keep();
     describe_node(operation);
-    return result_of(operation);
+    Value* result = result_of(operation);
+    if (operation.is_transformed) transforms_.note_result(result);
+    return result;
 }
 
 std::vector<graph::Argument> GraphRecorder::take_arguments(Operation& operation,
@@ -156,6 +159,7 @@ std::vector<graph::Argument> GraphRecorder::take_arguments(Operation& operation,
     if (takes_any_ != shape::AnyNumber::None) numbers_.set_float_use(kind, target, arguments);
     std::vector<graph::Argument> positional = arguments_of(arguments, keywords);
     operation.tensors = numbered(tensor_arguments_);
+    operation.is_transformed = transforms_.concern(operation.tensors);
     operation.is_recorded =
         tracer_.modes().current().grad &&
         std::ranges::any_of(operation.tensors, [](TensorValue* one) { return one->meta->requires_grad; });
@@ -167,6 +171,7 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
         TimedScope timed(shape_ticks_);
         torch_room::WithModes modes(tracer_.modes().current());
         const graph::Node& node = *operation.node;
+        if (operation.is_transformed) return transforms_.infer(graph_->arena(), node, operation.tensors);
         shape::Question question{node.kind, node.target, node.arguments, node.keywords};
         data_sizes_.are_captured = tracer_.captures_data_sizes() && !deferred_graphs_.is_open();
         question.data_sizes = &data_sizes_;
@@ -176,15 +181,54 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
         }
         return shape::infer(graph_->arena(), question);
     } catch (const PythonError&) {
-        TakenError error = TakenError::take();
-        for (TensorValue* tensor : operation.tensors) expect_no_row(tensor);
-        Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
-        PyErr_Clear();
-        // The message may differ from that of the real operation, so the program has to execute it.
-        tracer_.break_graph(BreakKind::OperationFails, "an operation raises " +
-                                                           type_name(Py_TYPE(error.exception().get())) + ": " +
-                                                           std::string(text ? utf8(text.get()) : "?"));
+        break_at_rejected_operation(operation.tensors);
     }
+}
+
+void GraphRecorder::break_at_rejected_operation(std::span<TensorValue* const> tensors) {
+    TakenError error = TakenError::take();
+    for (TensorValue* tensor : tensors) expect_no_row(tensor);
+    Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
+    PyErr_Clear();
+    // The message may differ from that of the real operation, so the program has to execute it.
+    tracer_.break_graph(BreakKind::OperationFails, "an operation raises " +
+                                                       type_name(Py_TYPE(error.exception().get())) + ": " +
+                                                       std::string(text ? utf8(text.get()) : "?"));
+}
+
+Ref<> GraphRecorder::call_in_transform(const graph::Node& node) {
+    try {
+        torch_room::WithModes modes(tracer_.modes().current());
+        return transforms_.call(node, tensor_arguments_);
+    } catch (const PythonError&) {
+        break_at_rejected_operation(tensor_arguments_);
+    }
+}
+
+namespace {
+
+bool loads_decompositions(Borrowed<> function) {
+    static const Ref<> of_vmap = find_imported("torch._functorch.predispatch", "lazy_load_decompositions");
+    static const Ref<> of_jvp = find_imported("torch.autograd.forward_ad", "_maybe_load_decompositions");
+    return function.get() == of_vmap.get() || function.get() == of_jvp.get();
+}
+
+}  // namespace
+
+Value* GraphRecorder::emit_transform(Borrowed<> function, const Arguments& arguments) {
+    if (!is_in_transform())
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a function that changes the state of torch.func is called outside of its transforms");
+    graph::Node* node = emit_effect(function, arguments);
+    if (!loads_decompositions(function)) node->location = nullptr;  // as torch._dynamo does
+    // If the graph fails, the state is restored: the program can't observe that the node has run.
+    node->is_visible_to_program = false;
+    return tracer_.fresh(call_in_transform(*node));
+}
+
+Value* GraphRecorder::ask_transform(Borrowed<> function, const Arguments& arguments) {
+    NodeRollback added(*graph_);
+    return tracer_.fresh(call_in_transform(*emit_effect(function, arguments)));
 }
 
 /// Emits the checks that the operation needs, before its node. If one of them fails, the program runs uncompiled.
@@ -271,8 +315,12 @@ void GraphRecorder::describe_node(const Operation& operation) {
     for (int argument : answer.written) forget_numbers_of(operation.tensor(argument));
     for (const shape::MetadataChange& change : answer.changed_metadata)
         forget_numbers_of(operation.tensor(change.argument));
+    // (The metadata of a wrapper are its own, whatever it wraps.)
+    auto changes_outside = [&](int argument) {
+        return is_outside(argument) && !is_wrapped(operation.tensor(argument));
+    };
     bool is_lasting = answer.side_effect ||
-                      std::ranges::any_of(answer.changed_metadata, is_outside, &shape::MetadataChange::argument);
+                      std::ranges::any_of(answer.changed_metadata, changes_outside, &shape::MetadataChange::argument);
     node->is_visible_to_program = answer.random || is_lasting || std::ranges::any_of(answer.written, is_outside);
     for (int argument : answer.written) {
         writes_.note(operation.tensor(argument), operation.is_recorded);

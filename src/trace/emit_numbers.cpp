@@ -40,7 +40,7 @@ void GraphRecorder::forget_numbers_of(const TensorValue* written) {
 
 ConstantValue* GraphRecorder::emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments,
                                           PyTypeObject* type, Range range) {
-    if (deferred_graphs_.is_open()) return nullptr;
+    if (deferred_graphs_.is_open() || transforms_.has_levels()) return nullptr;
     tensor_arguments_.clear();
     std::vector<graph::Argument> taken;
     for (Value* value : arguments.positional) taken.push_back(as_number_argument(tracer_, value));

@@ -83,6 +83,13 @@ std::vector<graph::Node*> unused_operations(const graph::Graph& graph, const gra
     return found;
 }
 
+/// Whether a function transform has wrapped the (first) tensor: it can't leave the graph.
+bool is_wrapped(const graph::Result& result) {
+    const graph::Result& first = result.items.empty() ? result : result.items.front();
+    return first.kind == graph::Result::Kind::Tensor &&
+           (first.tensor->dispatch_keys & torch_room::trait::kFunctorch) != 0;
+}
+
 /// Adds a `detach` of the (first) tensor that a node gives; null if it gives none.
 graph::Node* detached(graph::Graph& graph, graph::Node* node) {
     using graph::Result;
@@ -123,7 +130,10 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     // Backends remove unused operations. Then an exception that the program would get is lost, or the following random
     // numbers are different. So the graph returns them.
     for (graph::Node* node : unused_operations(graph, *outputs))
-        if (graph::Node* result = detached(graph, node)) outputs->values.push_back(graph::Argument::of(result));
+        if (is_wrapped(node->result))
+            recorder_.keep_as_captured();
+        else if (graph::Node* result = detached(graph, node))
+            outputs->values.push_back(graph::Argument::of(result));
     if (tracer_.run_by() == Tracer::RunBy::Compiler) recorder_.numbers().add_symbols_of_inputs();
     graph.add(graph::NodeKind::Output, interned("output"),
               {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});

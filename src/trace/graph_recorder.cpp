@@ -30,6 +30,7 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       views_(tracer, *this),
       numbers_(tracer, *this),
       deferred_graphs_(tracer, *this, stack, lifetimes),
+      transforms_(tracer),
       data_sizes_{tracer.numbers()} {}
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
@@ -77,8 +78,9 @@ void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments)
 }
 
 shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {
-    bool has_changing_numbers = !deferred_graphs_.runs_later() && (is_resumed_ || tracer_.numbers().has_symbols() ||
-                                                                !tracer_.knowledge().changing_numbers.empty());
+    bool has_changing_numbers =
+        !deferred_graphs_.runs_later() && !transforms_.has_levels() &&
+        (is_resumed_ || tracer_.numbers().has_symbols() || !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
     // Relations between ints are added by rules and by FakeTensor, as they need them.
     return shape::takes_any_number(kind, target) | shape::AnyNumber::Int;

@@ -12,6 +12,7 @@
 #include "trace/autograd_views.h"
 #include "trace/call_stack.h"
 #include "trace/deferred_graphs.h"
+#include "trace/function_transforms.h"
 #include "trace/input_writes.h"
 #include "trace/lifetimes.h"
 #include "trace/node_locations.h"
@@ -31,6 +32,9 @@ class GraphRecorder final : public Recorder {
     Value* emit_method(Borrowed<> name, const Arguments& arguments) override;
     graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) override;
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
+    Value* emit_transform(Borrowed<> function, const Arguments& arguments) override;
+    Value* ask_transform(Borrowed<> function, const Arguments& arguments) override;
+    bool is_in_transform() const override { return transforms_.is_called(); }
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override { rows_.note(base, rows); }
     graph::Node* add_input(TensorValue* tensor) override;
@@ -56,6 +60,7 @@ class GraphRecorder final : public Recorder {
     const std::vector<graph::Node*>& input_nodes() const { return input_nodes_; }
     DeferredGraphCapture& deferred_graphs() { return deferred_graphs_; }
     const DeferredGraphCapture& deferred_graphs() const { return deferred_graphs_; }
+    FunctionTransforms& transforms() { return transforms_; }
 
     /// The program has assigned this value to a variable: names its node.
     void name_after(Value* value, Borrowed<> variable);
@@ -84,6 +89,8 @@ class GraphRecorder final : public Recorder {
     // The steps of `emit` (emit.cpp, and for numbers that depend on data emit_numbers.cpp):
     std::vector<graph::Argument> take_arguments(Operation& operation, std::vector<graph::KeywordArgument>* keywords);
     const shape::Answer& infer(const Operation& operation);
+    [[noreturn]] void break_at_rejected_operation(std::span<TensorValue* const> tensors);
+    Ref<> call_in_transform(const graph::Node& node);
     void forget_numbers_of(const TensorValue* written);
     ConstantValue* unbacked_result(graph::Node* node, PyTypeObject* type, Range range);
     void emit_requirements(Operation& operation);
@@ -117,6 +124,7 @@ class GraphRecorder final : public Recorder {
     AutogradViews views_;
     NumberNodes numbers_;
     DeferredGraphCapture deferred_graphs_;
+    FunctionTransforms transforms_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
     graph::Names attribute_names_;

@@ -175,7 +175,10 @@ void Interpreter::run() {
         } catch (const Break& reason) {
             if (!reason.can_exit) throw;
             record_break(reason);
+            const bool is_in_transform = recorder_.is_in_transform();
             roll_back();
+            // (The functions that a transform calls get tensors that it has wrapped.)
+            if (is_in_transform) broke_in_callback_ = false;
             forbids_breaks_ = is_where_breaks_are_errors();
         }
         exit_ = exit_writer().write_break(broke_in_callback_);
@@ -402,6 +405,7 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
     if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
         break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
     expect_inlined(function);
+    if (is_of_transforms(function) && !recorder_.is_in_transform()) return start(call_transform(function, arguments));
     BytecodeFrame* frame = new_frame(function);
     bind_arguments(*this, function, arguments, frame->slots);
     frame->modules = recorder_.locations().modules_for(function, arguments);

@@ -28,6 +28,9 @@ class Interpreter final : public Tracer {
     /// After a break: the outermost inlined function that works on other things than tensors, so that it is better
     /// called as a whole. Null if there is none.
     PyCodeObject* function_without_tensors() const;
+    /// After a failure because a tensor is still wrapped where the captured region ends: the function transforms that
+    /// it may come from.
+    std::vector<PyCodeObject*> transforms_to_call_whole();
     /// To be called once, at the end.
     Trace take_trace();
 
@@ -107,6 +110,9 @@ class Interpreter final : public Tracer {
     bool is_in_higher_order_operation() const;
     /// Whether it is inside of such a function of PyTorch.
     bool is_in_front_end() const;
+    /// Whether it is a function of PyTorch's that transforms functions, or calls one that was transformed.
+    bool is_of_transforms(const FunctionValue* function);
+    Task call_transform(FunctionValue* function, Arguments arguments);
     void enter_task(TaskFrame& frame);
     void leave_task(TaskFrame& frame);
     void deliver(Value* value);
@@ -127,6 +133,10 @@ class Interpreter final : public Tracer {
     Task throw_through_delegate(GeneratorValue* generator, GeneratorValue* delegate, Value* exception);
     void enter_generator(GeneratorValue* generator);
     void leave_generator(GeneratorValue* generator);
+
+    /// How functions of a module are called.
+    enum class ModuleRole : std::uint8_t { Inlined, LeftToPython, Transforms };
+    ModuleRole module_role(PyObject* globals);
 
     /// Whether the program is inside of `torch._dynamo.error_on_graph_break(True)`, which sets a global of torch.
     bool is_where_breaks_are_errors();
@@ -150,7 +160,7 @@ class Interpreter final : public Tracer {
     bool forbids_breaks_ = false;
     bool needs_random_number_ = false;  // the break is by a question about one
     std::vector<GeneratorValue*> generators_;
-    std::unordered_map<PyObject*, bool> is_left_to_python_;  // by the globals of functions
+    std::unordered_map<PyObject*, ModuleRole> module_roles_;  // by the globals of functions
     Value* result_ = nullptr;
 
     TraceExit exit_;

@@ -28,6 +28,12 @@ std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& k
             return again;
         }
     }
+    if (interpreter.end() == TraceEnd::Failed && !request.wants_one_graph) {
+        Again again{"a tensor of a function transform is used after the captured region", {}};
+        for (PyCodeObject* code : interpreter.transforms_to_call_whole())
+            again.learned.called_whole.emplace(code, Ref<PyCodeObject>::share(code));
+        if (!again.learned.called_whole.empty()) return again;
+    }
     return interpreter.take_trace();
 }
 

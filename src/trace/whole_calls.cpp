@@ -68,14 +68,6 @@ bool is_of_higher_order_operations(PyObject* globals) {
     return module_of(globals).starts_with("torch._higher_order_ops.");
 }
 
-/// Modules whose functions are never inlined: those that work on wrapped tensors or on graphs of their own, which only
-/// PyTorch can do, and `random`, whose functions all call a generator written in C.
-bool is_left_to_python(PyObject* globals) {
-    const std::string_view module = module_of(globals);
-    return is_of_higher_order_operations(globals) || module == "torch._functorch.vmap" ||
-           module == "torch._functorch.apis" || module == "torch._functorch.eager_transforms" || module == "random";
-}
-
 /// Whether a function only forwards a call: `Module.__call__`, or the wrapper that `stator.compile` puts around
 /// callables without a frame.
 bool only_forwards(const FunctionValue& function) {
@@ -83,8 +75,7 @@ bool only_forwards(const FunctionValue& function) {
     auto* code = reinterpret_cast<PyObject*>(function.code);
     if (code == code_of(torch_room::known().module_call) || code == code_of(torch_room::known().module_call_impl))
         return true;
-    PyObject* module = function.globals == nullptr ? nullptr : PyDict_GetItemString(function.globals, "__name__");
-    return module != nullptr && PyUnicode_CheckExact(module) && utf8(module) == "stator.api";
+    return module_of(function.globals) == "stator.api";
 }
 
 }  // namespace
@@ -140,21 +131,63 @@ bool Interpreter::is_in_higher_order_operation() const {
     return recorder_.deferred_graphs().is_in_subgraph() || is_in_front_end();
 }
 
+std::vector<PyCodeObject*> Interpreter::transforms_to_call_whole() {
+    std::vector<PyCodeObject*> codes;
+    if (report_.kind != BreakKind::Rebuild) return codes;
+    for (PyCodeObject* code : recorder_.transforms().calls())
+        if (!knowledge_->called_whole.contains(code)) codes.push_back(code);
+    return codes;
+}
+
+Interpreter::ModuleRole Interpreter::module_role(PyObject* globals) {
+    auto [known, is_new] = module_roles_.try_emplace(globals, ModuleRole::Inlined);
+    if (!is_new) return known->second;
+    const std::string_view module = module_of(globals);
+    // The functions of `random` all call a generator written in C; higher-order operations work on graphs of their own,
+    // which only PyTorch can do.
+    if (is_of_higher_order_operations(globals) || module == "random")
+        known->second = ModuleRole::LeftToPython;
+    else if (module == "torch._functorch.vmap" || module == "torch._functorch.apis" ||
+             module == "torch._functorch.eager_transforms")
+        known->second = ModuleRole::Transforms;
+    return known->second;
+}
+
 void Interpreter::expect_inlined(FunctionValue* function) {
-    auto [module, is_new] = is_left_to_python_.try_emplace(function->globals);
-    if (is_new) module->second = is_left_to_python(function->globals);
+    const bool is_left = module_role(function->globals) == ModuleRole::LeftToPython;
     // (A handler calls the front end of a higher-order operation as a part of one instruction.)
     const bool is_front_end =
-        module->second && is_of_higher_order_operations(function->globals) &&
+        is_left && is_of_higher_order_operations(function->globals) &&
         ((function->outside != nullptr && Handlers::instance().find(function->outside) != nullptr) ||
          is_in_front_end() || utf8(function->code->co_qualname).starts_with("mark_compile_region"));
-    if (module->second && !is_front_end)
+    if (is_left && !is_front_end)
         break_graph(BreakKind::UnknownFunction, "function " + function->print() + " of module " +
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");
     if (!knowledge_->called_whole.contains(function->code)) return;
+    if (is_of_transforms(function))
+        break_graph(BreakKind::UnsupportedTensor, "tensors of the function transform " + function->print() +
+                                                      " are still used where the captured region ends");
     break_graph(BreakKind::UnknownFunction,
                 "function " + function->print() + " uses no tensors and calls C functions that Stator has no model of");
+}
+
+bool Interpreter::is_of_transforms(const FunctionValue* function) {
+    return module_role(function->globals) == ModuleRole::Transforms;
+}
+
+Task Interpreter::call_transform(FunctionValue* function, Arguments arguments) {
+    FunctionTransforms& transforms = recorder_.transforms();
+    transforms.begin_call(function->code);
+    Value* result = nullptr;
+    try {
+        result = co_await push_call(function, arguments);
+    } catch (const Raised&) {
+        transforms.end_call();
+        throw;
+    }
+    transforms.end_call();
+    co_return result;
 }
 
 }  // namespace stator

@@ -50,6 +50,13 @@ class Recorder {
     virtual graph::Node* number_node(const Expression& expression) = 0;
     /// Adds a call of a function such as `torch._check`, which raises unless a condition holds.
     virtual void emit_check(Borrowed<> function, const Arguments& arguments) = 0;
+    /// Adds a call of a function of functorch that enters or leaves a level of a function transform, or changes other
+    /// state; does the same for the operations that follow, and returns the result.
+    virtual Value* emit_transform(Borrowed<> function, const Arguments& arguments) = 0;
+    /// The result of a function that asks for the state of functorch, or how it has wrapped a tensor.
+    virtual Value* ask_transform(Borrowed<> function, const Arguments& arguments) = 0;
+    /// Whether the program is inside of a function transform (`torch.vmap`, `torch.func.grad`, ...).
+    virtual bool is_in_transform() const = 0;
     /// Iterating over `base` gave these rows. The graph indexes each of them, where the program called `unbind` once.
     virtual void note_rows(TensorValue* base, const std::vector<Value*>& rows) = 0;
 

@@ -23,6 +23,7 @@
 #include "value/protocol/keys.h"
 #include "value/protocol/percent_format.h"
 #include "value/protocol/refusal.h"
+#include "value/protocol/type_expressions.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/torch_function.h"
 
@@ -535,6 +536,8 @@ Task repeat_by_method(Tracer& tracer, Value* left, Value* right) {
 }
 
 Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* right, bool in_place) {
+    if (op == BinaryOperator::Or)
+        if (Value* made = union_of_types(tracer, left, right)) return made;
     if (user_method(tracer, left, method_name(op, false)) != nullptr ||
         user_method(tracer, right, method_name(op, true)) != nullptr)
         return tracer.start(binary_by_methods(tracer, op, left, right, in_place));

@@ -16,6 +16,7 @@
 #include "value/recorder.h"
 #include "value/tensor/data_numbers.h"
 #include "value/tensor/dynamic_sizes.h"
+#include "value/tensor/function_transforms.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
 
@@ -337,6 +338,7 @@ Outcome touches_autograd(Tracer& tracer, const Arguments&) {
 /// `requires_grad_()`, which is a no-op if the tensor already has that state.
 Outcome method_requires_grad(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
+    expect_no_transform(tracer, "requires_grad_()");
     Value* wanted = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("requires_grad");
     if (wanted != nullptr) tracer.realize(wanted);
     PyObject* is_wanted = wanted == nullptr && arguments.count() == 1 ? Py_True : wanted ? wanted->object() : nullptr;

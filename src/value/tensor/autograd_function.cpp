@@ -28,6 +28,7 @@
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
 #include "value/tensor/dynamic_sizes.h"
+#include "value/tensor/function_transforms.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
 #include "value/torch_modes.h"
@@ -392,6 +393,7 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     if (function == nullptr) refuse(tracer, "is applied to a class that is not constant");
     if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
+    expect_no_transform(tracer, "a torch.autograd.Function is applied");
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
     // Module backward hooks are registered on its autograd node, and count the inputs of that node.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");

@@ -18,6 +18,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
+#include "value/tensor/function_transforms.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -165,6 +166,7 @@ void settle_reentrant(Tracer& tracer, std::span<TensorValue* const> results, Val
 }
 
 Task run_checkpointed(Tracer& tracer, Checkpoint call) {
+    expect_no_transform(tracer, "activation checkpointing");
     static PyObject* const maker = imported("stator.checkpoints", "Checkpointed");
     std::vector<const Value*> before = within_reach(tracer, call);
     const std::size_t effects = tracer.effects().size();

@@ -21,6 +21,7 @@
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
+#include "value/tensor/function_transforms.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -338,6 +339,7 @@ Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
 
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
+    register_function_transforms(handlers);
     if (Ref<> scripted = find_imported("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
         if (call)
@@ -398,8 +400,7 @@ void register_torch(Handlers& handlers) {
     for (const char* name :
          {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
           "_get_cudnn_sdp_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
-          "_are_functorch_transforms_active", "_get_privateuse1_backend_name", "_len_torch_dispatch_stack",
-          "_get_mkldnn_enabled", "_infer_size"})
+          "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);

@@ -21,6 +21,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
+#include "value/tensor/function_transforms.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -177,6 +178,7 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
 
 /// Traces the hook with a placeholder for the gradient, into a separate graph.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
+    expect_no_transform(tracer, "a hook on a tensor");
     static PyObject* const stand_in = imported("torch", "empty_like");
     static PyObject* const registration = imported("stator.hooks", "RegisterHook");
     static PyObject* const traced_registration = imported("stator.hooks", "RegisterTracedHook");

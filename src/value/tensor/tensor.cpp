@@ -9,6 +9,7 @@
 #include "torch/dtypes.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
+#include "value/break.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/numpy.h"
 #include "value/effect_log.h"
@@ -237,6 +238,8 @@ int TensorValue::rebuild(PlanBuilder& plan) {
         plan.remember(this, data);
         return data;
     }
+    if (source == nullptr && (meta->dispatch_keys & torch_room::trait::kFunctorch) != 0)
+        throw Break{BreakKind::Rebuild, "a tensor of a torch.func transform is used outside of the transform", false};
     if (source == nullptr) return plan.output(node);
     // An input that an operation returned: the graph returns it too, but the program gets the input object itself.
     if (!is_as_it_came(this) && plan.gives_back_inputs) plan.output(node);

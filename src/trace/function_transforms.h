@@ -1,0 +1,59 @@
+/// Function transforms (`torch.vmap`, `torch.func.grad`, ...) as state of the trace. PyTorch's Python code of a
+/// transform is inlined; where it enters a level of functorch or wraps a tensor, the graph has a node that does the
+/// same, and the trace does it at once, on FakeTensors.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "shape/infer.h"
+#include "shape/transformed_call.h"
+#include "torch/function_transforms.h"
+#include "value/tensor/tensor.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+class FunctionTransforms {
+  public:
+    explicit FunctionTransforms(Tracer& tracer) : tracer_(tracer) {}
+
+    // --- calls. A real frame can't be left between two levels, so the outermost call of a transform is one instruction
+
+    bool is_called() const { return called_ != nullptr; }
+    void begin_call(PyCodeObject* code);
+    void end_call();
+    /// Functions whose results may hold tensors that are still wrapped, such as the second result of `vjp`.
+    const std::vector<PyCodeObject*>& calls() const { return calls_; }
+
+    // --- operations
+
+    bool has_levels() const { return levels_.depth() > 0; }
+    /// Whether an operation on these tensors is transformed, or one of them is still wrapped.
+    bool concern(std::span<TensorValue* const> tensors) const;
+    /// Throws PythonError if PyTorch rejects the operation.
+    const shape::Answer& infer(Arena& arena, const graph::Node& node, std::span<TensorValue* const> tensors);
+    /// `value` is the result of the operation that was inferred last.
+    void note_result(Value* value);
+    /// Runs a function that changes or asks for the state of functorch. Throws PythonError.
+    Ref<> call(const graph::Node& node, std::span<TensorValue* const> tensors);
+
+  private:
+    Ref<> fake_of(const graph::Node& node, std::span<TensorValue* const> tensors);
+    void note_fake(Value* value, PyObject* object);
+    void leave();
+    /// Forgets the FakeTensors of tensors that are not wrapped: operations outside of transforms may change these.
+    void forget_plain();
+
+    Tracer& tracer_;
+    torch_room::TransformLevels levels_;
+    PyCodeObject* called_ = nullptr;
+    std::vector<PyCodeObject*> calls_;
+    std::unordered_map<const graph::Node*, Ref<>> fakes_;
+    Ref<> returned_;  // by the operation that was inferred last
+};
+
+bool is_wrapped(const TensorValue* tensor);
+
+}  // namespace stator
