@@ -9,6 +9,8 @@ namespace {
 
 /// `operator.add`, `torch.relu`, `mymodule.helper`: read from the object itself, without running user code.
 std::string print_callable(Borrowed<> target) {
+    if (PyCapsule_CheckExact(target.get()))
+        return "subgraph " + std::string(static_cast<const char*>(PyCapsule_GetContext(target)));
     if (PyCFunction_Check(target.get())) {
         auto* function = reinterpret_cast<PyCFunctionObject*>(target.get());
         std::string name = function->m_ml->ml_name;

@@ -2,6 +2,7 @@
 
 #include "value/builtins/numpy.h"
 #include "value/builtins/regular_expressions.h"
+#include "value/higher_order/higher_order.h"
 
 namespace stator {
 
@@ -38,6 +39,7 @@ void register_all(Handlers& handlers) {
     register_recurrent(handlers);
     register_checkpoints(handlers);
     register_lazy_modules(handlers);
+    register_higher_order(handlers);
 }
 
 }  // namespace stator
