@@ -148,6 +148,15 @@ def test_arrays_of_tensors_share_memory():
     check(program, T(3))
 
 
+def test_numpy_functions_of_tensors():
+    def program(x):
+        return np.sqrt(x.abs()), np.add(x, 1), np.concatenate([x, x])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(program, T(3), tolerance=1e-6)
+
+
 def test_forced_arrays_of_tensors_with_gradients():
     def program(x):
         return x.numpy(force=True) * 2, x * 2

@@ -109,7 +109,6 @@ def test_in_pieces(name: str) -> None:
             fullgraph=False,
             compare_dynamo=False,
             stateful=True,
-            tolerance=1e-6,
         )
 
 
