@@ -48,24 +48,33 @@ class Observer:
         self._frames: weakref.WeakKeyDictionary[CodeType, list[int]] = weakref.WeakKeyDictionary()
 
     def began(self, code: CodeType, entries: int) -> bool:
+        running = Running(code, entries, self._next_id(code), ExitStack(), time.time())
+        try:
+            wants_texts = self._enter(running)
+        except BaseException:
+            # The engine does not call `ended` for it. The exception may be an interrupt.
+            running.contexts.close()
+            raise
+        self._stack().append(running)
+        return wants_texts
+
+    def _enter(self, running: Running) -> bool:
         from torch._dynamo.callback import CallbackTrigger, callback_handler
         from torch._dynamo.utils import counters, get_metrics_context
         from torch._guards import CompileContext, compile_context
 
         from stator import dynamo_settings, torch_logs, torch_versions
 
-        running = Running(code, entries, self._next_id(code), ExitStack(), time.time())
-        self._stack().append(running)
         running.contexts.enter_context(compile_context(CompileContext(running.compile_id)))
         running.contexts.enter_context(
             callback_handler.install_callbacks(CallbackTrigger.DYNAMO, str(running.compile_id))
         )
         dynamo_settings.warn_of_settings()
         counters["frames"]["total"] += 1
-        torch_versions.note_traced_frame(code)
+        torch_versions.note_traced_frame(running.code)
         running.user_contexts = torch_versions.recompile_contexts()
         running.metrics = get_metrics_context().__enter__()
-        return torch_logs.began(code)
+        return torch_logs.began(running.code)
 
     def captured(self, report: dict[str, Any]) -> None:
         from torch._dynamo.utils import counters

@@ -105,12 +105,12 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
 }
 
 /// The first miss of a callable: it may go on with what a freed one has captured.
-bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame) {
+bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame, const Ref<>& forced_backend) {
     if (cache.use().code != nullptr) return false;
     PyObject* instance = instance_of(frame);
-    cache.set_use({cpython::code_of(frame), instance == nullptr ? nullptr : Py_TYPE(instance),
-                   print_capture_settings(cache.options())});
-    return orphans::take_over(cache);
+    cache.set_use({cpython::code_of(frame), cpython::globals_of(frame),
+                   instance == nullptr ? nullptr : Py_TYPE(instance), print_capture_settings(cache.options())});
+    return orphans::take_over(cache, frame, forced_backend);
 }
 
 /// An entry of another callable that was compiled alike for the same code, and that matches this frame too; null if
@@ -118,10 +118,11 @@ bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame) {
 Shared<Entry> captured_elsewhere(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main,
                                  const Ref<>& forced_backend) {
     PyObject* instance = instance_of(frame);
+    PyObject* const globals = cpython::globals_of(frame);
     for (const Shared<Entry>& entry : cache.entries_of_others(frame, at, is_main)) {
         const bool is_of_this_kind = (instance != nullptr) == static_cast<bool>(entry->owner);
-        if (entry->is_captured && is_of_this_kind && entry->at == at && entry->forced_backend == forced_backend &&
-            entry->matches(frame))
+        if (entry->is_captured && is_of_this_kind && entry->globals == globals && entry->at == at &&
+            entry->forced_backend == forced_backend && entry->matches(frame))
             return entry;
     }
     return nullptr;
@@ -201,6 +202,7 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
     entry->forced_backend = forced_backend;
+    entry->globals = cpython::globals_of(frame);
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     return entry;
 }
@@ -209,7 +211,7 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
 
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                               bool is_main, const Ref<>& forced_backend) {
-    if (is_main && takes_over_orphan(cache, frame))
+    if (is_main && takes_over_orphan(cache, frame, forced_backend))
         if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
     if (!may_capture(point, frame, at) || dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
     cache.note_entered();

@@ -198,3 +198,23 @@ def test_threads_share_what_they_captured():
     for thread in threads:
         thread.join()
     assert results == [True] * 80
+
+
+def test_functions_with_other_globals_share_nothing():
+    code = compile("def f(x): return x + NUMBER, TEXT", "<program>", "exec")
+    counter = CompileCounter()
+
+    def make(number):
+        namespace = {"__name__": __name__, "NUMBER": number, "TEXT": f"text {number}"}
+        exec(code, namespace)
+        return namespace["f"]
+
+    for keeps in (False, True):
+        kept = []
+        for _ in range(3):
+            function = make(2)
+            compiled = torch.compile(function, backend=counter)
+            result, text = compiled(torch.ones(2))
+            assert torch.equal(result, torch.full((2,), 3.0))
+            assert text is function.__globals__["TEXT"]
+            kept += [compiled] if keeps else []

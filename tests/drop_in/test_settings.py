@@ -36,6 +36,7 @@ def test_a_setting_without_effect_is_warned_of_once(monkeypatch):
     monkeypatch.setattr(dynamo_settings, "_warned", set())
 
     def called():
+        torch._dynamo.reset()
         torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 
     with warnings.catch_warnings():

@@ -44,14 +44,14 @@ def main() -> int:
     logs = Path(tempfile.mkdtemp(prefix="integrations-"))
     print(f"Logs are in {logs}")
     warnings.filterwarnings("ignore")
-    sections, bad = {}, 0
+    bad = 0
     for library in options.libraries or LIBRARIES:
         rows = _rows(library, options, logs)
         bad += sum(not row.is_good for row in rows)
-        sections[library] = table.section(library, rows)
-    if not options.words and not options.quick:
-        before = PAGE.read_text() if PAGE.exists() else ""
-        PAGE.write_text(table.page(before, sections, list(LIBRARIES)))
+        if not options.words and not options.quick:
+            before = PAGE.read_text() if PAGE.exists() else ""
+            sections = {library: table.section(library, rows)}
+            PAGE.write_text(table.page(before, sections, list(LIBRARIES)))
     return 1 if bad else 0
 
 

@@ -32,7 +32,7 @@ class Ended:
 
 def run(scenario: Scenario, mode: str, folder: Path, limit: float) -> Ended:
     """The log of the process, with the traceback of an exception, is left in `folder`."""
-    path = folder / f"{scenario.library}, {scenario.name}, {mode}".replace("/", "-").replace(" ", "_")
+    path = folder / f"{scenario.library}, {scenario.name}, {mode}".translate(str.maketrans("/. ", "--_"))
     process = multiprocessing.get_context("fork").Process(target=_child, args=(scenario, mode, path))
     process.start()
     process.join(limit)

@@ -107,6 +107,9 @@ def section(library: str, rows: list[Row]) -> str:
         for name, ended in (("torch.compile", row.dynamo), ("Stator", row.stator)):
             if ended.error is not None:
                 lines += [f"- {row.scenario.name}, with {name}: `{ended.error[:200]}`"]
+        if row.stator.reasons:
+            reasons = "; ".join(sorted(row.stator.reasons))
+            lines += [f"- {row.scenario.name}, graph breaks of Stator: {reasons}."]
     return "\n".join(lines).rstrip() + "\n"
 
 

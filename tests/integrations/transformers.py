@@ -131,11 +131,6 @@ def gemma3_dynamic(run: Run) -> None:
     generate_compiled_forward(run, gemma3())
 
 
-@scenario("Llama with a static cache", backend="inductor")
-def llama_inductor(run: Run) -> None:
-    generate_static(run, llama())
-
-
 @scenario("a compiled model: loss, gradients, a mask with padding, hidden states")
 def compiled_forward(run: Run) -> None:
     original = llama().train()
