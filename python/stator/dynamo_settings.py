@@ -49,6 +49,7 @@ HONOURED: dict[str, str] = {
     "specialize_int": "ints stay constants",
     "strict_precompile": "functions are left to TorchDynamo",
     "suppress_errors": "if the backend fails, the graph runs as it was captured",
+    "trace_autograd_ops": "`torch.autograd.grad` and `backward()` are captured",
 }
 
 _GUARDS = "Stator checks all guards, which costs no more"

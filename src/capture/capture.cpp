@@ -212,6 +212,7 @@ TraceRequest CaptureRequest::for_trace() const {
         options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
     request.captures_data_sizes = options.fullgraph || dynamo_switch("capture_dynamic_output_shape_ops",
                                                                      "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
+    request.captures_autograd = dynamo_switch("trace_autograd_ops", "");
     return request;
 }
 

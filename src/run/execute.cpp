@@ -9,6 +9,7 @@
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
 #include "torch/second_backward.h"
+#include "torch/settings.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -116,6 +117,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
         return answer;
     }
     torch_room::restore_modes(entry.state.modes);
+    torch_room::restore_settings(entry.state);
     failure->has_happened = true;
     failure->was_seen = failure->at ? failure->at->is_visible_to_program : entry.graph.is_visible_to_program;
     throw PythonError();
