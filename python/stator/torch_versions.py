@@ -45,6 +45,8 @@ class Context:
     guard_filter_fn: Any
     guard_fail_fn: Any
     guard_export_fn: Any
+    # -1: callables that are compiled alike share what they captured.
+    isolate_recompiles_id: int
 
 
 def read_context(context: Any) -> Context | None:
@@ -71,6 +73,7 @@ def read_context(context: Any) -> Context | None:
         getattr(hooks, "guard_filter_fn", None),
         hooks.guard_fail_fn,
         hooks.guard_export_fn,
+        getattr(context, "_isolate_recompiles_id", -1),
     )
 
 

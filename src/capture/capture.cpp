@@ -14,6 +14,7 @@
 #include "capture/dynamic_settings.h"
 #include "capture/failed_traces.h"
 #include "capture/graph_module.h"
+#include "capture/guard_filter.h"
 #include "capture/notes.h"
 #include "capture/rank_agreement.h"
 #include "capture/settings.h"
@@ -108,14 +109,14 @@ void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& rep
 // --- the stages
 
 /// Nothing if the metadata of a tensor can't be read: the program will raise that error where it uses the tensor.
-std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace) {
+std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace, const KeptGuards& kept) {
     std::vector<Source*> fetched = trace.inputs;
     for (const DrawnInput& draw : trace.draws) fetched[draw.input] = fetched[draw.input]->parent;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     std::vector<const Expression*> symbols;
     for (const Symbol& symbol : trace.symbols) symbols.push_back(symbol.variable);
     try {
-        return GuardProgram(trace.guards, fetched, trace.distinct, symbols);
+        return GuardProgram(kept.guards ? *kept.guards : trace.guards, fetched, trace.distinct, symbols);
     } catch (const PythonError&) {
         PyErr_Clear();
         const Callee callee = callee_of(request.frame, request.at);
@@ -144,7 +145,8 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (trace.end == TraceEnd::Failed) return make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
     if (!has_traced_code(trace.guards)) return nullptr;
 
-    std::optional<GuardProgram> guards = make_guards(request, trace);
+    const KeptGuards kept = filter_guards(request.options, trace);
+    std::optional<GuardProgram> guards = make_guards(request, trace, kept);
     if (!guards) return nullptr;
     clock.end("guards");
     expect_dynamic(trace);
@@ -177,12 +179,14 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (auto* again = std::get_if<Again>(&compiled)) return std::move(*again);
     auto& result = std::get<BackendResult>(compiled);
     for (BackendCondition& condition : result.conditions) {
+        if (!kept.has_conditions) break;
         report.add_backend_relation(condition.text);
         guards->require(std::move(condition));
     }
     report.is_captured = true;
     Shared<Entry> entry = make_entry(request, std::move(state), std::move(*guards));
     entry->is_captured = true;
+    entry->checks_state = kept.has_state;
     entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);
     return entry;
@@ -199,6 +203,20 @@ void note_whole_calls(const Knowledge& learned, PyCodeObject* caller) {
     }
 }
 
+// As in torch.compile, fullgraph=True turns both on.
+bool captures_scalars(const CompileOptions& options) {
+    return options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
+}
+
+bool captures_data_sizes(const CompileOptions& options) {
+    return options.fullgraph ||
+           dynamo_switch("capture_dynamic_output_shape_ops", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
+}
+
+bool captures_autograd() {
+    return dynamo_switch("trace_autograd_ops", "");
+}
+
 }  // namespace
 
 TraceRequest CaptureRequest::for_trace() const {
@@ -207,13 +225,23 @@ TraceRequest CaptureRequest::for_trace() const {
     request.wants_one_graph = options.fullgraph;
     request.dynamic = read_dynamic_policy(options.dynamic_shapes);
     if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
-    // As in torch.compile, fullgraph=True turns both on.
-    request.captures_scalars =
-        options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
-    request.captures_data_sizes = options.fullgraph || dynamo_switch("capture_dynamic_output_shape_ops",
-                                                                     "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
-    request.captures_autograd = dynamo_switch("trace_autograd_ops", "");
+    request.captures_scalars = captures_scalars(options);
+    request.captures_data_sizes = captures_data_sizes(options);
+    request.captures_autograd = captures_autograd();
     return request;
+}
+
+std::string print_capture_settings(const CompileOptions& options) {
+    const DynamicPolicy policy = read_dynamic_policy(options.dynamic_shapes);
+    std::string text;
+    for (bool is_on :
+         {captures_scalars(options), captures_data_sizes(options), captures_autograd(), policy.is_automatic,
+          policy.is_static_by_default, policy.specializes_ints, policy.specializes_floats, policy.has_static_parameters,
+          policy.has_static_module_properties, policy.has_dynamic_ints_of_modules, policy.may_specialize_marked_sizes})
+        text += is_on ? '1' : '0';
+    for (const auto& named : policy.named) text += "," + named.name + ":" + std::to_string(named.dimension);
+    for (std::int64_t value : policy.values) text += "," + std::to_string(value);
+    return text;
 }
 
 std::size_t capture_count() {

@@ -33,6 +33,9 @@ struct CaptureRequest {
 /// learned. Throws PythonError.
 Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge, CaptureReport& report);
 
+/// The settings that decide what is captured, as they are now: entries captured under other ones are not shared.
+std::string print_capture_settings(const CompileOptions& options);
+
 /// The number of successful captures since the process started.
 std::size_t capture_count();
 

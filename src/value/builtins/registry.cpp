@@ -27,6 +27,7 @@ void register_all(Handlers& handlers) {
     register_classes(handlers);
     register_weak(handlers);
     register_torch(handlers);
+    register_arrays(handlers);
     register_torch_functions(handlers);
     register_profiling(handlers);
     register_optimizing(handlers);

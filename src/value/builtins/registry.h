@@ -27,6 +27,7 @@ void register_objects(Handlers& handlers);
 void register_classes(Handlers& handlers);
 void register_weak(Handlers& handlers);
 void register_torch(Handlers& handlers);
+void register_arrays(Handlers& handlers);
 void register_torch_functions(Handlers& handlers);
 void register_profiling(Handlers& handlers);
 void register_optimizing(Handlers& handlers);
