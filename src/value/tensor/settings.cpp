@@ -13,7 +13,9 @@
 #include "value/deferred_graph.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -39,6 +41,23 @@ constexpr std::array kSetters = {
 
 constexpr std::size_t kDefaultDtype = 0;
 
+/// A list of kernels as an argument in the graph: `torch.fx` can't write a `SDPBackend`, so nodes make them of names.
+Value* with_named_kernels(Tracer& tracer, Value* argument) {
+    static PyObject* const by_name = imported("torch.nn.attention", "_backend_from_string");
+    static PyTypeObject* const kernel = imported_class("torch.nn.attention", "SDPBackend");
+    SequenceValue* sequence = as_sequence(argument);
+    if (sequence == nullptr) return argument;
+    std::vector<Value*> items = sequence->all(tracer);
+    for (Value*& item : items) {
+        if (item->type() != kernel) continue;
+        Ref<> name = checked(PyObject_GetAttrString(item->object(), "name"));
+        graph::Node* node = tracer.recorder().emit_effect(by_name, Arguments::of(tracer.fresh(std::move(name))));
+        node->has_effect = node->is_visible_to_program = false;
+        item = tracer.make<NodeValue>(node);
+    }
+    return make_list(tracer, std::move(items));
+}
+
 template <std::size_t kSetter>
 Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported(kSetters[kSetter].module, kSetters[kSetter].name);
@@ -60,8 +79,11 @@ Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
         PyErr_Clear();
         tracer.break_graph(BreakKind::OperationFails, "setting a setting of PyTorch raises an error");
     }
+    Arguments in_graph = arguments;
+    for (Value*& argument : in_graph.positional) argument = with_named_kernels(tracer, argument);
+    for (Keyword& keyword : in_graph.keywords) keyword.value = with_named_kernels(tracer, keyword.value);
     // If the graph fails, the settings are restored: the program can't observe the call.
-    tracer.recorder().emit_effect(function, arguments)->is_visible_to_program = false;
+    tracer.recorder().emit_effect(function, in_graph)->is_visible_to_program = false;
     return tracer.none();
 }
 

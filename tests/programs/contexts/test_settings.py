@@ -45,6 +45,18 @@ def test_attention_by_one_kernel():
     same(attends, T(2, 3, 4, grad=True), T(2, 3, 4), T(2, 3, 4))
 
 
+def test_the_graph_as_code():
+    seen = []
+
+    def backend(module, inputs):
+        seen.append(module.code)
+        return module.forward
+
+    x = torch.ones(2, 3, 4)
+    torch.testing.assert_close(stator.compile(attends, backend=backend, fullgraph=True)(x, x, x), attends(x, x, x))
+    assert "_backend_from_string('MATH')" in seen[0]
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_attention_by_one_kernel_compiled(backend):
     def scenario(compile, note):
