@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,21 +34,29 @@ class Checkpointed:
         preserve_rng_state: bool,
         determinism_check: str,
         early_stop: bool,
+        is_reentrant: bool,
+        context_fn: Callable[[], tuple[Any, Any]] | None,
     ) -> None:
         self._part = part
         self._arguments = arguments
         self._is_random = is_random
-        self._options: dict[str, Any] = {
-            "preserve_rng_state": preserve_rng_state,
-            "determinism_check": determinism_check,
-            "early_stop": early_stop,
-        }
+        self._context_fn = context_fn
+        self._options: dict[str, Any] = {"preserve_rng_state": preserve_rng_state, "use_reentrant": is_reentrant}
+        if not is_reentrant:
+            self._options |= {"determinism_check": determinism_check, "early_stop": early_stop}
+        if context_fn is not None:
+            self._options["context_fn"] = context_fn
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         options = self._options
         if any(torch._C._get_dispatch_mode(key) is not None for key in _COMPILERS):
             # As under torch.compile: the operations are marked for the compiler to recompute, random numbers included.
-            options = {"preserve_rng_state": False, "early_stop": False, "context_fn": _marking_contexts}
+            options = {
+                "preserve_rng_state": False,
+                "early_stop": False,
+                "use_reentrant": False,
+                "context_fn": functools.partial(_marking_contexts, self._context_fn),
+            }
         elif self._is_random:
             return self._run_or_undo(tensors)
         return self._checkpoint(tensors, options)
@@ -61,7 +70,7 @@ class Checkpointed:
                 read[place] = tensor
             return self._part(*read)
 
-        return checkpoint(run, *(tensors[place] for place in self._arguments), use_reentrant=False, **options)
+        return checkpoint(run, *(tensors[place] for place in self._arguments), **options)
 
     def _run_or_undo(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         """Restores the random state if it raises: the program then runs from before this node, and draws them again."""
@@ -82,11 +91,12 @@ class Checkpointed:
         return "checkpoint of a subgraph"
 
 
-def _marking_contexts() -> tuple[Any, Any]:
+def _marking_contexts(context_fn: Callable[[], tuple[Any, Any]] | None) -> tuple[Any, Any]:
+    """The contexts of the program, by default those that mark all operations for recomputation."""
     from torch._higher_order_ops.wrap import uid
     from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-    forward, recomputation = create_selective_checkpoint_contexts(_prefer_recomputing)
+    forward, recomputation = context_fn() if context_fn else create_selective_checkpoint_contexts(_prefer_recomputing)
     forward.ac_graph_id = next(uid)
     return forward, recomputation
 

@@ -135,6 +135,44 @@ def with_minifier(compiler: Any, name: str) -> Any:
     return wrap_backend_debug(compiler, name)
 
 
+def split_at_buckets(compiler: Any) -> Any:
+    """Inside of `DistributedDataParallel` graphs are split where its buckets of gradients end, so that the exchange of
+    gradients overlaps with the backward pass: `torch._dynamo.config.optimize_ddp`."""
+    distributed: Any = sys.modules.get("torch.nn.parallel.distributed")
+    active = distributed and distributed.DistributedDataParallel._get_active_ddp_module()
+    if not active:
+        return compiler
+    from torch._dynamo.backends.distributed import DDPOptimizer
+    from torch._dynamo.utils import get_optimize_ddp_mode
+
+    if get_optimize_ddp_mode() != "ddp_optimizer":
+        return compiler
+    optimizer = DDPOptimizer(bucket_bytes_cap=active.bucket_bytes_cap, backend_compile_fn=compiler)
+
+    def compile_parts(graph_module: Any, example_inputs: Any) -> Any:
+        # What is copied to the parts; only TorchDynamo's graphs have it.
+        graph_module._param_name_to_source = {}
+        for node in graph_module.graph.find_nodes(op="placeholder"):
+            node._dynamo_source = None
+        return optimizer.compile_fn(graph_module, example_inputs)
+
+    return compile_parts
+
+
+def verified(compiled: Any, graph_module: Any, inputs: Any, name: str) -> None:
+    """`torch._dynamo.config.verify_correctness`. Raises RuntimeError if the backend computes something else."""
+    config: Any = sys.modules.get("torch._dynamo.config")
+    if config is None or not config.verify_correctness:
+        return
+    from torch._dynamo.utils import clone_inputs, same
+    from torch._subclasses import FakeTensor
+
+    if any(isinstance(value, FakeTensor) for value in inputs):
+        return
+    if not same(graph_module(*clone_inputs(inputs)), compiled(*clone_inputs(inputs))):
+        raise RuntimeError(f"incorrect results of backend {name}")
+
+
 def is_inductor(backend: Any) -> bool:
     return isinstance(backend, torch._TorchCompileInductorWrapper)
 

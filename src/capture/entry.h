@@ -36,6 +36,10 @@ struct Entry : Counted {
     /// The backend that `torch.compiler.set_stance` forced; empty if it did not.
     Ref<> forced_backend;
 
+    /// The globals of the function that it was captured for, which its guards take for granted: a function with others
+    /// can't use it. Borrowed, and only compared.
+    PyObject* globals = nullptr;
+
     /// A weak reference to the instance whose method it was captured for, if it was a method: instances of a class do
     /// not compete for the entries of one function.
     Ref<> owner;

@@ -7,8 +7,10 @@
 #include "base/python_error.h"
 #include "graph/captured.h"
 #include "shape/may_fail.h"
+#include "torch/arrays.h"
 #include "torch/fake.h"
 #include "torch/tensor.h"
+#include "trace/subgraph_modules.h"
 
 namespace stator {
 
@@ -21,18 +23,37 @@ Ref<> dict_of(const std::vector<Attribute>& attributes) {
     return dict;
 }
 
-Ref<> make_module(Trace& trace) {
+/// A graph on its way into a module, with what its subgraphs need to know.
+struct GraphInModule {
+    std::unique_ptr<graph::Graph> graph;
+    const std::unordered_map<const graph::Node*, graph::Node*>* copies;  // null for the main graph
+    Borrowed<> around = nullptr;                                         // the captured graph around it, or null
+    const graph::Node* operation = nullptr;                              // of that graph, which runs it
+};
+
+/// Its metadata are in the graph around it, which it keeps alive.
+Ref<> make_module(GraphInModule part, Borrowed<> cell, Ref<> attributes) {
     static PyObject* graph_module_class = imported("stator.graph_module", "GraphModule");
+    std::vector<BuiltSubgraph> subgraphs = build_subgraphs(*part.graph, part.copies);
+    Ref<> captured = graph::make_captured(std::move(part.graph), graph::examples_of(cell));
+    if (part.around != nullptr)
+        graph::captured_of(captured.get())->set_around(Ref<>::share(part.around.get()), part.operation);
+    if (!subgraphs.empty() && !attributes) attributes = checked(PyDict_New());
+    for (BuiltSubgraph& subgraph : subgraphs) {
+        Ref<> module =
+            make_module({std::move(subgraph.graph), &subgraph.copies, captured.get(), subgraph.operation}, cell, {});
+        checked(PyDict_SetItemString(attributes.get(), subgraph.attribute.c_str(), module.get()));
+    }
+    PyObject* arguments[] = {graph_module_class, captured.get(), attributes.get()};
+    return checked(PyObject_VectorcallMethod(interned("from_captured"), arguments, attributes ? 3 : 2, nullptr));
+}
+
+Ref<> make_module(Trace& trace) {
     static PyObject* mode_cell = imported("stator.fake", "ModeCell");
-    const std::vector<Attribute>& attributes = trace.attributes;
     Ref<> cell = checked(PyObject_CallNoArgs(mode_cell));
     describe_symbols(cell.get(), trace);
-    Ref<> captured = graph::make_captured(std::move(trace.graph), graph::examples_of(cell.get()));
-    PyObject* arguments[] = {graph_module_class, captured.get(), nullptr};
-    Ref<> held = attributes.empty() ? Ref<>() : dict_of(attributes);
-    arguments[2] = held.get();
-    Ref<> module =
-        checked(PyObject_VectorcallMethod(interned("from_captured"), arguments, attributes.empty() ? 2 : 3, nullptr));
+    Ref<> attributes = trace.attributes.empty() ? Ref<>() : dict_of(trace.attributes);
+    Ref<> module = make_module({std::move(trace.graph), nullptr}, cell.get(), std::move(attributes));
     Ref<> state = checked(PyObject_GetAttr(module.get(), interned("__dict__")));
     checked(PyDict_SetItem(state.get(), interned("_stator_fake_mode"), cell.get()));
     return module;
@@ -65,7 +86,8 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
         made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;
         made.has_custom_operations |=
-            node->may_fail && shape::is_custom({node->kind, node->target, node->arguments, node->keywords});
+            node->may_fail && (shape::is_custom({node->kind, node->target, node->arguments, node->keywords}) ||
+                               (node->kind == graph::NodeKind::Function && torch_room::calls_numpy(node->target)));
     }
 }
 

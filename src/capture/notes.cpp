@@ -34,6 +34,14 @@ bool logs_information() {
     return answer.get() == Py_True;
 }
 
+void end_exception_of(Borrowed<> watcher) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0)
+        PyErr_SetInterrupt();
+    else
+        PyErr_WriteUnraisable(watcher.get());
+    PyErr_Clear();
+}
+
 void issue_note(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text) {
     ErrorAside aside;
     // A debugger should not step into the logging.
@@ -49,12 +57,7 @@ void issue_note(NoteKind kind, NoteOnce once, const char* topic, const Callee& a
                                     text.c_str(), once == NoteOnce::AtPlace ? Py_True : Py_False, listener,
                                     at.print().c_str()));
     } catch (const PythonError&) {
-        // Ctrl-C is for the program: it is raised again where the program can be interrupted.
-        if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0)
-            PyErr_SetInterrupt();
-        else
-            PyErr_WriteUnraisable(nullptr);
-        PyErr_Clear();
+        end_exception_of(nullptr);
     }
 }
 

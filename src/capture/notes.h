@@ -20,6 +20,10 @@ enum class NoteOnce { InProcess, AtPlace, Never };
 /// the warning filters are. `topic` is a stable tag, a section of docs/graph-breaks.md.
 void issue_note(NoteKind kind, NoteOnce once, const char* topic, const Callee& at, const std::string& text);
 
+/// Ends the exception of code that watches the program (a listener, the log): it is written to stderr. Ctrl-C is for
+/// the program, and is raised again where the program can be interrupted. `watcher` may be null.
+void end_exception_of(Borrowed<> watcher);
+
 /// Installs the messages about frames under a debugger, a trace function or coverage.
 void install_watcher_notes();
 

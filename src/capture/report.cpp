@@ -143,7 +143,10 @@ ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* co
     observer_ = Ref<>::share(capture_observer);
     Ref<> wants_texts =
         Ref<>::steal(PyObject_CallMethod(observer_.get(), "began", "On", code, static_cast<Py_ssize_t>(entries)));
-    if (!wants_texts) PyErr_WriteUnraisable(observer_.get());
+    if (!wants_texts) {
+        end_exception_of(observer_.get());
+        observer_ = Ref<>();  // for it, the capture has not begun
+    }
     report.has_texts |= wants_texts.get() == Py_True;
 }
 
@@ -151,7 +154,7 @@ ObservedCapture::~ObservedCapture() {
     if (!observer_) return;
     ErrorAside aside;
     Ref<> done = Ref<>::steal(PyObject_CallMethod(observer_.get(), "ended", nullptr));
-    if (!done) PyErr_WriteUnraisable(observer_.get());
+    if (!done) end_exception_of(observer_.get());
 }
 
 void publish(const CaptureReport& report) {
@@ -166,7 +169,7 @@ void publish(const CaptureReport& report) {
         try {
             checked(PyObject_CallOneArg(receiver.get(), as_dict(report).get()));
         } catch (const PythonError&) {
-            PyErr_WriteUnraisable(receiver.get());
+            end_exception_of(receiver.get());
         }
     }
 }

@@ -127,7 +127,15 @@ Ref<> Captured::source_functions(const Node& node) {
     const std::string& name = node.first_name.empty() ? node.name : node.first_name;
     bool in_layer = node.modules != nullptr && is_layer(node.modules->type);
     PyObject* what = in_layer ? reinterpret_cast<PyObject*>(node.modules->type) : node.target;
-    return checked(Py_BuildValue("[(sO)]", name.c_str(), what));
+    Ref<> own = checked(Py_BuildValue("[(sO)]", name.c_str(), what));
+    if (operation_ == nullptr) return own;
+    return checked(
+        PySequence_Concat(captured_of(around_.get())->fact(*operation_, Fact::SourceFnStack).get(), own.get()));
+}
+
+void Captured::set_around(Ref<> around, const Node* operation) {
+    around_ = std::move(around);
+    operation_ = operation;
 }
 
 /// Innermost frame last, as Python's tracebacks. The insides of `torch.nn` layers are left out, as in torch._dynamo.
@@ -194,6 +202,7 @@ Ref<> Captured::example_of(const Result& result) {
 
 int Captured::traverse(visitproc visit, void* arg) const {
     Py_VISIT(maker_.context.get());
+    Py_VISIT(around_.get());
     for (const Ref<>& fact : facts_) Py_VISIT(fact.get());
     for (const auto& [location, text] : stack_traces_) Py_VISIT(text.get());
     for (const auto& [path, entry] : modules_) Py_VISIT(entry.get());

@@ -44,6 +44,10 @@ class Captured {
     /// The entry, created on the first call. Throws `PythonError`.
     Ref<> fact(const Node& node, Fact fact);
 
+    /// This is a subgraph, which an operation of another captured graph runs. It keeps that graph alive: their nodes
+    /// share metadata.
+    void set_around(Ref<> around, const Node* operation);
+
     int traverse(visitproc visit, void* arg) const;
     void forget_facts();
 
@@ -60,6 +64,8 @@ class Captured {
     std::vector<Ref<>> facts_;  // kFactCount for each node; empty until the first is read
     std::unordered_map<const Location*, Ref<>> stack_traces_;
     std::unordered_map<const ModulePath*, Ref<>> modules_;  // key and entry of `nn_module_stack`
+    Ref<> around_;                                          // the captured graph around a subgraph
+    const Node* operation_ = nullptr;                       // of that graph, which runs this one
 };
 
 /// The Python object (`stator._C.Graph`) that owns a finished graph. Throws `PythonError`.

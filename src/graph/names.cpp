@@ -84,6 +84,8 @@ std::string name_of_target(Borrowed<> target) {
         if (is_magic) text = text.size() >= 4 ? text.substr(2, text.size() - 4) : std::string_view();
         return snake_case(text);
     }
+    // A subgraph that is not an attribute yet.
+    if (PyCapsule_CheckExact(target.get())) return static_cast<const char*>(PyCapsule_GetContext(target));
     ErrorAside aside;
     Ref<> name = Ref<>::steal(PyObject_GetAttrString(target, "__name__"));
     if (!name || !PyUnicode_Check(name.get())) {

@@ -97,6 +97,10 @@ void EntryCache::take_over(EntryCache& other) {
     knowledge_.merge(other.knowledge_);
 }
 
+void EntryCache::learn_from(const EntryCache& other) {
+    for (const auto& [code, knowledge] : other.knowledge_) knowledge_.try_emplace(code, knowledge);
+}
+
 void EntryCache::clear() {
     // Releasing an entry may run any code, which must find the cache empty.
     Shared<EntryPoint> start = std::exchange(start_, Shared<EntryPoint>::make());

@@ -19,6 +19,7 @@ namespace stator {
 /// What a callable was compiled for, as seen in its first call that captures.
 struct CacheUse {
     PyCodeObject* code = nullptr;           // of its function; only compared
+    PyObject* globals = nullptr;            // of its function; only compared
     PyTypeObject* class_of_self = nullptr;  // if that is a method; only compared
     std::string settings;                   // those that decide what is captured
     friend bool operator==(const CacheUse&, const CacheUse&) = default;
@@ -45,6 +46,13 @@ class EntryCache {
     void set_use(CacheUse use) { use_ = std::move(use); }
     /// Takes all entries of another cache, and what was learned for them.
     void take_over(EntryCache& other);
+    /// Shares what was learned for the entries of another cache.
+    void learn_from(const EntryCache& other);
+    /// Whether an entry for the start of the callable's function matches the frame. May run any code.
+    bool has_entry_for(cpython::Frame* frame, const Ref<>& forced_backend) const {
+        Shared<EntryPoint> start = start_;
+        return bool(start->find(frame, forced_backend));
+    }
     SharedKnowledge& knowledge_of(PyCodeObject* code);
     /// The options with the backend that a stance forces, if there is one. Throws PythonError.
     CompileOptions options_with(const Ref<>& forced_backend) const;

@@ -105,12 +105,12 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
 }
 
 /// The first miss of a callable: it may go on with what a freed one has captured.
-bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame) {
+bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame, const Ref<>& forced_backend) {
     if (cache.use().code != nullptr) return false;
     PyObject* instance = instance_of(frame);
-    cache.set_use({cpython::code_of(frame), instance == nullptr ? nullptr : Py_TYPE(instance),
-                   print_capture_settings(cache.options())});
-    return orphans::take_over(cache);
+    cache.set_use({cpython::code_of(frame), cpython::globals_of(frame),
+                   instance == nullptr ? nullptr : Py_TYPE(instance), print_capture_settings(cache.options())});
+    return orphans::take_over(cache, frame, forced_backend);
 }
 
 /// An entry of another callable that was compiled alike for the same code, and that matches this frame too; null if
@@ -118,10 +118,11 @@ bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame) {
 Shared<Entry> captured_elsewhere(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main,
                                  const Ref<>& forced_backend) {
     PyObject* instance = instance_of(frame);
+    PyObject* const globals = cpython::globals_of(frame);
     for (const Shared<Entry>& entry : cache.entries_of_others(frame, at, is_main)) {
         const bool is_of_this_kind = (instance != nullptr) == static_cast<bool>(entry->owner);
-        if (entry->is_captured && is_of_this_kind && entry->at == at && entry->forced_backend == forced_backend &&
-            entry->matches(frame))
+        if (entry->is_captured && is_of_this_kind && entry->globals == globals && entry->at == at &&
+            entry->forced_backend == forced_backend && entry->matches(frame))
             return entry;
     }
     return nullptr;
@@ -173,26 +174,9 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
                    reason + ". Make that value the same on every call, or raise stator.config.recompile_limit.");
 }
 
-}  // namespace
-
-Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
-                              bool is_main, const Ref<>& forced_backend) {
-    if (is_main && takes_over_orphan(cache, frame))
-        if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
-    if (!may_capture(point, frame, at) || dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
-    cache.note_entered();
-    // The garbage collector has cleared the callable, and a finalizer calls it.
-    if (!cache.options().backend) return nullptr;
-    if (!point.is_empty()) refuse_recompile(point, frame, at);
-    if (!has_room(point, frame, cache.options())) {
-        if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
-        warn_of_recompile_limit(point, frame, at);
-        return nullptr;
-    }
-    if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {
-        point.add(entry);
-        return entry->matches(frame) ? entry : nullptr;
-    }
+/// A new entry for the frame; null if it runs uncompiled. Throws PythonError.
+Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
+                          const Ref<>& forced_backend) {
     Shared<Entry> entry;
     CaptureReport report;
     ObservedCapture observed(cache.options(), cpython::code_of(frame), point.entries().size(), report);
@@ -218,7 +202,35 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
     entry->forced_backend = forced_backend;
+    entry->globals = cpython::globals_of(frame);
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
+    return entry;
+}
+
+}  // namespace
+
+Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
+                              bool is_main, const Ref<>& forced_backend) {
+    if (is_main && takes_over_orphan(cache, frame, forced_backend))
+        if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
+    if (!may_capture(point, frame, at) || dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
+    cache.note_entered();
+    // The garbage collector has cleared the callable, and a finalizer calls it.
+    if (!cache.options().backend) return nullptr;
+    if (!point.is_empty()) refuse_recompile(point, frame, at);
+    if (!has_room(point, frame, cache.options())) {
+        if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
+        warn_of_recompile_limit(point, frame, at);
+        return nullptr;
+    }
+    if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {
+        point.add(entry);
+        return entry->matches(frame) ? entry : nullptr;
+    }
+    // What observes the capture runs code at its end. That is before the guards are checked: another thread may check
+    // the guards of an entry as soon as a cache has it.
+    Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);
+    if (!entry) return nullptr;
     point.add(entry);
     // The first run takes the same path as every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;

@@ -35,10 +35,19 @@ bool is_code_in_use(const Orphan& orphan) {
     return Py_REFCNT(reinterpret_cast<PyObject*>(orphan.cache->use().code)) > orphan.own_references;
 }
 
+/// `globals` may be those of a module that was freed.
+bool is_of_imported_module(PyObject* globals) {
+    PyObject *name, *module;
+    for (Py_ssize_t position = 0; PyDict_Next(PyImport_GetModuleDict(), &position, &name, &module);)
+        if (PyModule_Check(module) && PyModule_GetDict(module) == globals) return true;
+    return false;
+}
+
 bool is_of_use(const EntryCache& cache) {
     const CompileOptions& options = cache.options();
     // Attributes of a graph module are parameters of the program.
-    if (!options.backend || options.registers_attributes || options.is_isolated || cache.use().code == nullptr)
+    if (!options.backend || options.registers_attributes || options.is_isolated || cache.use().code == nullptr ||
+        !is_of_imported_module(cache.use().globals))
         return false;
     const std::vector<Shared<Entry>> entries = cache.entries();
     return std::ranges::any_of(entries, [](const Shared<Entry>& entry) { return entry->is_captured; });
@@ -63,14 +72,20 @@ void leave(std::unique_ptr<EntryCache> cache) {
     std::vector<Orphan> useless = take_useless();
 }
 
-bool take_over(EntryCache& cache) {
+bool take_over(EntryCache& cache, cpython::Frame* frame, const Ref<>& forced_backend) {
     if (cache.options().is_isolated) return false;
     // Comparing backends may run any code, which may change the list: candidates are taken out of it meanwhile.
     std::vector<Orphan> candidates, others;
     for (Orphan& orphan : all())
         (orphan.cache->use() == cache.use() ? candidates : others).push_back(std::move(orphan));
     all() = std::move(others);
-    auto found = std::ranges::find_if(candidates, [&](const Orphan& one) { return cache.compiles_like(*one.cache); });
+    // Functions made by one `def` may differ in the variables that they close over, and then don't share a limit.
+    const bool is_closure = cpython::code_of(frame)->co_nfreevars > 0;
+    auto found = std::ranges::find_if(candidates, [&](const Orphan& one) {
+        if (!cache.compiles_like(*one.cache)) return false;
+        cache.learn_from(*one.cache);
+        return !is_closure || one.cache->has_entry_for(frame, forced_backend);
+    });
     const bool is_found = found != candidates.end();
     if (is_found) {
         cache.take_over(*found->cache);

@@ -2,7 +2,8 @@
 /// call of a method, gets the entries of the last time: the new callable takes over the cache of the freed one.
 ///
 /// An orphan keeps backends, graphs and code alive, never the objects of the program: they are found by weak references
-/// only. There are few, and `reset` frees them.
+/// only. There are few, and `reset` frees them. Only functions of imported modules have orphans: the globals of others,
+/// which guards keep, have to be freed with them.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,9 @@ namespace stator::orphans {
 /// The callable of this cache is being freed. May run any code.
 void leave(std::unique_ptr<EntryCache> cache);
 
-/// Moves the entries of an orphan with the same use and options to a new cache, if there is one. May run any code.
-bool take_over(EntryCache& cache);
+/// Moves the entries of an orphan with the same use and options to a new cache, if there is one; of a closure only if one
+/// of the entries matches the frame. From all such orphans it learns what changes between calls. May run any code.
+bool take_over(EntryCache& cache, cpython::Frame* frame, const Ref<>& forced_backend);
 
 /// Frees all. Runs any code.
 void clear();

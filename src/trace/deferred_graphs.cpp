@@ -6,98 +6,43 @@
 #include "base/python_error.h"
 #include "graph/captured.h"
 #include "graph/runner.h"
+#include "trace/copier.h"
 #include "trace/graph_recorder.h"
 #include "value/tensor/tensor.h"
 
 namespace stator {
 
-namespace {
-
-using graph::Argument;
 using graph::Node;
-using graph::NodeKind;
+
+namespace {
 
 /// Placeholders and attributes stay in the main graph.
 bool is_input(const Node* node) {
-    return node->kind == NodeKind::Placeholder || node->kind == NodeKind::Attribute;
+    return node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute;
 }
-
-/// Copies nodes into another graph.
-class Copier {
-  public:
-    explicit Copier(graph::Graph& to) : to_(to) {}
-
-    Node* add_input(const Node* original) {
-        Ref<> name = checked(PyUnicode_FromFormat("input_%zu", inputs_++));
-        Node* node = to_.add(NodeKind::Placeholder, name.get(), {});
-        node->has_effect = true;  // it stays an input, used or not
-        return copies_[original] = node;
-    }
-
-    void add(const Node& original) {
-        std::vector<Argument> arguments;
-        for (const Argument& argument : original.arguments) arguments.push_back(copy(argument));
-        std::vector<graph::KeywordArgument> keywords;
-        for (const graph::KeywordArgument& keyword : original.keywords)
-            keywords.push_back({keyword.name, copy(keyword.value)});
-        Node* node = to_.add(original.kind, original.target, std::move(arguments), std::move(keywords));
-        node->has_effect = original.has_effect;
-        node->may_fail = original.may_fail;
-        copies_[&original] = node;
-    }
-
-    Node* of(const Node* original) const {
-        auto found = copies_.find(original);
-        STATOR_CHECK(found != copies_.end(), "a deferred graph reads a node that is neither in it nor an input of it");
-        return found->second;
-    }
-    bool has(const Node* original) const { return copies_.contains(original); }
-
-    /// The output: a tuple of tensors and None.
-    void add_output(std::span<Value* const> outputs) {
-        auto* items = to_.arena().make<Argument::Items>();
-        for (Value* output : outputs) {
-            auto* tensor = cast<TensorValue>(output);
-            items->values.push_back(tensor == nullptr ? Argument::of_constant(Py_None)
-                                                      : Argument::of(of(tensor->node)));
-        }
-        to_.add(NodeKind::Output, interned("output"), {Argument::of_items(Argument::Kind::Tuple, items)});
-    }
-
-  private:
-    Argument copy(const Argument& argument) {
-        if (argument.kind == Argument::Kind::Node) return Argument::of(of(argument.node));
-        if (argument.kind == Argument::Kind::Constant) return argument;
-        auto* items = to_.arena().make<Argument::Items>();
-        for (const Argument& item : argument.items->values) items->values.push_back(copy(item));
-        items->keys = argument.items->keys;
-        items->type = argument.items->type;
-        return Argument::of_items(argument.kind, items);
-    }
-
-    graph::Graph& to_;
-    std::unordered_map<const Node*, Node*> copies_;
-    std::size_t inputs_ = 0;
-};
 
 }  // namespace
 
 bool DeferredGraphCapture::predates(const Node* node) const {
-    return node->index < open_->start || is_input(node);
+    return node->index < open_.back().start || is_input(node);
 }
 
 void DeferredGraphCapture::expect_own(const TensorValue* written) const {
-    for (; open_ && written != nullptr; written = written->view_of)
-        if (predates(written->node))
+    for (; is_open() && written != nullptr; written = written->view_of)
+        if (predates(written->node) || is_own_input(written))
             tracer_.break_graph(BreakKind::UnsupportedTensor,
-                                "a backward pass or a checkpointed function writes to a tensor that it did not create");
+                                runs_later() ? "a backward pass or a checkpointed function writes to a tensor that it "
+                                               "did not create"
+                                             : "a function that is given to a higher-order operation writes to a "
+                                               "tensor that it did not create");
 }
 
 void DeferredGraphCapture::expect_not_recomputed(const TensorValue* written) const {
     for (; !recomputed_.empty() && written != nullptr; written = written->view_of)
         if (recomputed_.contains(written))
-            tracer_.break_graph(BreakKind::UnsupportedTensor,
-                                "an in-place operation on a result of a checkpointed function");
+            tracer_.break_graph(
+                BreakKind::UnsupportedTensor,
+                "an in-place operation on a result of a checkpointed function or of a higher-order operation");
 }
 
 bool DeferredGraphCapture::is_made_inside(const TensorValue* tensor) const {
@@ -105,11 +50,14 @@ bool DeferredGraphCapture::is_made_inside(const TensorValue* tensor) const {
 }
 
 void DeferredGraphCapture::begin(DeferredGraph::Kind kind) {
-    if (open_)
+    if (runs_later())
         tracer_.break_graph(BreakKind::UnsupportedTensor,
-                            "a hook, torch.autograd.Function or checkpoint inside of another one's backward pass");
-    tracer_.on_undo([this] { open_.reset(); });
-    open_.emplace(Open{recorder_.graph().size(), {}, Rereads(tracer_, kind)});
+                            "a hook, torch.autograd.Function, checkpoint or higher-order operation inside of another "
+                            "one's backward pass");
+    tracer_.on_undo([this, depth = open_.size()] {
+        while (open_.size() > depth) open_.pop_back();
+    });
+    open_.push_back({kind, recorder_.graph().size(), {}, Rereads(tracer_, kind)});
 }
 
 DeferredGraphCapture::Reads DeferredGraphCapture::take_reads(std::span<TensorValue* const> inputs,
@@ -120,9 +68,9 @@ DeferredGraphCapture::Reads DeferredGraphCapture::take_reads(std::span<TensorVal
     auto read = [&](const Node* node, TensorValue* tensor) {
         if (predates(node) && known.insert(node).second) reads.emplace_back(node, tensor);
     };
-    const std::unordered_map<const Node*, TensorValue*> tensors(open_->read.begin(), open_->read.end());
+    const std::unordered_map<const Node*, TensorValue*> tensors(open_.back().read.begin(), open_.back().read.end());
     const graph::Graph& main = recorder_.graph();
-    for (std::size_t i = open_->start; i < main.size(); ++i) {
+    for (std::size_t i = open_.back().start; i < main.size(); ++i) {
         const Node* node = main.at(i);
         // (The nodes that made the stand-ins of inputs are not copied: what they take is not read.)
         if (is_input(node) || known.contains(node)) continue;
@@ -141,40 +89,47 @@ DeferredGraphCapture::Reads DeferredGraphCapture::take_reads(std::span<TensorVal
 
 DeferredGraph DeferredGraphCapture::end(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) {
     DeferredGraph deferred;
-    open_->rereads.check_made_values(stack_, lifetimes_);
-    deferred.rereads = open_->rereads.found();
+    open_.back().rereads.check_made_values(stack_, lifetimes_);
+    deferred.rereads = open_.back().rereads.found();
     auto apart = std::make_unique<graph::Graph>();
-    Copier copier(*apart);
+    Copier copier(*apart, /*with_metadata=*/false);
     for (TensorValue* input : inputs) copier.add_input(input->node);
     for (auto [node, tensor] : take_reads(inputs, outputs)) {
         copier.add_input(node);
         deferred.reads.push_back(tensor);
     }
-    for (const Node* node : recorder_.graph().take(open_->start)) {
-        deferred.has_effect |= node->has_effect;
-        deferred.is_random |= node->is_random;
-        deferred.may_fail |= node->may_fail;
-        deferred.is_visible_to_program |= node->is_visible_to_program;
-        deferred.is_lasting |= node->is_lasting;
+    for (Node* node : recorder_.graph().take(open_.back().start)) {
+        deferred.add(flags_of(*node));
         if (!copier.has(node)) copier.add(*node);
     }
-    copier.add_output(outputs);
+    auto* items = apart->arena().make<graph::Argument::Items>();
+    for (Value* output : outputs) {
+        auto* tensor = cast<TensorValue>(output);
+        items->values.push_back(tensor == nullptr ? graph::Argument::of_constant(Py_None)
+                                                  : graph::Argument::of(copier.of(tensor->node)));
+    }
+    apart->add(graph::NodeKind::Output, interned("output"),
+               {graph::Argument::of_items(graph::Argument::Kind::Tuple, items)});
     apart->finish();
-    open_.reset();
+    open_.pop_back();
     Ref<> captured = graph::make_captured(std::move(apart), {});
     deferred.runner = tracer_.keep(graph::make_runner(captured.get(), nullptr));
     return deferred;
 }
 
-void DeferredGraphCapture::give_results(Node* node, std::span<TensorValue* const> results,
+void DeferredGraphCapture::give_results(Node* operation, std::span<TensorValue* const> results,
                                         std::span<const torch_room::TensorMeta* const> metas) {
-    node->result.kind = graph::Result::Kind::Tuple;
+    operation->result.kind = graph::Result::Kind::Tuple;
     for (std::size_t i = 0; i < results.size(); ++i) {
         graph::Result part;
+        if (results[i] == nullptr) {
+            operation->result.items.push_back(part);
+            continue;
+        }
         part.kind = graph::Result::Kind::Tensor;
         part.tensor = metas[i];
-        node->result.items.push_back(part);
-        Node* item = recorder_.add_item(node, i, part);
+        operation->result.items.push_back(part);
+        Node* item = recorder_.add_item(operation, i, part);
         tracer_.on_undo([tensor = results[i], before = results[i]->node, of = results[i]->meta] {
             tensor->node = before;
             tensor->meta = of;
@@ -182,6 +137,18 @@ void DeferredGraphCapture::give_results(Node* node, std::span<TensorValue* const
         results[i]->node = item;
         results[i]->meta = metas[i];
     }
+}
+
+void DeferredGraphCapture::set_flags(Node* node, const GraphFlags& flags) {
+    node->has_effect = flags.has_effect;
+    node->is_random = flags.is_random;
+    node->may_fail = flags.may_fail;
+    node->is_visible_to_program = flags.is_visible_to_program;
+    recorder_.note_lasting(node, flags.is_lasting);
+}
+
+void DeferredGraphCapture::note_recomputed(const TensorValue* result) {
+    if (recomputed_.insert(result).second) tracer_.on_undo([this, result] { recomputed_.erase(result); });
 }
 
 void DeferredGraphCapture::emit_history(Borrowed<> function, const Arguments& arguments,
@@ -205,15 +172,11 @@ void DeferredGraphCapture::emit_recomputed(Borrowed<> function, const Arguments&
         "a checkpointed function or a torch.autograd.Function that failed in an earlier run of the captured graph",
         /*is_recomputed=*/true);
     Node* node = recorder_.emit_effect(function, arguments);
-    node->has_effect = recomputed.has_effect;
-    node->is_random = recomputed.is_random;
-    node->may_fail = recomputed.may_fail;
-    node->is_visible_to_program = recomputed.is_visible_to_program;
-    recorder_.note_lasting(node, recomputed.is_lasting);
+    set_flags(node, recomputed);
     std::vector<const torch_room::TensorMeta*> metas;
     for (const TensorValue* result : results) {
         metas.push_back(result->meta);
-        if (recomputed_.insert(result).second) tracer_.on_undo([this, result] { recomputed_.erase(result); });
+        note_recomputed(result);
     }
     give_results(node, results, metas);
 }

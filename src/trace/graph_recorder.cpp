@@ -78,7 +78,7 @@ void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments)
 }
 
 shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {
-    bool has_changing_numbers = !deferred_graphs_.is_open() && (is_resumed_ || tracer_.numbers().has_symbols() ||
+    bool has_changing_numbers = !deferred_graphs_.runs_later() && (is_resumed_ || tracer_.numbers().has_symbols() ||
                                                                 !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
     // Relations between ints are added by rules and by FakeTensor, as they need them.
@@ -124,8 +124,9 @@ graph::Node* GraphRecorder::add_item(graph::Node* node, std::size_t index, const
 void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
     auto* array = cast<ArrayValue>(value);
     TensorValue* tensor = array != nullptr ? array->payload : cast<TensorValue>(value);
-    if (tensor != nullptr && tensor->node != nullptr && tensor->node->kind != graph::NodeKind::Placeholder)
-        graph_->name_after(tensor->node, utf8(variable));
+    if (tensor == nullptr || tensor->node == nullptr || tensor->node->kind == graph::NodeKind::Placeholder) return;
+    if (deferred_graphs_.is_open()) deferred_graphs_.note_name(tensor->node, std::string(utf8(variable)));
+    graph_->name_after(tensor->node, utf8(variable));
 }
 
 void GraphRecorder::expect_no_stop(Borrowed<> target, const char* reason, bool is_recomputed) {

@@ -56,6 +56,7 @@ class GraphRecorder final : public Recorder {
     const InputWrites& writes() const { return writes_; }
     const std::vector<graph::Node*>& input_nodes() const { return input_nodes_; }
     DeferredGraphCapture& deferred_graphs() { return deferred_graphs_; }
+    const DeferredGraphCapture& deferred_graphs() const { return deferred_graphs_; }
 
     /// The program has assigned this value to a variable: names its node.
     void name_after(Value* value, Borrowed<> variable);

@@ -254,7 +254,7 @@ void Interpreter::step_until_interrupted() {
 }
 
 inline void Interpreter::execute(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
-    if (recorder_.deferred_graphs().is_open()) [[unlikely]]
+    if (recorder_.deferred_graphs().runs_later()) [[unlikely]]
         return execute_deferred(frame, instruction);
     kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
 }
@@ -266,10 +266,11 @@ void Interpreter::execute_deferred(BytecodeFrame& frame, const bytecode::Instruc
     kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
     // (The instructions of an inlined function note what they read themselves.)
     const bool has_result = !stack_.frames.empty() && stack_.frames.back() == &frame && !frame.stack.empty();
-    if (deferred.is_open() && has_result) deferred.rereads().note_value(frame, instruction, owner);
+    if (deferred.runs_later() && has_result) deferred.rereads().note_value(frame, instruction, owner);
 }
 
 void Interpreter::roll_back() {
+    const bool runs_callbacks = !is_in_higher_order_operation();
     undo_log_.roll_back();
     recorder_.graph().truncate(stack_.start.graph_size);
     result_ = nullptr;
@@ -279,7 +280,7 @@ void Interpreter::roll_back() {
                                       " (in an instruction whose inner call had already returned, so the captured "
                                       "region can't end before it)"};
     while (stack_.frames.size() > stack_.start.depth) {
-        broke_in_callback_ = broke_in_callback_ || !stack_.frames.back()->is_task;
+        broke_in_callback_ = broke_in_callback_ || (runs_callbacks && !stack_.frames.back()->is_task);
         pop_frame();
     }
 }

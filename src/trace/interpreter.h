@@ -102,6 +102,11 @@ class Interpreter final : public Tracer {
     void expect_room_for_frame();
     /// Breaks the graph if the function is to be called as a whole.
     void expect_inlined(FunctionValue* function);
+    /// Whether the current instruction is inside of a higher-order operation. Such a call is executed as a whole: the
+    /// functions of PyTorch that make it would take another path if they were captured.
+    bool is_in_higher_order_operation() const;
+    /// Whether it is inside of such a function of PyTorch.
+    bool is_in_front_end() const;
     void enter_task(TaskFrame& frame);
     void leave_task(TaskFrame& frame);
     void deliver(Value* value);

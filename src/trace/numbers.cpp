@@ -1,6 +1,7 @@
 #include "trace/numbers.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "base/imported.h"
@@ -157,20 +158,30 @@ void NumberNodes::add_symbols(const Expression* size, std::vector<graph::Node*>&
         if (operand != nullptr) add_symbols(operand, symbols);
 }
 
+std::vector<graph::Node*> NumberNodes::symbols_of(const graph::Result& result) {
+    std::vector<graph::Node*> symbols;
+    if (result.kind != graph::Result::Kind::Tensor || !result.tensor->is_dynamic()) return symbols;
+    auto add = [&](Dim dim) {
+        if (!dim.is_constant()) add_symbols(tracer_.numbers().resolved(dim.expression()), symbols);
+    };
+    std::ranges::for_each(result.tensor->sizes, add);
+    std::ranges::for_each(result.tensor->strides, add);
+    add(result.tensor->storage_offset);
+    return symbols;
+}
+
 void NumberNodes::add_symbols_of_inputs() {
     const std::vector<graph::Node*> inputs = recorder_.input_nodes();
     for (graph::Node* input : inputs) {
-        if (input->result.kind != graph::Result::Kind::Tensor || !input->result.tensor->is_dynamic()) continue;
-        const torch_room::TensorMeta& meta = *input->result.tensor;
-        auto* symbols = recorder_.graph().arena().make<std::vector<graph::Node*>>();
-        auto add = [&](Dim dim) {
-            if (!dim.is_constant()) add_symbols(tracer_.numbers().resolved(dim.expression()), *symbols);
-        };
-        std::ranges::for_each(meta.sizes, add);
-        std::ranges::for_each(meta.strides, add);
-        add(meta.storage_offset);
-        if (!symbols->empty()) input->symbols = symbols;
+        std::vector<graph::Node*> symbols = symbols_of(input->result);
+        if (!symbols.empty())
+            input->symbols = recorder_.graph().arena().make<std::vector<graph::Node*>>(std::move(symbols));
     }
+}
+
+void NumberNodes::forget(std::span<graph::Node* const> nodes) {
+    const std::unordered_set<const graph::Node*> gone(nodes.begin(), nodes.end());
+    std::erase_if(nodes_, [&](const auto& known) { return gone.contains(known.second); });
 }
 
 graph::Node* NumberNodes::add_input(const Expression& number) {

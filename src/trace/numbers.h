@@ -34,6 +34,11 @@ class NumberNodes {
     /// The node that computes an expression. Breaks the graph where nothing can.
     graph::Node* node_of(const Expression& expression);
 
+    /// The nodes of the symbols in the sizes, strides and offset of a tensor; none for other results.
+    std::vector<graph::Node*> symbols_of(const graph::Result& result);
+    /// These nodes are not in the graph any more.
+    void forget(std::span<graph::Node* const> nodes);
+
     /// Makes an input a tensor that holds a number. Compilers specialize on numbers, but not on what is read from a
     /// tensor. Returns the node that reads it.
     graph::Node* add_item_of(graph::Node* input, torch_room::Dtype dtype);

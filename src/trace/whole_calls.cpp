@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "torch/known.h"
 #include "trace/interpreter.h"
+#include "value/builtins/builtin.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
@@ -58,13 +59,20 @@ bool works_without_tensors(const BytecodeFrame& frame) {
            std::ranges::all_of(frame.slots, has_no_tensors) && std::ranges::all_of(frame.stack, has_no_tensors);
 }
 
+std::string_view module_of(PyObject* globals) {
+    PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
+    return name == nullptr || !PyUnicode_CheckExact(name) ? std::string_view() : utf8(name);
+}
+
+bool is_of_higher_order_operations(PyObject* globals) {
+    return module_of(globals).starts_with("torch._higher_order_ops.");
+}
+
 /// Modules whose functions are never inlined: those that work on wrapped tensors or on graphs of their own, which only
 /// PyTorch can do, and `random`, whose functions all call a generator written in C.
 bool is_left_to_python(PyObject* globals) {
-    PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
-    if (name == nullptr || !PyUnicode_CheckExact(name)) return false;
-    std::string_view module = utf8(name);
-    return module.starts_with("torch._higher_order_ops.") || module == "torch._functorch.vmap" ||
+    const std::string_view module = module_of(globals);
+    return is_of_higher_order_operations(globals) || module == "torch._functorch.vmap" ||
            module == "torch._functorch.apis" || module == "torch._functorch.eager_transforms" || module == "random";
 }
 
@@ -118,10 +126,29 @@ PyCodeObject* Interpreter::function_without_tensors() const {
     return outermost;
 }
 
+bool Interpreter::is_in_front_end() const {
+    for (std::size_t i = stack_.start.depth; i < stack_.frames.size(); ++i) {
+        if (stack_.frames[i]->is_task) continue;
+        PyObject* globals = static_cast<const BytecodeFrame&>(*stack_.frames[i]).function->globals;
+        if (is_of_higher_order_operations(globals) || module_of(globals) == "torch.nn.attention.flex_attention")
+            return true;
+    }
+    return false;
+}
+
+bool Interpreter::is_in_higher_order_operation() const {
+    return recorder_.deferred_graphs().is_in_subgraph() || is_in_front_end();
+}
+
 void Interpreter::expect_inlined(FunctionValue* function) {
     auto [module, is_new] = is_left_to_python_.try_emplace(function->globals);
     if (is_new) module->second = is_left_to_python(function->globals);
-    if (module->second)
+    // (A handler calls the front end of a higher-order operation as a part of one instruction.)
+    const bool is_front_end =
+        module->second && is_of_higher_order_operations(function->globals) &&
+        ((function->outside != nullptr && Handlers::instance().find(function->outside) != nullptr) ||
+         is_in_front_end() || utf8(function->code->co_qualname).starts_with("mark_compile_region"));
+    if (module->second && !is_front_end)
         break_graph(BreakKind::UnknownFunction, "function " + function->print() + " of module " +
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");

@@ -378,7 +378,7 @@ bool requires_gradients(const graph::Node* node) {
 }
 
 bool is_of_array(const graph::Node* node) {
-    return node->target != nullptr && type_name(Py_TYPE(node->target)).starts_with("torch._dynamo.utils.numpy_");
+    return node->kind == graph::NodeKind::Function && torch_room::calls_numpy(node->target);
 }
 
 /// Whether the program has a tensor over the memory of this one, whose base is `base`.

@@ -6,6 +6,7 @@
 #include "value/kinds/iterator.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
+#include "value/protocol/attributes.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
 #include "value/protocol/operations.h"
@@ -97,6 +98,16 @@ Task index_of(Tracer& tracer, Value* value) {
     if (PyType_IsSubtype(number->type(), &PyLong_Type))
         tracer.break_graph(BreakKind::UnknownObject, "__index__ returns an instance of a subclass of int");
     tracer.raise(PyExc_TypeError, std::string("__index__ returned non-int (type ") + number->type()->tp_name + ")");
+}
+
+/// `operator.length_hint` of an object that has a length.
+Outcome operator_length_hint(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "operator", "length_hint", arguments, 1, 2);
+    Value* value = arguments.positional[0];
+    tracer.realize(value);
+    if (!has_special_method(tracer, value->type(), "__len__"))
+        tracer.break_graph(BreakKind::UnknownFunction, "operator.length_hint of an object without a length is called");
+    return operations::length(tracer, value);
 }
 
 Outcome operator_index(Tracer& tracer, const Arguments& arguments) {
@@ -228,6 +239,7 @@ void register_operators(Handlers& handlers) {
     handlers.add("_operator", "delitem", operator_delitem);
     handlers.add("_operator", "contains", operator_contains);
     handlers.add("_operator", "index", operator_index);
+    handlers.add("_operator", "length_hint", operator_length_hint);
     handlers.add("_operator", "concat", operator_concat);
     handlers.add("_operator", "iconcat", operator_iconcat);
     handlers.add("_operator", "countOf", operator_count_of);

@@ -1,6 +1,8 @@
 #include "value/builtins/registry.h"
 
 #include "value/builtins/numpy.h"
+#include "value/builtins/regular_expressions.h"
+#include "value/higher_order/higher_order.h"
 
 namespace stator {
 
@@ -18,6 +20,7 @@ void register_all(Handlers& handlers) {
     register_numpy(handlers);
     register_random(handlers);
     register_text(handlers);
+    register_regular_expressions(handlers);
     register_operators(handlers);
     register_getters(handlers);
     register_copying(handlers);
@@ -37,6 +40,7 @@ void register_all(Handlers& handlers) {
     register_recurrent(handlers);
     register_checkpoints(handlers);
     register_lazy_modules(handlers);
+    register_higher_order(handlers);
 }
 
 }  // namespace stator

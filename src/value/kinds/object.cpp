@@ -11,6 +11,7 @@
 #include "value/builtins/builtin.h"
 #include "value/builtins/numpy.h"
 #include "value/effect_log.h"
+#include "value/higher_order/higher_order.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
 #include "value/kinds/partial.h"
@@ -251,6 +252,10 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     if (may_be_allowed && torch_room::role_of(outside) == torch_room::Role::InGraph) {
         tracer.guard({GuardKind::Identity, source, outside});
         return tracer.recorder().emit_function(outside, arguments);
+    }
+    if (may_be_allowed && is_higher_order_operation(class_)) {
+        tracer.guard({GuardKind::Identity, source, outside});
+        if (std::optional<Outcome> called = call_higher_order(tracer, outside, arguments)) return *called;
     }
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);

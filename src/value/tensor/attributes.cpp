@@ -219,10 +219,11 @@ Outcome method_stride(Tracer& tracer, const Arguments& arguments) {
 
 using Question = Value* (*)(Tracer&, const TensorMeta&);
 
-/// A method without arguments that reads metadata.
+/// A method without arguments that reads metadata, or a function of one tensor, which may be the keyword `input`.
 template <Question kQuestion>
 Outcome answer(Tracer& tracer, const Arguments& arguments) {
-    TensorValue* self = self_of(tracer, arguments);
+    Value* input = arguments.positional.empty() ? arguments.keyword("input") : nullptr;
+    TensorValue* self = self_of(tracer, input != nullptr ? Arguments::of(input) : arguments);
     if (arguments.count() != 1) tracer.raise(PyExc_TypeError, "the method takes no arguments");
     return kQuestion(tracer, *self->meta);
 }

@@ -1,13 +1,14 @@
-/// `torch.utils.checkpoint.checkpoint(..., use_reentrant=False)`: the function is inlined, and its operations are then
-/// moved into a separate graph, which a node runs through the real `checkpoint`. So they are recomputed in the backward
-/// pass with the same random numbers, without running user code. The function must have no side effects, because it
-/// runs twice.
+/// `torch.utils.checkpoint.checkpoint`: the function is inlined, and its operations are then moved into a separate
+/// graph, which a node runs through the real `checkpoint`. So they are recomputed in the backward pass with the same
+/// random numbers, without running user code other than a `context_fn`. The function must have no side effects, because
+/// it runs twice.
 #include <algorithm>
 
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "torch/dtypes.h"
 #include "value/builtins/registry.h"
 #include "value/deferred_graph.h"
 #include "value/effect_log.h"
@@ -16,6 +17,7 @@
 #include "value/kinds/undoable.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
+#include "value/recorder.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -34,7 +36,9 @@ struct Checkpoint {
     Arguments arguments;  // of the function
     bool preserves_random_state = true;
     bool stops_early = true;
+    bool is_reentrant = false;
     std::string determinism_check = "default";
+    PyObject* contexts = Py_None;  // the `context_fn`, if it is not the one that does nothing
 };
 
 bool as_bool(Tracer& tracer, const Keyword& keyword) {
@@ -45,17 +49,30 @@ bool as_bool(Tracer& tracer, const Keyword& keyword) {
     return known == Py_True;
 }
 
+/// A function from outside, or one that is put together of constants: the graph calls it.
+PyObject* as_function(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (PyObject* known = value->object(); known != nullptr && value->source != nullptr) {
+        tracer.guard({GuardKind::Identity, value->source, known});
+        return known;
+    }
+    Ref<> made = value->as_constant(tracer);
+    if (!made) refuse(tracer, "is called with a context_fn that is made in the compiled function");
+    return tracer.keep(std::move(made));
+}
+
 Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
     static PyObject* const no_contexts = imported("torch.utils.checkpoint", "noop_context_fn");
     Checkpoint call;
     if (given.positional.empty()) refuse(tracer, "is passed as a keyword argument");
     call.function = given.positional[0];
     call.arguments.positional.assign(given.positional.begin() + 1, given.positional.end());
-    bool is_reentrant = true;
+    bool is_reentrant = true, says_which = false;
     for (const Keyword& keyword : given.keywords) {
         std::string_view name = utf8(keyword.name);
         if (name == "use_reentrant") {
             is_reentrant = as_bool(tracer, keyword);
+            says_which = true;
         } else if (name == "preserve_rng_state") {
             call.preserves_random_state = as_bool(tracer, keyword);
         } else if (name == "early_stop") {
@@ -63,9 +80,8 @@ Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
         } else if (name == "debug") {
             if (as_bool(tracer, keyword)) refuse(tracer, "is called with debug=True");
         } else if (name == "context_fn") {
-            tracer.realize(keyword.value);
-            if (keyword.value->object() != no_contexts) refuse(tracer, "is called with a context_fn");
-            tracer.guard({GuardKind::Identity, keyword.value->source, no_contexts});
+            PyObject* contexts = as_function(tracer, keyword.value);
+            if (contexts != no_contexts) call.contexts = contexts;
         } else if (name == "determinism_check") {
             Ref<> check = keyword.value->as_constant(tracer);
             if (!check || !PyUnicode_Check(check.get()) ||
@@ -76,7 +92,10 @@ Checkpoint take_apart(Tracer& tracer, const Arguments& given) {
             call.arguments.keywords.push_back(keyword);
         }
     }
-    if (is_reentrant) refuse(tracer, "uses reentrant checkpointing; pass use_reentrant=False");
+    if (!says_which) refuse(tracer, "does not say whether it is reentrant; pass use_reentrant=False");
+    call.is_reentrant = is_reentrant;
+    if (is_reentrant && (call.contexts != Py_None || !call.arguments.keywords.empty()))
+        refuse(tracer, "uses reentrant checkpointing with keyword arguments; pass use_reentrant=False");
     return call;
 }
 
@@ -119,11 +138,44 @@ void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
     }
 }
 
+/// Whether a tensor that the function is given requires a gradient: without one, reentrant checkpointing gives none.
+bool is_given_gradient(Tracer& tracer, const Checkpoint& call) {
+    return std::ranges::any_of(call.arguments.positional, [&](Value* argument) {
+        if (argument->kind == Kind::Tensor) tracer.realize(argument);
+        const auto* tensor = cast<TensorValue>(argument);
+        return tensor != nullptr && tensor->meta->requires_grad;
+    });
+}
+
+/// The results of reentrant checkpointing have a history of their own. (Its forward pass runs without gradients.)
+void settle_reentrant(Tracer& tracer, std::span<TensorValue* const> results, Value* given) {
+    std::optional<std::vector<const Value*>> found = reachable({given});
+    const bool is_plain = given->kind == Kind::Tensor || (given->kind == Kind::Tuple && given->type() == &PyTuple_Type);
+    if (!is_plain || !found) refuse(tracer, "uses reentrant checkpointing and returns a " + given->print());
+    for (const Value* value : *found)
+        if (value != nullptr && value->kind == Kind::Tensor && std::ranges::find(results, value) == results.end())
+            refuse(tracer, "uses reentrant checkpointing and returns a tensor that it was given");
+    for (TensorValue* result : results) {
+        if (result->view_of != nullptr) refuse(tracer, "uses reentrant checkpointing and returns a view");
+        auto* meta = tracer.recorder().graph_arena().make<torch_room::TensorMeta>(*result->meta);
+        meta->requires_grad = torch_room::can_have_grad(meta->dtype);
+        meta->is_leaf = !meta->requires_grad;
+        set_undoably(tracer, result->meta, meta);
+    }
+}
+
 Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     static PyObject* const maker = imported("stator.checkpoints", "Checkpointed");
     std::vector<const Value*> before = within_reach(tracer, call);
     const std::size_t effects = tracer.effects().size();
-    const torch_room::Modes modes = tracer.modes().current();
+    const torch_room::Modes around = tracer.modes().current();
+    torch_room::Modes modes = around;
+    if (call.is_reentrant) {
+        if (!is_given_gradient(tracer, call)) refuse(tracer, "uses reentrant checkpointing without gradients");
+        modes.grad = false;
+        tracer.modes().set(modes);
+        tracer.modes().set_runs_in_any_grad_mode(true);
+    }
     tracer.deferred_graphs().begin(DeferredGraph::Kind::Recomputed);
     bool raises = false;
     Value* given = nullptr;
@@ -138,6 +190,11 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     tracer.realize(given);
     std::vector<TensorValue*> results = results_of(tracer, given);
     settle_views(tracer, results);
+    if (call.is_reentrant) {
+        settle_reentrant(tracer, results, given);
+        tracer.modes().set_runs_in_any_grad_mode(false);
+        tracer.modes().set(around);
+    }
     std::vector<Value*> outputs(results.begin(), results.end());
     DeferredGraph recomputed = tracer.deferred_graphs().end({}, outputs);
     if (!recomputed.rereads.empty())
@@ -150,9 +207,9 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
         if (std::ranges::find(call.arguments.positional, recomputed.reads[i]) != call.arguments.positional.end())
             checked(PyList_Append(given_to_it.get(), checked(PyLong_FromSize_t(i)).get()));
     PyObject* target = tracer.keep(checked(PyObject_CallFunction(
-        maker, "OOOOsO", recomputed.runner, given_to_it.get(), recomputed.is_visible_to_program ? Py_True : Py_False,
+        maker, "OOOOsOOO", recomputed.runner, given_to_it.get(), recomputed.is_visible_to_program ? Py_True : Py_False,
         call.preserves_random_state ? Py_True : Py_False, call.determinism_check.c_str(),
-        call.stops_early ? Py_True : Py_False)));
+        call.stops_early ? Py_True : Py_False, call.is_reentrant ? Py_True : Py_False, call.contexts)));
     Arguments arguments;
     arguments.positional.assign(recomputed.reads.begin(), recomputed.reads.end());
     tracer.deferred_graphs().emit_recomputed(target, arguments, results, recomputed);

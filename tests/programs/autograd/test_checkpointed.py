@@ -50,13 +50,28 @@ f = Model()""",
     "hooks of modules": "layer[0].register_forward_hook(lambda m, a, o: o * 2)\nlayer.register_forward_pre_hook(lambda m, a: (a[0] + 1,))\ndef f(x): return again(layer, x)",
     "a module of several segments": "from torch.utils.checkpoint import checkpoint_sequential\ndef f(x): return checkpoint_sequential(dropping, 2, x, use_reentrant=False)",
     "an object as the result": "@dataclasses.dataclass\nclass Pair:\n    a: torch.Tensor\n    n: int\ndef g(x): return Pair(x * 2, 3)\ndef f(x):\n    pair = again(g, x)\n    return pair.a * pair.n, pair",
+    "the other kind": "def f(x): return checkpoint(dropping, x, use_reentrant=True) + 1",
+    "the other kind, with several arguments": "def g(x, y, n): return (x * y).sin() * n, y + 1\ndef f(x):\n    a, b = checkpoint(g, x, x * 2, 3, use_reentrant=True)\n    return a * b, a.requires_grad",
+    "contexts": "def contexts(): return contextlib.nullcontext(), contextlib.nullcontext()\ndef f(x): return again(layer, x, context_fn=contexts) + 1",
+    "a policy": """
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+def policy(ctx, op, *args, **kwargs):
+    return CheckpointPolicy.MUST_SAVE if op is torch.ops.aten.addmm.default else CheckpointPolicy.PREFER_RECOMPUTE
+def contexts(): return create_selective_checkpoint_contexts(policy)
+def f(x): return again(layer, x, context_fn=contexts) * 2""",
     "in autocast": "def f(x):\n    with torch.autocast('cpu', dtype=torch.bfloat16): return again(layer, x).float()",
     "questions about the result": "def f(x):\n    y = again(layer, x)\n    return y + 1, y.requires_grad, y.is_leaf, y.shape, y.dtype",
 }
 
 
-@pytest.mark.parametrize("backend", [None, "aot_eager"])
-@pytest.mark.parametrize("name", WHOLE)
+# Compilers take only contexts that mark operations.
+FOR_EAGER = "contexts"
+
+
+@pytest.mark.parametrize(
+    "name, backend",
+    [(name, backend) for name in WHOLE for backend in (None, "aot_eager") if name != FOR_EAGER or not backend],
+)
 def test_captured_whole(name, backend):
     same(
         Source(HEAD + WHOLE[name]), T(2, 4, grad=True), calls=3, backend=backend, compare_dynamo=False,
@@ -81,8 +96,10 @@ BREAKS = {
     "an exception": "def g(x): raise ValueError('no')\ndef f(x):\n    try: return again(g, x)\n    except ValueError as error: return x + 1, str(error)",
     "an exception that is not caught": "def g(x): raise ValueError('no')\ndef f(x): return again(g, x)",
     "a break inside": "def g(x):\n    print('here')\n    return x * 2\ndef f(x): return again(g, x) + 1",
-    "the other kind": "def f(x): return checkpoint(dropping, x, use_reentrant=True) + 1",
-    "contexts": "def f(x): return again(layer, x, context_fn=lambda: (contextlib.nullcontext(), contextlib.nullcontext())) + 1",
+    "the other kind, with a view": "def g(x): return x.exp().view(4, 2)\ndef f(x): return checkpoint(g, x, use_reentrant=True) + 1",
+    "the other kind, without gradients of its arguments": "def f(x): return checkpoint(layer, x.detach(), use_reentrant=True) + x",
+    "the other kind, which reads the grad mode": "def g(x): return x * 2 if torch.is_grad_enabled() else x * 2 + 0\ndef f(x): return checkpoint(g, x, use_reentrant=True) + 1",
+    "contexts that are made inside": "def f(x):\n    def contexts(): return contextlib.nullcontext(), contextlib.nullcontext()\n    return again(layer, x, context_fn=contexts) + 1",
     "an unknown check": "def f(x):\n    try: return again(layer, x, determinism_check='what')\n    except ValueError as error: return x + 1, str(error)",
     "an operation that fails": "def g(x): return x @ x\ndef f(x):\n    try: return again(g, x)\n    except RuntimeError as error: return x + 1, str(error)",
     "a failure for the values, behind random numbers": """

@@ -119,7 +119,7 @@ core.values(
     math.sqrt(4), math.floor(2.7), math.ceil(2.1), math.prod([2, 3]), math.inf, math.isnan(math.nan), math.log2(8), math.gcd(12, 18), math.pi, math.e
     math.isclose(0.1 + 0.2, 0.3), math.pow(2, 3), math.exp(0), math.trunc(2.9), math.comb(5, 2), math.hypot(3, 4), math.fabs(-1), math.copysign(1, -0.0)
     operator.add(1, 2), operator.mul(n, 2), operator.getitem(numbers, 0), operator.contains(numbers, 3), operator.neg(n), operator.truth([])
-    operator.lt(1, 2), operator.is_(None, None), operator.not_(1), operator.index(5), operator.concat([1], [2]), operator.floordiv(7, 2)
+    operator.lt(1, 2), operator.is_(None, None), operator.not_(1), operator.index(5), operator.length_hint([1, 2]), operator.length_hint({3}, 7), operator.concat([1], [2]), operator.floordiv(7, 2)
     n + 1, n - 1, n * 2, n / 2, n // 2, n % 2, n ** 2, -n, +n, ~n, n << 1, n >> 1, n & 2, n | 4, n ^ 1, n == 3, n != 3, n < 4, n >= 3
     r + 1, r * n, r ** 2, r // 0.3, r % 0.3, -r, r == 0.5, 1 / r, n + r, True + 1, 5 // -2, -5 % 3, 2 ** -1, 10 ** 20, 7 // 2.0
     1 < n, 1 <= n <= 3, n in (1, 3), n not in [3], "b" in s, "a" in table, None is None, n is None, 1 == 1.0, "a" < "b", [1, 2] < [1, 3], (1,) == (1,)

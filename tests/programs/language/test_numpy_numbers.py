@@ -89,7 +89,6 @@ IN_PIECES = {
     "an_array": "def f(x):\n    a = np.array([1.0, 2.0])\n    a[0] = 5\n    return x * a.sum(), a.tolist()",
     "an_array_of_a_list": "def f(x):\n    a = np.sqrt([1.0, 4.0])\n    a[0] += 1\n    return x * a[0]",
     "times_a_list": "def f(x): return x * (np.float64(2) * [1.0, 2.0])[1]",
-    "of_a_tensor": "def f(x): return np.sqrt(x.abs())",
     "random": "def f(x): return x * np.random.RandomState(3).rand()",
     "warns": "def f(x): return x * np.log(0.0), x + np.int8(100) * np.int8(2)",
     "raises": "def f(x):\n    try:\n        return np.sqrt('a')\n    except TypeError as error:\n        return x + 1",
@@ -104,7 +103,14 @@ IN_PIECES = {
 def test_in_pieces(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        same(Source(HEAD + IN_PIECES[name]), T(4, 3), fullgraph=False, compare_dynamo=False, stateful=True)
+        same(
+            Source(HEAD + IN_PIECES[name]),
+            T(4, 3),
+            fullgraph=False,
+            compare_dynamo=False,
+            stateful=True,
+            tolerance=1e-6,
+        )
 
 
 def test_numpy_warns_in_every_call() -> None:

@@ -499,6 +499,7 @@ core.lines(
     torch.multinomial(torch.ones(4), 2)
     torch.normal(0.0, 1.0, (3, 4)) + x
     torch.normal(x, 1.0)
+    torch.is_floating_point(input=x), torch.is_complex(x)
     x.clone().uniform_()
     x.clone().uniform_(**{"from": -1, "to": 2})
     x.clone().random_(**{"from": -3, "to": 2})
