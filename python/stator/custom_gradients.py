@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,22 @@ _ONCE = next(code for code in once_differentiable.__code__.co_consts if hasattr(
 def is_once_differentiable(function: Callable[..., Any]) -> bool:
     """Whether a `backward` is marked with `once_differentiable`."""
     return getattr(function, "__code__", None) is _ONCE
+
+
+class _Identity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+@functools.cache
+def takes_keyword_arguments() -> bool:
+    """Whether `apply` takes keyword arguments: PyTorch raises for them up to 2.12."""
+    try:
+        _Identity.apply(x=torch.empty(0))
+    except TypeError:
+        return False
+    return True
 
 
 class AttachBackward:

@@ -54,6 +54,7 @@ HONOURED: dict[str, str] = {
     "strict_precompile": "functions are left to TorchDynamo",
     "verify_correctness": "compares with the graph as it was captured, for backends that get real example inputs",
     "suppress_errors": "if the backend fails, the graph runs as it was captured",
+    "trace_autograd_ops": "`torch.autograd.grad` and `backward()` are captured",
     "trace_numpy": "if False, numpy arrays break the graph",
 }
 

@@ -14,6 +14,7 @@
 #include "torch/function_transforms.h"
 #include "torch/global_state.h"
 #include "torch/second_backward.h"
+#include "torch/settings.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -179,6 +180,8 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     // saves.
     std::optional<torch_room::WithoutOneDnn> without_onednn;
     if (modes.with_grad_at_end && module.has_lstm) without_onednn.emplace();
+    // A compiler that traces the graph runs the calls that change settings.
+    torch_room::KeepSettings settings;
     const BackendTraits traits = traits_of(options.backend.get());
     const std::vector<PyObject*> inputs = module.borrowed_inputs();
     Ref<> as_captured = checked(PyObject_GetAttr(module.module.get(), interned("forward")));

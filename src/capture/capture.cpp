@@ -215,6 +215,10 @@ bool captures_data_sizes(const CompileOptions& options) {
            dynamo_switch("capture_dynamic_output_shape_ops", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
 }
 
+bool captures_autograd() {
+    return dynamo_switch("trace_autograd_ops", "");
+}
+
 }  // namespace
 
 TraceRequest CaptureRequest::for_trace() const {
@@ -225,6 +229,7 @@ TraceRequest CaptureRequest::for_trace() const {
     if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
     request.captures_scalars = captures_scalars(options);
     request.captures_data_sizes = captures_data_sizes(options);
+    request.captures_autograd = captures_autograd();
     return request;
 }
 
@@ -232,8 +237,8 @@ std::string print_capture_settings(const CompileOptions& options) {
     const DynamicPolicy policy = read_dynamic_policy(options.dynamic_shapes);
     std::string text;
     for (bool is_on :
-         {captures_scalars(options), captures_data_sizes(options), policy.is_automatic, policy.is_static_by_default,
-          policy.specializes_ints, policy.specializes_floats, policy.has_static_parameters,
+         {captures_scalars(options), captures_data_sizes(options), captures_autograd(), policy.is_automatic,
+          policy.is_static_by_default, policy.specializes_ints, policy.specializes_floats, policy.has_static_parameters,
           policy.has_static_module_properties, policy.has_dynamic_ints_of_modules, policy.may_specialize_marked_sizes})
         text += is_on ? '1' : '0';
     for (const auto& named : policy.named) text += "," + named.name + ":" + std::to_string(named.dimension);

@@ -10,6 +10,7 @@
 #include "cpython/objects.h"
 #include "torch/function_transforms.h"
 #include "torch/second_backward.h"
+#include "torch/settings.h"
 #include "torch/tensor.h"
 
 namespace stator {
@@ -119,6 +120,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     // (A graph with operations was captured, and runs, outside of all function transforms.)
     torch_room::leave_transforms(torch_room::has_transforms(entry.state) ? torch_room::transform_depth() : 0);
     torch_room::restore_modes(entry.state.modes);
+    torch_room::restore_settings(entry.state);
     failure->has_happened = true;
     failure->was_seen = failure->at ? failure->at->is_visible_to_program : entry.graph.is_visible_to_program;
     throw PythonError();

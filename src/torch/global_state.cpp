@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "cpython/versions.h"
 #include "torch/names.h"
+#include "torch/settings.h"
 
 namespace stator::torch_room {
 
@@ -115,15 +116,13 @@ struct Switch {
 constexpr Switch kSwitches[] = {
     {"cuDNN", [](const at::Context& context) { return context.userEnabledCuDNN(); }},
     {"oneDNN", [](const at::Context& context) { return context.userEnabledMkldnn(); }},
-    {"flash attention", [](const at::Context& context) { return context.userEnabledFlashSDP(); }},
-    {"memory-efficient attention", [](const at::Context& context) { return context.userEnabledMemEfficientSDP(); }},
-    {"attention by plain operations", [](const at::Context& context) { return context.userEnabledMathSDP(); }},
-    {"attention by cuDNN", [](const at::Context& context) { return context.userEnabledCuDNNSDP(); }},
     {"anomaly detection", [](const at::Context&) { return torch::autograd::AnomalyMode::is_enabled(); }},
     {"warn_always", [](const at::Context&) { return c10::WarningUtils::get_warnAlways(); }},
     // (Function transforms disable them, and enable them afterwards.)
     {"saved tensor hooks", [](const at::Context&) { return at::SavedTensorDefaultHooks::is_enabled(); }},
 };
+
+static_assert(std::size(kSwitches) + kPackedBits == 32);
 
 std::uint32_t read_switches(const at::Context& context) {
     std::uint32_t bits = 0, bit = 1;
@@ -131,7 +130,7 @@ std::uint32_t read_switches(const at::Context& context) {
         if (one.is_on(context)) bits |= bit;
         bit <<= 1;
     }
-    return bits;
+    return bits | packed_settings() << std::size(kSwitches);
 }
 
 }  // namespace
@@ -284,6 +283,10 @@ std::string explain_mismatch(const GlobalState& was) {
     for (std::size_t i = 0; i < std::size(kSwitches); ++i)
         if (std::uint32_t bit = 1u << i; (now.switches & bit) != (was.switches & bit))
             return differs(kSwitches[i].name, yes_no(now.switches & bit), yes_no(was.switches & bit));
+    if (std::string text =
+            explain_difference(now.switches >> std::size(kSwitches), was.switches >> std::size(kSwitches));
+        !text.empty())
+        return text;
     if (now.float32_matmul != was.float32_matmul)
         return differs("float32 matmul precision",
                        at::precision2str(static_cast<at::Float32Precision>(now.float32_matmul)),
@@ -302,6 +305,10 @@ std::string explain_mismatch(const GlobalState& was) {
                        key_names(was.included_keys));
     return differs("set of dispatch keys taken by this thread", key_names(now.excluded_keys),
                    key_names(was.excluded_keys));
+}
+
+void restore_settings(const GlobalState& state) {
+    restore_settings(unpacked_settings(state.switches >> std::size(kSwitches), state.default_dtype));
 }
 
 bool are_torch_functions_enabled() {

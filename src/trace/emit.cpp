@@ -18,6 +18,7 @@
 #include "value/kinds/sequence.h"
 #include "value/tensor/data_numbers.h"
 #include "value/tensor/known_contents.h"
+#include "value/tensor/leaves.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 
@@ -58,6 +59,28 @@ class NodeRollback {
   private:
     graph::Graph* graph_;
     std::size_t size_;
+};
+
+/// While it lives, the nodes of these tensors have the metadata that the tensors have now: an assignment to items, or a
+/// write through a view, may have given them a history.
+class WithCurrentMetadata {
+  public:
+    explicit WithCurrentMetadata(const std::vector<TensorValue*>& tensors) {
+        for (const TensorValue* tensor : tensors) {
+            const torch_room::TensorMeta* made = tensor->node->result.tensor;
+            if (made == nullptr || made == tensor->meta || made->requires_grad == tensor->meta->requires_grad) continue;
+            before_.emplace_back(tensor->node, made);
+            tensor->node->result.tensor = tensor->meta;
+        }
+    }
+    ~WithCurrentMetadata() {
+        for (auto [node, meta] : before_) node->result.tensor = meta;
+    }
+    WithCurrentMetadata(const WithCurrentMetadata&) = delete;
+    WithCurrentMetadata& operator=(const WithCurrentMetadata&) = delete;
+
+  private:
+    std::vector<std::pair<graph::Node*, const torch_room::TensorMeta*>> before_;
 };
 
 bool is_empty(const torch_room::TensorMeta& meta) {
@@ -138,7 +161,7 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     }
     if (operation.answer->mutates()) check_mutations(operation);
     if (!operation.answer->is_view() && makes_leaf(operation.answer->result))
-        tracer_.break_graph(BreakKind::UnsupportedTensor, "an operation creates a leaf tensor with requires_grad=True");
+        expect_leaf_is_kept(tracer_, "an operation creates a leaf tensor with requires_grad=True");
     added.keep();
     describe_node(operation);
     Value* result = result_of(operation);
@@ -170,6 +193,7 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
     try {
         TimedScope timed(shape_ticks_);
         torch_room::WithModes modes(tracer_.modes().current());
+        WithCurrentMetadata current(operation.tensors);
         const graph::Node& node = *operation.node;
         if (operation.is_transformed) return transforms_.infer(graph_->arena(), node, operation.tensors);
         shape::Question question{node.kind, node.target, node.arguments, node.keywords};
@@ -295,6 +319,9 @@ void GraphRecorder::check_mutations(const Operation& operation) {
         const TensorValue* tensor = operation.tensor(change.argument);
         deferred_graphs_.expect_own(tensor);
         expect_no_subclass(tracer_, tensor);
+        if (tensor->meta->requires_grad != change.meta->requires_grad && change.meta->is_leaf &&
+            histories_.has_views(tensor))
+            tracer_.break_graph(BreakKind::UnsupportedTensor, "requires_grad of a tensor that has views is changed");
         bool has_out = operation.arguments.keyword("out") != nullptr;
         if (has_out && tensor->meta->sizes != change.meta->sizes && !is_empty(*tensor->meta))
             tracer_.break_graph(BreakKind::OperationFails, "an operation resizes its out= tensor");
@@ -330,8 +357,10 @@ void GraphRecorder::describe_node(const Operation& operation) {
     locations_.locate(node);
     for (const shape::MetadataChange& change : answer.changed_metadata) {
         TensorValue* changed = operation.tensor(change.argument);
+        const bool gets_history = !changed->meta->requires_grad && change.meta->requires_grad && !change.meta->is_leaf;
         tracer_.on_undo([changed, before = changed->meta] { changed->meta = before; });
         changed->meta = change.meta;
+        if (gets_history) histories_.note_history(changed);
     }
 }
 
@@ -340,10 +369,11 @@ Value* GraphRecorder::result_of(const Operation& operation) {
     if (int same = answer.result.same_as_argument; same >= 0)
         return returned_argument(operation, operation.tensor(same));
     Value* value = value_of(operation.node, operation.node->result, operation.tensors);
-    if (answer.view_of >= 0) note_view(value, operation.tensor(answer.view_of));
+    if (answer.view_of >= 0) note_view(value, operation.tensor(answer.view_of), *operation.node);
     if (SequenceValue* several = answer.views_of.empty() ? nullptr : as_sequence(value))
         for (std::size_t i = 0; i < several->items.size(); ++i)
-            if (int base = answer.views_of[i]; base >= 0) note_view(several->items[i], operation.tensor(base));
+            if (int base = answer.views_of[i]; base >= 0)
+                note_view(several->items[i], operation.tensor(base), *operation.node);
     return value;
 }
 

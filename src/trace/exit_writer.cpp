@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
+#include "value/tensor/gradients.h"
 #include "value/torch_modes.h"
 
 namespace stator {
@@ -127,6 +128,7 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
         outputs->values.push_back(graph::Argument::of(
             recorder_.rows().as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
     recorder_.views().check_outputs(*outputs);
+    check_results_after_autograd(tracer_, *outputs);
     // Backends remove unused operations. Then an exception that the program would get is lost, or the following random
     // numbers are different. So the graph returns them.
     for (graph::Node* node : unused_operations(graph, *outputs))
@@ -198,10 +200,29 @@ void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
     torch_room::Modes left = modes.current();
     left.grad = entry.grad;
     STATOR_CHECK(left == entry, "a mode that no context has changed");
+    write_settings(plan);
     for (const TorchModes::EnteredContext& context : open)
         plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
     if (reached.grad == entry.grad && open.empty()) return;
     plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, torch_room::known().set_grad_enabled);
+}
+
+/// The graph restores the settings that it has changed, and the plan sets those that the program has reached.
+void ExitWriter::write_settings(PlanBuilder& plan) {
+    const torch_room::Settings reached = torch_room::current_settings();
+    const torch_room::Settings& entry = tracer_.modes().settings_at_entry();
+    for (const torch_room::SettingCall& call : torch_room::calls_between(reached, entry)) {
+        Arguments arguments;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.arguments.get()); ++i)
+            arguments.positional.push_back(tracer_.fresh(Ref<>::share(PyTuple_GET_ITEM(call.arguments.get(), i))));
+        recorder_.emit_effect(recorder_.graph_arena().keep(Ref<>::share(call.function.get())), arguments);
+    }
+    for (const torch_room::SettingCall& call : torch_room::calls_between(entry, reached)) {
+        std::vector<std::int32_t> from;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.arguments.get()); ++i)
+            from.push_back(plan.constant(PyTuple_GET_ITEM(call.arguments.get(), i)));
+        plan.add(PlanOp::Call, std::move(from), call.function.get());
+    }
 }
 
 namespace {

@@ -42,6 +42,7 @@ class ExitWriter {
     TraceExit finish(PlanBuilder plan, bool is_return);
     /// Restores the modes of PyTorch in the graph, and sets those that the program has reached in the plan.
     void write_modes(PlanBuilder& plan, bool is_return);
+    void write_settings(PlanBuilder& plan);
     void write_frames(PlanBuilder& plan, bool runs_callbacks);
     static void write_slots(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_entered);
     void write_stack(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_innermost);

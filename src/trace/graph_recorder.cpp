@@ -28,6 +28,7 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       rows_(tracer, *graph_),
       writes_(tracer),
       views_(tracer, *this),
+      histories_(tracer, graph_->arena()),
       numbers_(tracer, *this),
       deferred_graphs_(tracer, *this, stack, lifetimes),
       transforms_(tracer),
@@ -178,15 +179,16 @@ Value* GraphRecorder::value_of_items(graph::Node* node, const graph::Result& res
     return stator::make_tuple(tracer_, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
 }
 
-void GraphRecorder::note_view(Value* view, TensorValue* base) {
+void GraphRecorder::note_view(Value* view, TensorValue* base, const graph::Node& maker) {
     if (auto* tensor = cast<TensorValue>(view)) {
         tensor->view_of = base;
         tensor->node->memory = memory_of(base->node);
         if (!tracer_.modes().current().grad) tensor->refuses_writes = true;
         views_.note_view(tensor, base);
+        histories_.note_view(tensor, maker);
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
-            note_view(item, base);
+            note_view(item, base, maker);
             auto* tensor = cast<TensorValue>(item);
             if (tensor == nullptr) continue;
             tensor->refuses_writes = true;

@@ -19,6 +19,7 @@
 #include "trace/numbers.h"
 #include "trace/rows.h"
 #include "trace/trace.h"
+#include "trace/view_histories.h"
 #include "value/recorder.h"
 #include "value/tracer.h"
 
@@ -106,7 +107,7 @@ class GraphRecorder final : public Recorder {
     /// The value of a node's result. `tensors` are the tensor arguments of the node, numbered as in its answer.
     Value* value_of(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors);
     Value* value_of_items(graph::Node* node, const graph::Result& result, std::span<TensorValue* const> tensors);
-    void note_view(Value* view, TensorValue* base);
+    void note_view(Value* view, TensorValue* base, const graph::Node& maker);
     /// Adds a tensor that the graph module holds as an attribute, instead of an input.
     graph::Node* add_attribute(TensorValue* tensor);
     const std::vector<graph::Node*>* held_by_program();
@@ -122,6 +123,7 @@ class GraphRecorder final : public Recorder {
     Rows rows_;
     InputWrites writes_;
     AutogradViews views_;
+    ViewHistories histories_;
     NumberNodes numbers_;
     DeferredGraphCapture deferred_graphs_;
     FunctionTransforms transforms_;

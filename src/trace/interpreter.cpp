@@ -74,6 +74,7 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
       is_resumed_(request.at.value != 0) {
     captures_scalars_ = request.captures_scalars;
     captures_data_sizes_ = request.captures_data_sizes;
+    torch_modes_.set_captures_autograd(request.captures_autograd);
     Tracer::recorder_ = &recorder_;
     recorder_.graph_arena().make<std::shared_ptr<Arena>>(number_arena_);
     Tracer::deferred_graphs_ = &recorder_.deferred_graphs();

@@ -93,6 +93,7 @@ struct TraceRequest {
     /// See `Tracer::captures_scalars` and `Tracer::captures_data_sizes`.
     bool captures_scalars = false;
     bool captures_data_sizes = false;
+    bool captures_autograd = false;  // see `TorchModes::captures_autograd`
 
     /// Breaks the graph before the operation that would become node `serial`.
     struct Stop {

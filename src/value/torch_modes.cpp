@@ -11,6 +11,12 @@ void TorchModes::set(const torch_room::Modes& modes) {
     current_ = modes;
 }
 
+void TorchModes::note_leaf(TensorValue* leaf) {
+    if (!captures_autograd_) return;
+    tracer_.on_undo([this] { leaves_.pop_back(); });
+    leaves_.push_back(leaf);
+}
+
 void TorchModes::push_context(const EnteredContext& context) {
     tracer_.on_undo([this, before = contexts_] { contexts_ = before; });
     contexts_.push_back(context);

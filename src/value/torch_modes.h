@@ -7,9 +7,12 @@
 
 #include "graph/node.h"
 #include "torch/global_state.h"
+#include "torch/settings.h"
 #include "value/value.h"
 
 namespace stator {
+
+struct TensorValue;
 
 class TorchModes {
   public:
@@ -22,6 +25,18 @@ class TorchModes {
     /// The program reads a setting of autocast, which needs a guard even while autocast is off.
     void rely_on_autocast() { reads_autocast_ = true; }
     bool reads_autocast() const { return reads_autocast_; }
+
+    /// The settings when the trace began. Functions of PyTorch that change them are called while tracing, so that the
+    /// current ones are those of the program; the end of the trace restores them.
+    const torch_room::Settings& settings_at_entry() const { return kept_settings_.before(); }
+
+    /// Whether calls of autograd (`torch.autograd.grad`, `backward()`) are captured: `trace_autograd_ops` of
+    /// torch._dynamo's settings.
+    bool captures_autograd() const { return captures_autograd_; }
+    void set_captures_autograd(bool captures) { captures_autograd_ = captures; }
+    /// The tensors that were leaves with `requires_grad` when the program first used or made them, in that order.
+    const std::vector<TensorValue*>& leaves() const { return leaves_; }
+    void note_leaf(TensorValue* leaf);
 
     // --- contexts that the graph enters and leaves
 
@@ -59,10 +74,13 @@ class TorchModes {
     Tracer& tracer_;
     torch_room::Modes current_, at_entry_;
     bool reads_autocast_ = false;
+    torch_room::KeepSettings kept_settings_;
     std::vector<EnteredContext> contexts_;
     bool torch_functions_enabled_ = torch_room::are_torch_functions_enabled();
     int open_torch_functions_ = 0;
     bool runs_in_any_grad_mode_ = false;
+    bool captures_autograd_ = false;
+    std::vector<TensorValue*> leaves_;
 };
 
 }  // namespace stator

@@ -35,6 +35,7 @@ void register_all(Handlers& handlers) {
     register_profiling(handlers);
     register_optimizing(handlers);
     register_tensor_hooks(handlers);
+    register_leaves(handlers);
     register_autograd_functions(handlers);
     register_recurrent(handlers);
     register_checkpoints(handlers);

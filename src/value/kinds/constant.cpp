@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -98,8 +99,20 @@ bool is_safe_to_compare(Borrowed<> object) {
            is_numpy_number(object);
 }
 
+namespace {
+
+/// A member of an enum that PyTorch's C++ code defines, such as `torch.nn.attention.SDPBackend`.
+bool is_native_enum_member(PyObject* object) {
+    static PyTypeObject* const metaclass = Py_TYPE(imported("torch._C", "_SDPBackend"));
+    PyTypeObject* type = Py_TYPE(object);
+    return Py_TYPE(type) == metaclass && cpython::lookup_in_mro(type, interned("__entries")) != nullptr;
+}
+
+}  // namespace
+
 bool is_constant(Borrowed<> object) {
-    return is_safe_to_compare(object) || PyCode_Check(object.get()) || is_enum_member(object);
+    return is_safe_to_compare(object) || PyCode_Check(object.get()) || is_enum_member(object) ||
+           is_native_enum_member(object);
 }
 
 void ConstantValue::realize(Tracer& tracer) {

@@ -1,5 +1,6 @@
 #include "value/protocol/refusal.h"
 
+#include "base/imported.h"
 #include "base/text.h"
 #include "cpython/binary_operations.h"
 #include "value/kinds/class.h"
@@ -11,10 +12,17 @@ namespace stator {
 
 namespace {
 
+/// Whether a class statement of Python made the class. C code makes classes of that kind too (pybind11 does), whose
+/// methods crash on an object that their own `__new__` has not made.
+bool is_by_class_statement(const PyTypeObject* type) {
+    static const PyTypeObject* const known = imported_class("abc", "ABC");
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == known->tp_dealloc;
+}
+
 /// An instance created without user code: `list.__new__(cls)` for the nearest class written in C.
 Ref<> empty_instance(PyTypeObject* type) {
     PyTypeObject* base = type;
-    while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+    while (is_by_class_statement(base)) base = base->tp_base;
     bool is_plain = base == &PyBaseObject_Type || PyType_FastSubclass(base, Py_TPFLAGS_LIST_SUBCLASS) ||
                     PyType_FastSubclass(base, Py_TPFLAGS_TUPLE_SUBCLASS) ||
                     PyType_FastSubclass(base, Py_TPFLAGS_DICT_SUBCLASS) || base == &PySet_Type ||

@@ -17,6 +17,7 @@
 #include "value/tensor/data_numbers.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/function_transforms.h"
+#include "value/tensor/gradients.h"
 #include "value/tensor/known_contents.h"
 #include "value/tracer.h"
 
@@ -321,10 +322,6 @@ Outcome method_new(Tracer& tracer, const Arguments& arguments) {
     return tracer.recorder().emit_method(interned(is_size ? "new_empty" : "new"), arguments);
 }
 
-Outcome runs_backward(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnsupportedTensor, "backward() is called inside the compiled function");
-}
-
 /// Functionalizing backends (aot_autograd) can't resize an input in place.
 Outcome resizes(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is resized in place");
@@ -333,18 +330,6 @@ Outcome resizes(Tracer& tracer, const Arguments&) {
 Outcome touches_autograd(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::UnsupportedTensor,
                        "a hook is registered, or the autograd state of a tensor is changed");
-}
-
-/// `requires_grad_()`, which is a no-op if the tensor already has that state.
-Outcome method_requires_grad(Tracer& tracer, const Arguments& arguments) {
-    TensorValue* self = self_of(tracer, arguments);
-    expect_no_transform(tracer, "requires_grad_()");
-    Value* wanted = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("requires_grad");
-    if (wanted != nullptr) tracer.realize(wanted);
-    PyObject* is_wanted = wanted == nullptr && arguments.count() == 1 ? Py_True : wanted ? wanted->object() : nullptr;
-    if (arguments.count() > 2 || is_wanted != (self->meta->requires_grad ? Py_True : Py_False))
-        return touches_autograd(tracer, arguments);
-    return self;
 }
 
 PyObject* find_method(const char* name) {
@@ -399,9 +384,8 @@ void register_tensor_methods(Handlers& handlers) {
     add("__index__", reads_number<kIndex>);
     for (const char* name : {"resize_", "resize_as_"}) add(name, resizes);
     add("new", method_new);
-    add("backward", runs_backward);
+    add("backward", capture_backward);
     for (const char* name : {"retain_grad", "share_memory_", "set_", "_backward_hooks"}) add(name, touches_autograd);
-    add("requires_grad_", method_requires_grad);
 }
 
 }  // namespace stator

@@ -120,6 +120,7 @@ void switch_gradients(Tracer& tracer, bool enabled) {
 struct Application {
     ClassValue* function;
     std::vector<Value*> arguments;
+    std::vector<Keyword> keywords;
     FunctionContext* context = nullptr;
     bool needs_gradient = false;
     Value* result = nullptr;      // of `forward`
@@ -127,17 +128,35 @@ struct Application {
     std::vector<TensorValue*> differentiable;
 };
 
-/// The omitted arguments of `forward`: they count as arguments only if `setup_context` sees them.
-void add_defaults(Tracer& tracer, Application& call, Value* forward) {
+/// Puts keyword arguments into the places that they have in `forward`, and, if `setup_context` sees them (`is_bound`),
+/// the omitted arguments too: otherwise these do not count as arguments.
+void bind_arguments(Tracer& tracer, Application& call, Value* forward, bool is_bound) {
+    if (!is_bound && call.keywords.empty()) return;
     auto* function = cast<FunctionValue>(forward);
     if (function == nullptr) refuse(tracer, "has a forward that is not a Python function");
     PyCodeObject* code = function->code;
     if (code->co_kwonlyargcount > 0 || (code->co_flags & CO_VARKEYWORDS) != 0)
-        refuse(tracer, "takes keyword arguments");
-    auto wanted = static_cast<std::size_t>(code->co_argcount);
-    std::size_t first_default = wanted - function->default_count();
-    while (call.arguments.size() < wanted && call.arguments.size() >= first_default)
-        call.arguments.push_back(function->default_at(tracer, call.arguments.size() - first_default));
+        refuse(tracer, "takes keyword arguments only");
+    Ref<> names = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "co_varnames"));
+    const std::size_t before = is_bound ? 0 : 1;  // `ctx`
+    const auto wanted = static_cast<std::size_t>(code->co_argcount) - before;
+    const std::size_t first_default = wanted - std::min(wanted, function->default_count());
+    std::size_t bound = 0;
+    while (call.arguments.size() < wanted) {
+        const std::size_t place = call.arguments.size();
+        auto named = std::ranges::find_if(call.keywords, [&](const Keyword& keyword) {
+            return utf8(keyword.name) == utf8(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(place + before)));
+        });
+        if (named != call.keywords.end() && place + before >= static_cast<std::size_t>(code->co_posonlyargcount)) {
+            call.arguments.push_back(named->value);
+            ++bound;
+        } else if (is_bound && place >= first_default) {
+            call.arguments.push_back(function->default_at(tracer, place - first_default));
+        } else {
+            break;
+        }
+    }
+    if (bound != call.keywords.size()) refuse(tracer, "is applied with keyword arguments that its forward omits");
 }
 
 /// Processes the results of `forward` as PyTorch does, while gradients are still disabled: an argument that is returned
@@ -342,7 +361,7 @@ Task apply(Tracer& tracer, Application call) {
     Value* forward = co_await call.function->get_attribute(tracer, interned("forward"));
     Value* setup = co_await call.function->get_attribute(tracer, interned("setup_context"));
     const bool has_setup = setup->object() != inherited_setup;
-    if (has_setup) add_defaults(tracer, call, forward);
+    bind_arguments(tracer, call, forward, has_setup);
 
     const bool records = tracer.modes().current().grad;
     std::vector<Value*> needs;
@@ -391,14 +410,16 @@ Task apply(Tracer& tracer, Application call) {
 Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     auto* function = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
     if (function == nullptr) refuse(tracer, "is applied to a class that is not constant");
-    if (!arguments.keywords.empty()) refuse(tracer, "is applied with keyword arguments");
+    static PyObject* const takes_keywords = imported("stator.custom_gradients", "takes_keyword_arguments");
+    if (!arguments.keywords.empty() && checked(PyObject_CallNoArgs(takes_keywords)).get() != Py_True)
+        refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
     expect_no_transform(tracer, "a torch.autograd.Function is applied");
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
     // Module backward hooks are registered on its autograd node, and count the inputs of that node.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
-    Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}};
+    Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
     return tracer.start(apply(tracer, std::move(call)));
 }
 

@@ -22,7 +22,9 @@
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
 #include "value/tensor/function_transforms.h"
+#include "value/tensor/gradients.h"
 #include "value/tensor/is_compiling.h"
+#include "value/tensor/settings.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
 #include "value/torch_modes.h"
@@ -316,8 +318,13 @@ bool creates_graph(Tracer& tracer, const Arguments& arguments) {
     return wanted->object() != Py_False;
 }
 
-Outcome runs_backward(Tracer& tracer, const Arguments& arguments) {
+Outcome computes_gradients(Tracer& tracer, const Arguments& arguments) {
     // What aot_autograd makes of a graph can be differentiated once.
+    if (creates_graph(tracer, arguments)) tracer.recorder().keep_as_captured();
+    return capture_gradients(tracer, arguments);
+}
+
+Outcome runs_backward(Tracer& tracer, const Arguments& arguments) {
     if (creates_graph(tracer, arguments)) tracer.recorder().keep_as_captured();
     tracer.break_graph(BreakKind::UnsupportedTensor, "autograd is run inside the compiled function");
 }
@@ -340,6 +347,7 @@ Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
     register_function_transforms(handlers);
+    register_settings(handlers);
     if (Ref<> scripted = find_imported("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
         if (call)
@@ -387,7 +395,7 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch", "is_tensor", is_tensor);
     handlers.add("torch", "Size", size_class);
     handlers.add("torch.autograd", "Variable", make_variable);
-    handlers.add("torch.autograd", "grad", runs_backward);
+    handlers.add("torch.autograd", "grad", computes_gradients);
     handlers.add("torch.autograd", "backward", runs_backward);
     for (const char* name : {"manual_seed", "seed", "set_rng_state"}) handlers.add("torch", name, changes_random_state);
 
@@ -398,8 +406,7 @@ void register_torch(Handlers& handlers) {
           "is_anomaly_enabled", "is_warn_always_enabled", "is_storage"})
         handlers.add_pure("torch", name);
     for (const char* name :
-         {"_get_cudnn_enabled", "_get_flash_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled",
-          "_get_cudnn_sdp_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
+         {"_get_cudnn_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
           "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})

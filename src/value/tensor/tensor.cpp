@@ -12,6 +12,7 @@
 #include "value/break.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/numpy.h"
+#include "value/deferred_graph.h"
 #include "value/effect_log.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
@@ -25,6 +26,8 @@
 #include "value/tensor/attributes.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/known_contents.h"
+#include "value/tensor/leaves.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -69,6 +72,7 @@ void TensorValue::realize(Tracer& tracer) {
     if (source->access != Access::Pinned)
         tracer.guard({.kind = GuardKind::Tensor, .source = source, .expected = outside, .dynamic = dynamic});
     node = tracer.recorder().add_input(this);
+    if (meta->requires_grad && meta->is_leaf) tracer.modes().note_leaf(this);
 }
 
 void guard_autograd_state(Tracer& tracer, TensorValue* tensor) {
@@ -123,9 +127,14 @@ bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
 }
 
 bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
-    if (name.get() != interned("grad") || source == nullptr || value == nullptr) return false;
+    if (value == nullptr) return false;
     tracer.realize(this);
     tracer.realize(value);
+    if (name.get() == interned("requires_grad") && (value->object() == Py_True || value->object() == Py_False)) {
+        set_requires_grad(tracer, this, value->object() == Py_True);
+        return true;
+    }
+    if (name.get() != interned("grad")) return false;
     if (value->object() != Py_None) {
         // PyTorch's own error is raised for invalid gradients.
         auto* gradient = cast<TensorValue>(value);
@@ -134,8 +143,9 @@ bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
             gradient->meta->layout != meta->layout)
             return false;
     }
+    if (source == nullptr && tracer.deferred_graphs().is_open()) return false;
     set_undoably(tracer, set_gradient, value);
-    tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
+    if (source != nullptr) tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
     return true;
 }
 
@@ -240,7 +250,13 @@ int TensorValue::rebuild(PlanBuilder& plan) {
     }
     if (source == nullptr && (meta->dispatch_keys & torch_room::trait::kFunctorch) != 0)
         throw Break{BreakKind::Rebuild, "a tensor of a torch.func transform is used outside of the transform", false};
-    if (source == nullptr) return plan.output(node);
+    if (source == nullptr) {
+        int made = plan.output(node);
+        if (set_gradient == nullptr) return made;
+        plan.remember(this, made);
+        plan.add(PlanOp::SetAttribute, {made, set_gradient->rebuild(plan)}, interned("grad"));
+        return made;
+    }
     // An input that an operation returned: the graph returns it too, but the program gets the input object itself.
     if (!is_as_it_came(this) && plan.gives_back_inputs) plan.output(node);
     return source->access == Access::Pinned ? plan.constant(outside) : plan.fetch(source);

@@ -14,6 +14,7 @@ struct TensorValue final : Value {
     const torch_room::TensorMeta* meta = nullptr;
     PyObject* outside = nullptr;     // the real tensor, if it is an input
     TensorValue* view_of = nullptr;  // the tensor of which an operation made it a view
+    bool is_detached = false;        // autograd does not know that it is a view
     /// A view that PyTorch does not allow to be written to while gradients are recorded: one of several views (of
     /// `unbind`, `split`, ...), or made without gradients.
     bool refuses_writes = false;

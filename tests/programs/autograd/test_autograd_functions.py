@@ -93,6 +93,30 @@ def f(x):
     y, z = Cube.apply(x)
     return y + z.sin()
 """,
+    "keyword arguments": """
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor=1.0, y=None):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return torch.sin(x) * factor
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * torch.cos(x) * ctx.factor, None
+class Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y, factor=2.0):
+        return (x + y) * factor
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.factor = inputs[2]
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor, grad * 3, None
+def f(x):
+    return Scaled.apply(x, factor=6.0) + Scaled.apply(x=x, factor=2.0) + Sum.apply(y=x * 2, x=x)
+""",
     "several inputs, some without a gradient": """
 class Product(torch.autograd.Function):
     @staticmethod

@@ -352,3 +352,13 @@ def test_refused(expression):
 def test_refused_statements(statement):
     program = f"{PRELUDE}\ndef g():\n    {statement}\ndef f(x):\n    return x + 1, attempt(g)\n"
     same(Source(program), T(2), fullgraph=False, compare_dynamo=False)
+
+
+def test_operands_of_a_class_that_pybind11_made():
+    text = """
+LEFT = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+RIGHT = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+def f(x):
+    return x + 1, (LEFT | RIGHT).has(torch._C.DispatchKey.CUDA)
+"""
+    same(Source(text), T(3), fullgraph=False)

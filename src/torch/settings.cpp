@@ -1,0 +1,157 @@
+#include "torch/settings.h"
+
+#include <ATen/Context.h>
+#include <ATen/SavedTensorHooks.h>
+#include <c10/core/DefaultDtype.h>
+
+#include <algorithm>
+
+#include "base/imported.h"
+#include "base/python_error.h"
+#include "torch/names.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+struct AttentionKernel {
+    const char* name;
+    const char* setter;
+    bool (*is_on)(const at::Context& context);
+};
+constexpr AttentionKernel kKernels[] = {
+    {"flash attention", "_set_sdp_use_flash", [](const at::Context& context) { return context.userEnabledFlashSDP(); }},
+    {"memory-efficient attention", "_set_sdp_use_mem_efficient",
+     [](const at::Context& context) { return context.userEnabledMemEfficientSDP(); }},
+    {"attention by plain operations", "_set_sdp_use_math",
+     [](const at::Context& context) { return context.userEnabledMathSDP(); }},
+    {"attention by cuDNN", "_set_sdp_use_cudnn",
+     [](const at::Context& context) { return context.userEnabledCuDNNSDP(); }},
+    {"attention by a device's own kernel", "_set_sdp_use_overrideable",
+     [](const at::Context& context) { return context.userEnabledOverrideableSDP(); }},
+};
+static_assert(std::size(kKernels) == kAttentionKernels && at::num_sdp_backends == kAttentionKernels);
+
+std::uint8_t enabled_kernels() {
+    const at::Context& context = at::globalContext();
+    std::uint8_t bits = 0, bit = 1;
+    for (const AttentionKernel& kernel : kKernels) {
+        if (kernel.is_on(context)) bits |= bit;
+        bit = static_cast<std::uint8_t>(bit << 1);
+    }
+    return bits;
+}
+
+std::array<std::int8_t, kAttentionKernels> kernel_order() {
+    std::array<std::int8_t, kAttentionKernels> order{};
+    auto kernels = at::globalContext().sDPPriorityOrder();
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int8_t>(kernels[i]);
+    return order;
+}
+
+Dtype default_dtype() {
+    return static_cast<Dtype>(c10::get_default_dtype_as_scalartype());
+}
+
+Ref<> function(const char* name) {
+    return Ref<>::steal(imported("torch._C", name));
+}
+
+Ref<> one(Borrowed<> argument) {
+    return checked(PyTuple_Pack(1, argument.get()));
+}
+
+Ref<> as_list(const std::array<std::int8_t, kAttentionKernels>& order) {
+    Ref<> list = checked(PyList_New(0));
+    for (std::int8_t kernel : order) checked(PyList_Append(list.get(), checked(PyLong_FromLong(kernel)).get()));
+    return list;
+}
+
+SettingCall call_for_saved_hooks(const std::optional<std::string>& disabled) {
+    if (!disabled) return {function("_autograd._saved_tensors_hooks_enable"), checked(PyTuple_New(0))};
+    Ref<> message = checked(PyUnicode_FromStringAndSize(disabled->data(), static_cast<Py_ssize_t>(disabled->size())));
+    return {function("_autograd._saved_tensors_hooks_disable"), one(message.get())};
+}
+
+}  // namespace
+
+Settings current_settings() {
+    return {default_dtype(), enabled_kernels(), kernel_order(),
+            at::SavedTensorDefaultHooks::get_disabled_error_message()};
+}
+
+namespace {
+
+constexpr int kKernelBits = 3, kOrderBits = kKernelBits * static_cast<int>(kAttentionKernels), kMessageBits = 8;
+static_assert(kAttentionKernels + kOrderBits + kMessageBits == kPackedBits);
+
+/// The number of a message: 0 if hooks on saved tensors are enabled. (Programs have one or two messages.)
+std::uint32_t number_of(const std::optional<std::string>& message, std::vector<std::string>& known) {
+    if (!message) return 0;
+    auto found = std::ranges::find(known, *message);
+    if (found == known.end() && known.size() + 2 < 1U << kMessageBits) found = known.insert(known.end(), *message);
+    return static_cast<std::uint32_t>(found - known.begin()) + 1;
+}
+
+std::vector<std::string>& known_messages() {
+    static auto* const messages = new std::vector<std::string>();
+    return *messages;
+}
+
+}  // namespace
+
+std::uint32_t packed_settings() {
+    std::uint32_t packed = number_of(at::SavedTensorDefaultHooks::get_disabled_error_message(), known_messages());
+    for (std::int8_t kernel : kernel_order()) packed = packed << kKernelBits | static_cast<std::uint32_t>(kernel + 1);
+    return packed << kAttentionKernels | enabled_kernels();
+}
+
+Settings unpacked_settings(std::uint32_t packed, Dtype default_dtype) {
+    Settings settings;
+    settings.default_dtype = default_dtype;
+    settings.attention = packed & ((1U << kAttentionKernels) - 1);
+    packed >>= kAttentionKernels;
+    for (std::size_t i = kAttentionKernels; i-- > 0; packed >>= kKernelBits)
+        settings.attention_order[i] = static_cast<std::int8_t>((packed & ((1U << kKernelBits) - 1)) - 1);
+    const std::vector<std::string>& known = known_messages();
+    if (packed > 0) settings.saved_hooks_disabled = packed <= known.size() ? known[packed - 1] : "";
+    return settings;
+}
+
+std::string explain_difference(std::uint32_t is, std::uint32_t was) {
+    for (std::size_t i = 0; i < kAttentionKernels; ++i) {
+        const bool is_on = (is >> i & 1) != 0, was_on = (was >> i & 1) != 0;
+        if (is_on != was_on) return std::string(kKernels[i].name) + " is " + (is_on ? "on, was off" : "off, was on");
+    }
+    const int before_message = static_cast<int>(kAttentionKernels) + kOrderBits;
+    if (is >> before_message != was >> before_message) {
+        auto word = [&](std::uint32_t packed) { return packed >> before_message == 0 ? "enabled" : "disabled"; };
+        return std::string("hooks on saved tensors are ") + word(is) + ", were " + word(was);
+    }
+    return is == was ? "" : "the order of attention kernels differs";
+}
+
+std::vector<SettingCall> calls_between(const Settings& from, const Settings& to) {
+    std::vector<SettingCall> calls;
+    if (from.default_dtype != to.default_dtype)
+        calls.push_back({function("_set_default_dtype"), one(dtype_object(to.default_dtype))});
+    for (std::size_t i = 0; i < kAttentionKernels; ++i) {
+        const bool wanted = (to.attention >> i & 1) != 0;
+        if (wanted != ((from.attention >> i & 1) != 0))
+            calls.push_back({function(kKernels[i].setter), one(wanted ? Py_True : Py_False)});
+    }
+    if (from.attention_order != to.attention_order)
+        calls.push_back({function("_set_sdp_priority_order"), one(as_list(to.attention_order).get())});
+    if (from.saved_hooks_disabled != to.saved_hooks_disabled)
+        calls.push_back(call_for_saved_hooks(to.saved_hooks_disabled));
+    return calls;
+}
+
+void restore_settings(const Settings& settings) {
+    if (current_settings() == settings) return;
+    ErrorAside aside;
+    for (const SettingCall& call : calls_between(current_settings(), settings))
+        if (!Ref<>::steal(PyObject_CallObject(call.function.get(), call.arguments.get()))) PyErr_Clear();
+}
+
+}  // namespace stator::torch_room
