@@ -110,8 +110,9 @@ def compile(
         "dynamic": dynamic,
         "registers_attributes": options.pop("register_attributes", config.register_attributes),
         "recompile_limit": _checked_limit(recompile_limit),
+        "guard_filter": options.pop("guard_filter_fn", None),
     }
-    refuse_unsupported(options.pop("guard_filter_fn", None), shapes_spec)
+    refuse_unsupported(shapes_spec)
     resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode, name=name)
     return compile_with(model, resolved, engine_options, arguments)
 
@@ -143,13 +144,8 @@ def _checked_limit(recompile_limit: Any) -> int | None:
     return recompile_limit
 
 
-def refuse_unsupported(guard_filter_fn: Any, shapes_spec: Any) -> None:
+def refuse_unsupported(shapes_spec: Any) -> None:
     """An argument that would be ignored is an error."""
-    if guard_filter_fn is not None:
-        raise NotImplementedError(
-            "options['guard_filter_fn'] is not supported: Stator checks all guards. Leave it out; "
-            "torch._dynamo.config.recompile_limit and dynamic=True are the other ways to have fewer recompiles."
-        )
     if shapes_spec is not None:
         raise NotImplementedError(
             "shapes_spec is not supported: use dynamic=, torch._dynamo.mark_dynamic or torch._dynamo.mark_static."

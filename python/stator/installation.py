@@ -200,7 +200,7 @@ def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callab
         return wrapped_modules.wrap(fn, context)
     if inspect.isclass(fn):
         return _compile_class(context, fn)
-    api.refuse_unsupported(read.guard_filter_fn, read.shapes_spec)
+    api.refuse_unsupported(read.shapes_spec)
     arguments = {
         "fullgraph": read.fullgraph,
         "dynamic": read.dynamic,
@@ -211,6 +211,7 @@ def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callab
         **arguments,
         "registers_attributes": config.register_attributes or torch._dynamo.config.install_free_tensors,
         "listener": _listener(read),
+        "guard_filter": read.guard_filter_fn,
     }
     backend = backends.resolve(read.backend, dynamic=read.dynamic, options=None, mode=None)
     compiled = api.compile_with(fn, backend, engine_options, arguments)

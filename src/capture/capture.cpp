@@ -14,6 +14,7 @@
 #include "capture/dynamic_settings.h"
 #include "capture/failed_traces.h"
 #include "capture/graph_module.h"
+#include "capture/guard_filter.h"
 #include "capture/notes.h"
 #include "capture/rank_agreement.h"
 #include "capture/settings.h"
@@ -114,8 +115,15 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     std::vector<const Expression*> symbols;
     for (const Symbol& symbol : trace.symbols) symbols.push_back(symbol.variable);
+    std::span<const Guard> guards = trace.guards;
+    std::vector<Guard> kept;
+    if (request.options.guard_filter) {
+        std::vector<Source*> read = fetched;
+        read.insert(read.end(), trace.distinct.begin(), trace.distinct.end());
+        guards = kept = filtered(trace.guards, read, request.options.guard_filter.get());
+    }
     try {
-        return GuardProgram(trace.guards, fetched, trace.distinct, symbols);
+        return GuardProgram(guards, fetched, trace.distinct, symbols);
     } catch (const PythonError&) {
         PyErr_Clear();
         const Callee callee = callee_of(request.frame, request.at);

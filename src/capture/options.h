@@ -15,6 +15,7 @@ struct CompileOptions {
     DynamicShapes dynamic_shapes = DynamicShapes::Automatic;
     std::optional<long> recompile_limit;  // in place of the setting
     Ref<> listener;                       // called with the report of every capture; may be empty
+    Ref<> guard_filter;                   // `options["guard_filter_fn"]`; may be empty
 };
 
 }  // namespace stator

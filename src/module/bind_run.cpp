@@ -110,6 +110,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     if (PyObject* limit = given("recompile_limit"); limit != nullptr && PyLong_Check(limit))
         chosen.recompile_limit = PyLong_AsLong(limit);
     if (PyObject* listener = given("listener")) chosen.listener = Ref<>::share(listener);
+    if (PyObject* filter = given("guard_filter")) chosen.guard_filter = Ref<>::share(filter);
     compiled->cache = new EntryCache(std::move(chosen));
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);

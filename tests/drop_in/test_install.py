@@ -159,8 +159,6 @@ def test_arguments_that_torch_refuses():
         torch.compile(program, mode="max-autotune", options={"max_autotune": True})
     with pytest.raises(torch._dynamo.exc.InvalidBackend):
         torch.compile(program, backend="no such backend")
-    with pytest.raises(NotImplementedError, match="guard_filter_fn"):
-        torch.compile(program, options={"guard_filter_fn": len})
 
 
 @pytest.mark.usefixtures("installed")
