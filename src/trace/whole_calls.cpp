@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "torch/known.h"
 #include "trace/interpreter.h"
 #include "value/kinds/constant.h"
@@ -79,6 +80,24 @@ bool only_forwards(const FunctionValue& function) {
     return module != nullptr && PyUnicode_CheckExact(module) && utf8(module) == "stator.api";
 }
 
+/// Whether the value is a callable that was compiled with `fullgraph=True`.
+bool is_compiled_as_one_graph(const Value* value) {
+    const ObjectValue* object = value == nullptr ? nullptr : cast<ObjectValue>(value);
+    if (object == nullptr || object->outside == nullptr) return false;
+    if (cpython::lookup_in_mro(object->class_, interned("_stator_options"), nullptr) == nullptr) return false;
+    Ref<> options = Ref<>::steal(PyObject_GetAttr(object->outside, interned("_stator_options")));
+    PyErr_Clear();
+    return options && PyDict_Check(options.get()) && PyDict_GetItemString(options.get(), "fullgraph") == Py_True;
+}
+
+/// Whether the instruction that the frame waits for calls such a callable: it is among the operands in front, which
+/// stay on the stack.
+bool waits_for_one_graph(const BytecodeFrame& frame) {
+    const auto pops = static_cast<std::size_t>(frame.pops);
+    if (pops < 2 || pops > frame.stack.size()) return false;
+    return is_compiled_as_one_graph(frame.top(pops - 1)) || is_compiled_as_one_graph(frame.top(pops - 2));
+}
+
 }  // namespace
 
 bool Interpreter::keeps_compiled_by_torch() {
@@ -93,6 +112,9 @@ bool Interpreter::keeps_compiled_by_torch() {
 }
 
 bool Interpreter::is_where_breaks_are_errors() {
+    for (std::size_t i = 0; i + 1 < stack_.frames.size(); ++i)
+        if (!stack_.frames[i]->is_task && waits_for_one_graph(static_cast<const BytecodeFrame&>(*stack_.frames[i])))
+            return true;
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.utils"));
     PyObject* globals = module == nullptr || !PyModule_Check(module) ? nullptr : PyModule_GetDict(module);
     if (globals == nullptr) return false;

@@ -13,6 +13,7 @@
 #include "value/kinds/deque.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
+#include "value/kinds/frozen_object.h"
 #include "value/kinds/function.h"
 #include "value/kinds/outside_iterator.h"
 #include "value/kinds/python_module.h"
@@ -122,6 +123,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         generator->outside = object;
         return generator;
     }
+    if (is_frozen_class(type)) return tracer.make<FrozenObjectValue>(object);
     auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;

@@ -68,6 +68,7 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type &&
                        PyType_HasFeature(reinterpret_cast<PyDescrObject*>(raw)->d_type, Py_TPFLAGS_HEAPTYPE);
         if (is_slot) raise_empty(tracer, self, name);
+        if (name.get() == interned("__weakref__")) return tracer.none();  // a weak reference to it would have broken
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
