@@ -80,10 +80,12 @@ def compile(
         mode: for the backend, as with `torch.compile`. Raises ValueError if the backend has no modes.
         options: for the backend, as with `torch.compile`. `"register_attributes": True` is for Stator: parameters and
             buffers become attributes of the graph module instead of inputs (see `stator.config.register_attributes`).
+            `"guard_filter_fn"` decides which guards are checked, as with `torch.compile`.
         name: a name of the compiled region, for the backends that show it.
         disable: return `model` as it is. So does the environment variable `TORCHDYNAMO_DISABLE=1`.
         recompile_limit: how many entries an instruction may have, in place of `stator.config.recompile_limit`.
-        isolate_recompiles: every call of `stator.compile` counts its own recompiles, so this is always so.
+        isolate_recompiles: what this callable captures is not used for others that are compiled alike. Every call of
+            `stator.compile` counts its own recompiles in any case.
         shapes_spec: not supported: raises NotImplementedError unless it is None.
     """
     arguments: dict[str, Any] = {
@@ -111,6 +113,7 @@ def compile(
         "registers_attributes": options.pop("register_attributes", config.register_attributes),
         "recompile_limit": _checked_limit(recompile_limit),
         "guard_filter": options.pop("guard_filter_fn", None),
+        "isolate_recompiles": isolate_recompiles,
     }
     refuse_unsupported(shapes_spec)
     resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode, name=name)

@@ -49,6 +49,7 @@ HONOURED: dict[str, str] = {
     "specialize_int": "ints stay constants",
     "strict_precompile": "functions are left to TorchDynamo",
     "suppress_errors": "if the backend fails, the graph runs as it was captured",
+    "trace_numpy": "if False, numpy arrays break the graph",
 }
 
 _GUARDS = "Stator checks all guards, which costs no more"
@@ -126,7 +127,6 @@ WITHOUT_MEANING: dict[str, str] = {
     "skip_tensor_guards_with_matching_dict_tags": _GUARDS,
     "skip_torchrec": "of torchrec",
     "skipfiles_inline_module_allowlist": "Stator has no list of files to skip",
-    "trace_numpy": _TRACES,
     "traceable_tensor_subclasses": _TRACES,
     "track_nodes_for_deduplication": _DYNAMOS,
     "use_graph_deduplication": _DYNAMOS,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._guards import TracingContext, tracing
+from torch._guards import CompileContext, TracingContext, tracing
 
 from .symbols import LazyNumber, Symbols
 
@@ -178,6 +178,8 @@ class _Context(TracingContext):
 def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
     """The tracing context that torch.compile's backends expect."""
     context = _Context(lambda: mode_of(graph_module))
+    # By this key compilers know a module of torch.compile, and look which of its inputs stay where they are.
+    graph_module.meta.setdefault("dynamo_compile_id", CompileContext.current_compile_id())
     with tracing(context):
         try:
             yield context

@@ -63,7 +63,20 @@ class GraphModule(_lazy_graph_module._LazyGraphModule):
             return self.__dict__[name]
         if name == "compile_subgraph_reason":
             return torch_versions.compile_reason(self.__dict__.get("_stator_break"))
+        if name == "_param_name_to_source" and not self._has_tensors():
+            return self._describe_inputs()
         return super().__getattr__(name)
+
+    def _has_tensors(self) -> bool:
+        """Whether it holds tensors itself, as with `register_attributes`, instead of getting them as inputs."""
+        return any(True for _ in self.parameters()) or any(True for _ in self.buffers())
+
+    def _describe_inputs(self) -> dict[str, Any]:
+        """What aot_autograd reads to find the inputs that stay where they are, which `Node.meta` tells: the sources of
+        registered parameters, of which there are none, and those of the inputs, which it does not need."""
+        for node in self._graph.find_nodes(op="placeholder"):
+            node._dynamo_source = None
+        return {}
 
     def _become_ordinary(self) -> None:
         """Leaves the captured state: an ordinary `torch.fx.GraphModule` from now on."""

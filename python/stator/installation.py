@@ -212,12 +212,14 @@ def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callab
         "registers_attributes": config.register_attributes or torch._dynamo.config.install_free_tensors,
         "listener": _listener(read),
         "guard_filter": read.guard_filter_fn,
+        "isolate_recompiles": read.isolate_recompiles_id >= 0,
     }
     backend = backends.resolve(read.backend, dynamic=read.dynamic, options=None, mode=None)
     compiled = api.compile_with(fn, backend, engine_options, arguments)
     if not isinstance(fn, nn.Module):
         compiled.get_compiler_config = lambda: context.compiler_config
         compiled._is_torch_compile = True
+        compiled._isolate_recompiles_id = read.isolate_recompiles_id
         # Ahead of time only TorchDynamo compiles.
         compiled.aot_compile = lambda *args, **kwargs: torchs(context, fn).aot_compile(*args, **kwargs)
     return compiled

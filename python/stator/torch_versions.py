@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from contextvars import ContextVar
@@ -45,6 +46,8 @@ class Context:
     guard_filter_fn: Any
     guard_fail_fn: Any
     guard_export_fn: Any
+    # -1: callables that are compiled alike share what they captured.
+    isolate_recompiles_id: int
 
 
 def read_context(context: Any) -> Context | None:
@@ -71,13 +74,21 @@ def read_context(context: Any) -> Context | None:
         getattr(hooks, "guard_filter_fn", None),
         hooks.guard_fail_fn,
         hooks.guard_export_fn,
+        getattr(context, "_isolate_recompiles_id", -1),
     )
 
 
 def guard_fail(reason: str) -> Any:
-    """What a `guard_fail_fn` receives: the reason comes first."""
+    """What a `guard_fail_fn` receives: the reason comes first, in torch's words if it is about a size."""
+    from torch._dynamo.guards import strip_local_scope
     from torch._dynamo.types import GuardFail
 
+    size = re.match(r"(?P<place>.*): size of dimension (?P<index>\d+) is (?P<now>\d+), was (?P<before>\d+)", reason)
+    if size is not None:
+        place = strip_local_scope(size["place"])
+        reason = (
+            f"tensor '{place}' size mismatch at index {size['index']}. expected {size['before']}, actual {size['now']}"
+        )
     return GuardFail(reason, None)  # type: ignore[arg-type]
 
 

@@ -184,6 +184,10 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
         Ref<> examples = make_examples(traits, module, inputs);
         graph.compiled = compile_if_possible(options, module, examples.get(), frame, at);
     }
+    if (module.is_in_vain) {
+        graph.compiled = nullptr;
+        return result;
+    }
     if (is_kept) graph.compiled = Ref<>::share(as_captured.get());
     graph.undo = std::move(module.undo);
     graph.undo.settle(run_by(graph.compiled.get(), traits));

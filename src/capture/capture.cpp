@@ -109,21 +109,14 @@ void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& rep
 // --- the stages
 
 /// Nothing if the metadata of a tensor can't be read: the program will raise that error where it uses the tensor.
-std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace) {
+std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Trace& trace, const KeptGuards& kept) {
     std::vector<Source*> fetched = trace.inputs;
     for (const DrawnInput& draw : trace.draws) fetched[draw.input] = fetched[draw.input]->parent;
     fetched.insert(fetched.end(), trace.fetched.begin(), trace.fetched.end());
     std::vector<const Expression*> symbols;
     for (const Symbol& symbol : trace.symbols) symbols.push_back(symbol.variable);
-    std::span<const Guard> guards = trace.guards;
-    std::vector<Guard> kept;
-    if (request.options.guard_filter) {
-        std::vector<Source*> read = fetched;
-        read.insert(read.end(), trace.distinct.begin(), trace.distinct.end());
-        guards = kept = filtered(trace.guards, read, request.options.guard_filter.get());
-    }
     try {
-        return GuardProgram(guards, fetched, trace.distinct, symbols);
+        return GuardProgram(kept.guards ? *kept.guards : trace.guards, fetched, trace.distinct, symbols);
     } catch (const PythonError&) {
         PyErr_Clear();
         const Callee callee = callee_of(request.frame, request.at);
@@ -149,10 +142,15 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_autocast = trace.reads_autocast;
     report.mismatched_calls = trace.mismatched_calls;
     judge_break(request, trace, report);
-    if (trace.end == TraceEnd::Failed) return make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
+    if (trace.end == TraceEnd::Failed) {
+        Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
+        failed->captures_calls = trace.report.kind == BreakKind::GraphBreakCall;
+        return failed;
+    }
     if (!has_traced_code(trace.guards)) return nullptr;
 
-    std::optional<GuardProgram> guards = make_guards(request, trace);
+    const KeptGuards kept = filter_guards(request.options, trace);
+    std::optional<GuardProgram> guards = make_guards(request, trace, kept);
     if (!guards) return nullptr;
     clock.end("guards");
     expect_dynamic(trace);
@@ -185,12 +183,14 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (auto* again = std::get_if<Again>(&compiled)) return std::move(*again);
     auto& result = std::get<BackendResult>(compiled);
     for (BackendCondition& condition : result.conditions) {
+        if (!kept.has_conditions) break;
         report.add_backend_relation(condition.text);
         guards->require(std::move(condition));
     }
     report.is_captured = true;
     Shared<Entry> entry = make_entry(request, std::move(state), std::move(*guards));
     entry->is_captured = true;
+    entry->checks_state = kept.has_state;
     entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);
     return entry;
@@ -207,6 +207,16 @@ void note_whole_calls(const Knowledge& learned, PyCodeObject* caller) {
     }
 }
 
+// As in torch.compile, fullgraph=True turns both on.
+bool captures_scalars(const CompileOptions& options) {
+    return options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
+}
+
+bool captures_data_sizes(const CompileOptions& options) {
+    return options.fullgraph ||
+           dynamo_switch("capture_dynamic_output_shape_ops", "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
+}
+
 }  // namespace
 
 TraceRequest CaptureRequest::for_trace() const {
@@ -215,12 +225,22 @@ TraceRequest CaptureRequest::for_trace() const {
     request.wants_one_graph = options.fullgraph;
     request.dynamic = read_dynamic_policy(options.dynamic_shapes);
     if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;
-    // As in torch.compile, fullgraph=True turns both on.
-    request.captures_scalars =
-        options.fullgraph || dynamo_switch("capture_scalar_outputs", "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS");
-    request.captures_data_sizes = options.fullgraph || dynamo_switch("capture_dynamic_output_shape_ops",
-                                                                     "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS");
+    request.captures_scalars = captures_scalars(options);
+    request.captures_data_sizes = captures_data_sizes(options);
     return request;
+}
+
+std::string print_capture_settings(const CompileOptions& options) {
+    const DynamicPolicy policy = read_dynamic_policy(options.dynamic_shapes);
+    std::string text;
+    for (bool is_on :
+         {captures_scalars(options), captures_data_sizes(options), policy.is_automatic, policy.is_static_by_default,
+          policy.specializes_ints, policy.specializes_floats, policy.has_static_parameters,
+          policy.has_static_module_properties, policy.has_dynamic_ints_of_modules, policy.may_specialize_marked_sizes})
+        text += is_on ? '1' : '0';
+    for (const auto& named : policy.named) text += "," + named.name + ":" + std::to_string(named.dimension);
+    for (std::int64_t value : policy.values) text += "," + std::to_string(value);
+    return text;
 }
 
 std::size_t capture_count() {
@@ -251,6 +271,15 @@ Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge,
             warn_of_internal_error(*report.broken);
         return entry;
     }
+}
+
+Shared<Entry> observe(const CaptureRequest& request, const Knowledge& knowledge) {
+    CollectorPaused paused;
+    torch_room::GlobalState state = torch_room::snapshot_global_state();
+    std::variant<Trace, Again> traced = stator::trace(request.for_trace(), knowledge);
+    auto* trace = std::get_if<Trace>(&traced);
+    if (trace == nullptr) return nullptr;
+    return make_entry(request, std::move(state), GuardProgram(trace->guards, {}));
 }
 
 }  // namespace stator

@@ -25,10 +25,13 @@ struct Entry : Counted {
     Ref<PyCodeObject> code;  // a function's code can be replaced
     bytecode::Index at;      // where it starts
     torch_room::GlobalState state;
+    bool checks_state = true;  // unless a `guard_filter_fn` has dropped that guard
     GuardProgram guards;
     /// False if the program could not be captured under these guards: such frames run uncompiled, without being traced
     /// again.
     bool is_captured = false;
+    /// Such a frame called `torch._dynamo.skip_frame()`: the functions that it calls are captured.
+    bool captures_calls = false;
     CompiledGraph graph;
     Plan plan;
 
@@ -45,7 +48,7 @@ struct Entry : Counted {
     std::string explain(cpython::Frame* frame);
     bool matches(cpython::Frame* frame) {
         try {
-            if (cpython::code_of(frame) != code.get() || !torch_room::matches(state)) return false;
+            if (cpython::code_of(frame) != code.get() || (checks_state && !torch_room::matches(state))) return false;
             if (guards.check(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame))) &&
                 (plan.dropped.empty() || frees_dropped_without_code(plan, guards.fetched().subspan(graph.input_count))))
                 return true;

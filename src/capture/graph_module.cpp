@@ -38,6 +38,16 @@ Ref<> make_module(Trace& trace) {
     return module;
 }
 
+/// Whether a graph of which nothing is used was kept for the backend (`Graph::finish`).
+bool is_in_vain(const graph::Graph& graph) {
+    const graph::Node* output = graph.nodes().back();
+    bool has_outputs = false;
+    graph::for_each_input(*output, [&](const graph::Node*) { has_outputs = true; });
+    return !has_outputs && std::ranges::none_of(graph.nodes(), [&](const graph::Node* node) {
+        return node != output && (node->has_effect || node->may_fail);
+    });
+}
+
 bool has_work(const graph::Graph& graph) {
     return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) {
         const bool is_drawn = node->kind == graph::NodeKind::Placeholder && node->has_effect;
@@ -111,6 +121,7 @@ GraphModule make_graph_module(Trace& trace) {
         made.nodes = 0;
         return made;
     }
+    made.is_in_vain = is_in_vain(*trace.graph);
     made.undo = Undo(*trace.graph, made.borrowed_inputs(), trace.written);
     made.module = make_module(trace);
     return made;

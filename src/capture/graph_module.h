@@ -13,6 +13,8 @@ namespace stator {
 
 struct GraphModule {
     Ref<> module;  // empty if the graph has no operations
+    /// The program uses nothing of the graph: a backend sees it, and no call runs it.
+    bool is_in_vain = false;
     std::size_t nodes = 0;
     std::size_t calls = 0;                  // those nodes that compute something
     std::vector<Ref<>> inputs;              // as the graph receives them in this call

@@ -4,95 +4,124 @@
 #include <string>
 #include <unordered_set>
 
-#include "base/imported.h"
 #include "base/python_error.h"
-#include "base/text.h"
+#include "source/dynamic_policy.h"
 #include "torch/known.h"
 
 namespace stator {
 
 namespace {
 
-constexpr const char* kNames[] = {
-#define GUARD_KIND(name) #name,
-#include "guard/guard_kinds.def"
-#undef GUARD_KIND
-};
-
-/// Whether the source, or one that it is read from, satisfies the test.
-template <class Test>
-bool is_below(const Source* source, Test test) {
-    for (; source != nullptr; source = source->parent)
-        if (test(*source)) return true;
-    return false;
+/// The name that torch has for a guard like this one.
+const char* torch_name(const Guard& guard) {
+    switch (guard.kind) {
+        case GuardKind::Type:
+        case GuardKind::Subclass:
+            return "TYPE_MATCH";
+        case GuardKind::Identity:
+            if (PyType_Check(guard.expected)) return "CLASS_MATCH";
+            if (PyModule_Check(guard.expected)) return "MODULE_MATCH";
+            return PyCFunction_Check(guard.expected) ? "BUILTIN_MATCH" : "ID_MATCH";
+        case GuardKind::Constant:
+            return "CONSTANT_MATCH";
+        case GuardKind::Function:
+            return "CLOSURE_MATCH";
+        case GuardKind::Length:
+            return "SEQUENCE_LENGTH";
+        case GuardKind::Present:
+            return "DICT_CONTAINS";
+        case GuardKind::HasNoKey:
+            return guard.source->access == Access::InstanceDict ? "NOT_PRESENT_IN_GENERIC_DICT" : "DICT_NOT_CONTAINS";
+        case GuardKind::Absent:
+            return "HASATTR";
+        case GuardKind::Keys:
+            return "DICT_KEYS_MATCH";
+        case GuardKind::Elements:
+            return "SET_CONTAINS";
+        case GuardKind::Tensor:
+        case GuardKind::Autograd:
+        case GuardKind::Offset:
+            return "TENSOR_MATCH";
+        case GuardKind::Same:
+        case GuardKind::Different: {
+            // An object is known by a weak reference, so that the guard does not keep it alive.
+            const bool is_by_reference = guard.other != nullptr && guard.other->access == Access::Referent;
+            return is_by_reference ? "ID_MATCH" : "DUPLICATE_INPUT";
+        }
+        case GuardKind::Expression:
+            return "SHAPE_ENV";
+    }
+    return "?";
 }
 
-bool is_global(const Source& source) {
-    if (source.access == Access::Globals) return true;
-    const bool is_namespace =
-        source.object != nullptr && PyDict_CheckExact(source.object) && PyDict_GetItemString(source.object, "__name__");
-    return source.access == Access::Pinned && source.object != nullptr &&
-           (is_namespace || PyModule_Check(source.object));
+/// The module that an object is part of: itself, or the nearest one above; for an attribute of a class of modules, the
+/// class.
+PyObject* module_of(const Source& source) {
+    PyTypeObject* const module_class = torch_room::known().module_class;
+    if (source.object != nullptr && PyObject_TypeCheck(source.object, module_class)) return source.object;
+    if (PyObject* above = module_above(source)) return above;
+    for (const Source* at = source.parent; at != nullptr; at = at->parent)
+        if (at->object != nullptr && PyType_Check(at->object) &&
+            PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(at->object), module_class))
+            return at->object;
+    return nullptr;
 }
 
-bool is_module(const Source& source) {
-    return source.object != nullptr && PyObject_TypeCheck(source.object, torch_room::known().module_class);
+Ref<> describe(const Guard& guard) {
+    const Source& source = *guard.source;
+    PyObject* module = module_of(source);
+    const std::string name = print(source);
+    return checked(Py_BuildValue("(ssOOOO)", torch_name(guard), name.c_str(),
+                                 source.object == nullptr ? Py_False : Py_True,
+                                 source.object == nullptr ? Py_None : source.object,
+                                 name.starts_with("G[") ? Py_True : Py_False, module == nullptr ? Py_None : module));
 }
 
-/// A module of PyTorch itself.
-bool is_builtin_module(const Source& source) {
-    if (!is_module(source)) return false;
-    Ref<> home = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(source.object)), "__module__"));
-    return PyUnicode_Check(home.get()) && utf8(home).starts_with("torch.nn.");
+/// Relations are one guard, as in torch.
+bool is_condition(const Guard& guard) {
+    return guard.kind == GuardKind::Expression;
 }
 
-/// What `stator.guard_filter` makes an entry of for the user's function.
-Ref<> described(const Guard& guard) {
-    const Source* source = guard.source;
-    PyObject* object = source->object;
-    auto as_bool = [](bool truth) { return truth ? Py_True : Py_False; };
-    return checked(Py_BuildValue("(ssOOOOO)", print(*source).c_str(), kNames[static_cast<int>(guard.kind)],
-                                 as_bool(object != nullptr), object == nullptr ? Py_None : object,
-                                 as_bool(is_below(source, is_global)), as_bool(is_below(source, is_module)),
-                                 as_bool(is_below(source, is_builtin_module))));
-}
-
-std::vector<bool> asked(std::span<const Guard> guards, Borrowed<> filter) {
-    static PyObject* const ask = imported("stator.guard_filter", "ask");
-    Ref<> entries = checked(PyList_New(0));
-    for (const Guard& guard : guards) checked(PyList_Append(entries.get(), described(guard).get()));
-    Ref<> answers = checked(PyObject_CallFunctionObjArgs(ask, filter.get(), entries.get(), nullptr));
+/// One truth value for each described guard, then that of the relations and that of the modes.
+std::vector<bool> ask(PyObject* filter, const std::vector<Guard>& guards) {
+    Ref<> described = checked(PyList_New(0));
+    for (const Guard& guard : guards)
+        if (!is_condition(guard)) checked(PyList_Append(described.get(), describe(guard).get()));
+    Ref<> filters = checked(PyImport_ImportModule("stator.guard_filters"));
+    Ref<> answer = checked(PyObject_CallMethod(filters.get(), "kept", "OO", filter, described.get()));
+    Ref<> items = checked(PySequence_Tuple(answer.get()));
     std::vector<bool> kept;
-    for (std::size_t i = 0; i < guards.size(); ++i)
-        kept.push_back(PyList_GET_ITEM(answers.get(), static_cast<Py_ssize_t>(i)) == Py_True);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+        kept.push_back(PyTuple_GET_ITEM(items.get(), i) == Py_True);
     return kept;
 }
 
 }  // namespace
 
-std::vector<Guard> filtered(std::span<const Guard> guards, std::span<Source* const> fetched, Borrowed<> filter) {
-    std::vector<bool> kept = asked(guards, filter);
-    // What a source is read from has to be what it was: reads are not checked one by one.
-    std::unordered_set<const Source*> read_from;
-    auto note = [&](const Source* source) {
-        for (source = source->parent; source != nullptr; source = source->parent) read_from.insert(source);
-    };
-    for (Source* source : fetched) note(source);
-    for (std::size_t i = 0; i < guards.size(); ++i) {
-        // A condition on numbers reads all of them, and the graph may rely on it.
-        if (guards[i].kind == GuardKind::Expression || guards[i].source->access == Access::Function) kept[i] = true;
-        if (!kept[i]) continue;
-        note(guards[i].source);
-        if (guards[i].other != nullptr) note(guards[i].other);
-        if (guards[i].expression == nullptr) continue;
-        for (const Term& term : terms_of(*guards[i].expression))
-            if (term.source != nullptr) note(term.source);
+KeptGuards filter_guards(const CompileOptions& options, const Trace& trace) {
+    if (!options.guard_filter) return {};
+    const std::vector<bool> kept = ask(options.guard_filter.get(), trace.guards);
+    const std::unordered_set<const Source*> inputs(trace.inputs.begin(), trace.inputs.end());
+    const std::unordered_set<const Source*> of_plan(trace.fetched.begin(), trace.fetched.end());
+    KeptGuards left;
+    std::vector<Guard>& guards = left.guards.emplace();
+    left.has_conditions = kept[kept.size() - 2];
+    left.has_state = kept[kept.size() - 1];
+    std::size_t next = 0;
+    for (const Guard& guard : trace.guards) {
+        if (is_condition(guard) ? left.has_conditions : kept[next++]) {
+            guards.push_back(guard);
+            continue;
+        }
+        const bool is_class =
+            guard.kind == GuardKind::Type || guard.kind == GuardKind::Function || guard.kind == GuardKind::Length;
+        if (is_class && of_plan.contains(guard.source)) guards.push_back(guard);
+        if (guard.kind == GuardKind::Tensor && (inputs.contains(guard.source) || of_plan.contains(guard.source)))
+            guards.push_back({.kind = GuardKind::Type,
+                              .source = guard.source,
+                              .expected = reinterpret_cast<PyObject*>(Py_TYPE(guard.expected))});
     }
-    // A guard that is needed to read a kept one is itself read from somewhere; it lies on the same path.
-    std::vector<Guard> result;
-    for (std::size_t i = 0; i < guards.size(); ++i)
-        if (kept[i] || read_from.contains(guards[i].source)) result.push_back(guards[i]);
-    return result;
+    return left;
 }
 
 }  // namespace stator

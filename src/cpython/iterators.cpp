@@ -192,6 +192,7 @@ PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
     PyObject* container = nullptr;
     if (type == &PyListIter_Type || type == &PyListRevIter_Type) container = as<SequenceIteration>(iterator).it_seq;
     if (is_over_dict(type)) container = as<DictIteration>(iterator).di_dict;
+    if (is_dict_view(type)) container = reinterpret_cast<PyObject*>(as<_PyDictViewObject>(iterator).dv_dict);
     if (container != nullptr && left-- == 0) return container;
     for (Py_ssize_t i = 0; PyObject* inner = inner_iterator(iterator, i); ++i)
         if (PyObject* found = find_walked_over(inner, left)) return found;
@@ -202,6 +203,11 @@ PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
 
 Borrowed<> walked_over(PyObject* iterator, Py_ssize_t index) {
     return find_walked_over(iterator, index);
+}
+
+bool is_dict_view(PyTypeObject* type) {
+    return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type ||
+           type == &PyODictKeys_Type || type == &PyODictValues_Type || type == &PyODictItems_Type;
 }
 
 Borrowed<> inner_iterator(PyObject* iterator, Py_ssize_t index) {

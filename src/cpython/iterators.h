@@ -29,8 +29,11 @@ Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item);
 /// sequence. A new reference, or null with an error set.
 PyObject* reversed_from(PyObject* sequence, Py_ssize_t index);
 
-/// The lists and dicts that it iterates over, one after the other; null after the last.
+/// The lists and dicts that it iterates over, one after the other; null after the last. For a view of a dict: the dict.
 Borrowed<> walked_over(PyObject* iterator, Py_ssize_t index);
+
+/// Whether this is the class of `d.keys()`, `d.values()` or `d.items()`, of an ordered dict too.
+bool is_dict_view(PyTypeObject* type);
 
 /// The inner iterators: one of `enumerate`, all of `zip`; null after the last.
 Borrowed<> inner_iterator(PyObject* iterator, Py_ssize_t index);

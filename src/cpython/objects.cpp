@@ -1,5 +1,7 @@
 #include "cpython/objects.h"
 
+#include <cstddef>
+
 #include "base/python_error.h"
 
 extern "C" PyObject* stator_dict_if_made(PyObject* object);
@@ -95,6 +97,13 @@ Borrowed<> defaults_of(PyFunctionObject* function) {
 }
 Borrowed<> keyword_defaults_of(PyFunctionObject* function) {
     return function->func_kwdefaults;
+}
+Py_ssize_t offset_of_function_attribute(PyObject* name) {
+    if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) return offsetof(PyFunctionObject, func_code);
+    if (PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0) return offsetof(PyFunctionObject, func_defaults);
+    if (PyUnicode_CompareWithASCIIString(name, "__kwdefaults__") == 0)
+        return offsetof(PyFunctionObject, func_kwdefaults);
+    return 0;
 }
 Borrowed<> closure_of(PyFunctionObject* function) {
     return function->func_closure;

@@ -40,6 +40,9 @@ Borrowed<> builtins_of(PyFunctionObject* function);
 Borrowed<> defaults_of(PyFunctionObject* function);
 /// A dict, or null.
 Borrowed<> keyword_defaults_of(PyFunctionObject* function);
+/// Where a function keeps the object that its attribute `name` returns (`__code__`, `__defaults__`, `__kwdefaults__`;
+/// None if it is null). 0 for other attributes, which are computed.
+Py_ssize_t offset_of_function_attribute(PyObject* name);
 /// A tuple of cells, or null.
 Borrowed<> closure_of(PyFunctionObject* function);
 /// Whether it is a function that the interpreter calls directly: the frame then owns its arguments before any code

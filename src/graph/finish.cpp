@@ -76,9 +76,31 @@ void Graph::ensure_names() const {
     namings_ = {};
 }
 
+namespace {
+
+/// The program computes something, and uses nothing of it.
+bool computes_in_vain(const std::vector<Node*>& nodes) {
+    bool has_operations = false;
+    for (const Node* node : nodes) {
+        if (node->kind == NodeKind::Output) continue;
+        if (node->has_effect || node->may_fail) return false;
+        const bool is_call = node->kind == NodeKind::Function || node->kind == NodeKind::Method;
+        has_operations |= is_call && node->result.kind != Result::Kind::None;
+    }
+    bool has_outputs = false;
+    for_each_input(*nodes.back(), [&](Node*) { has_outputs = true; });
+    return has_operations && !has_outputs;
+}
+
+}  // namespace
+
+/// A graph of which nothing is used stays as it is: a backend sees it, and it is not run.
 void Graph::remove_unused() {
+    const bool keeps_operations = computes_in_vain(nodes_);
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-        if ((*node)->uses > 0 || (*node)->has_effect || (*node)->may_fail) {
+        const bool is_kept =
+            keeps_operations && (*node)->result.kind != Result::Kind::None && (*node)->kind != NodeKind::Placeholder;
+        if (is_kept || (*node)->uses > 0 || (*node)->has_effect || (*node)->may_fail) {
             for (const std::vector<Node*>* needed : {(*node)->held, (*node)->symbols})
                 if (needed != nullptr)
                     for (Node* one : *needed) ++one->uses;

@@ -30,6 +30,11 @@ std::string print_callable(Borrowed<> target) {
         auto* descriptor = reinterpret_cast<PyDescrObject*>(target.get());
         return type_name(descriptor->d_type) + "." + std::string(utf8(descriptor->d_name));
     }
+    // A function of numpy on tensors (see stator.arrays).
+    if (std::string type = type_name(Py_TYPE(target.get())); type.starts_with("torch._dynamo.utils.numpy_"))
+        if (Ref<> name = Ref<>::steal(PyObject_GetAttrString(target, "__name__")); name && PyUnicode_Check(name.get()))
+            return "torch._dynamo.utils." + std::string(utf8(name.get()));
+    PyErr_Clear();
     return short_repr(target);
 }
 

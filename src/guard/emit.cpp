@@ -129,6 +129,12 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
             step.number = static_cast<std::int32_t>(state_.computed.size());
             state_.computed.emplace_back();
             break;
+        case Access::ArrayTensor:
+            step.op = StepOp::ArrayTensor;
+            step.version = static_cast<std::uint64_t>(source.number);
+            step.number = static_cast<std::int32_t>(state_.computed.size());
+            state_.computed.emplace_back();
+            break;
         case Access::Drawn:
             STATOR_CHECK(false, "a random number is not fetched");
         case Access::Size:
@@ -156,6 +162,16 @@ void GuardBuilder::describe_member(Step& step, const Source& source) {
             step.number = narrow(member.offset);
             step.object = keep(reinterpret_cast<PyObject*>(PyDescr_TYPE(descriptor)));
             step.extra = member.type == T_OBJECT ? Py_None : nullptr;
+            return;
+        }
+    }
+    if (PyDescr_TYPE(descriptor) == &PyFunction_Type) {
+        // Calling the descriptor would cost ten times as much, and raise an audit event.
+        if (Py_ssize_t offset = cpython::offset_of_function_attribute(source.key)) {
+            step.op = StepOp::Member;
+            step.number = narrow(offset);
+            step.object = reinterpret_cast<PyObject*>(&PyFunction_Type);
+            step.extra = Py_None;
             return;
         }
     }

@@ -10,8 +10,10 @@
 #include "cpython/versions.h"
 #include "cpython/weak.h"
 #include "guard/constants.h"
+#include "guard/numpy_numbers.h"
 #include "guard/set_entries.h"
 #include "guard/state.h"
+#include "torch/arrays.h"
 
 namespace stator {
 
@@ -323,6 +325,12 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 found = computed[step->number].get();
                 if (found == nullptr) PyErr_Clear();
                 break;
+            case StepOp::ArrayTensor: {
+                CollectorPaused paused;
+                computed[step->number] = torch_room::tensor_of_array(from, step->version != 0);
+                found = computed[step->number].get();
+                break;
+            }
             case StepOp::MethodSelf:
                 if (PyMethod_Check(from))
                     found = PyMethod_GET_SELF(from);
@@ -572,7 +580,7 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
             continue;
         }
         if (step.op != StepOp::Constant || !Py_IS_TYPE(object, Py_TYPE(step.object))) break;
-        if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object)) break;
+        if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object) && !is_numpy_number(object)) break;
         places.push_back(print_place(step.from));
         put_up_with.emplace_back(failed, step.object);
         held.push_back(Ref<>::share(object));

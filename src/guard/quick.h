@@ -79,6 +79,17 @@ class QuickCheck {
             items.insert(items.end(), other.items.begin(), other.items.end());
             places.insert(places.end(), other.places.begin(), other.places.end());
         }
+        template <class Predicate>
+        void keep_if(Predicate wanted) {
+            std::size_t kept = 0;
+            for (std::size_t i = 0; i < items.size(); ++i)
+                if (wanted(items[i])) {
+                    items[kept] = items[i];
+                    places[kept++] = places[i];
+                }
+            items.resize(kept);
+            places.resize(kept);
+        }
         std::uint32_t size() const { return static_cast<std::uint32_t>(items.size()); }
     };
     struct Parts {

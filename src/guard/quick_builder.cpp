@@ -1,6 +1,8 @@
 #include "guard/quick_builder.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "base/check.h"
 #include "cpython/dict_watch.h"
@@ -216,6 +218,24 @@ void QuickCheckBuilder::take_step(const Step& step, std::int32_t origin) {
     if (step.to >= 0) known_[step.to] = {Standing::Unknown, level};
 }
 
+void QuickCheckBuilder::drop_repetitions() {
+    std::set<std::tuple<const void*, std::uint64_t>> dicts, classes;
+    std::set<std::tuple<const void*, const void*>> typed;
+    std::set<std::tuple<const void*, const void*, const void*>> functions;
+    for (QuickCheck::Parts& level : levels_) {
+        level.steps.keep_if([&](const Step& step) {
+            if (step.op != StepOp::FunctionCode || known_[step.from].standing != Standing::Lasting) return true;
+            return functions.emplace(state_.registers[step.from], step.object, step.extra).second;
+        });
+        level.typed.keep_if(
+            [&](const QuickCheck::Typed& item) { return typed.emplace(item.object, item.type).second; });
+        level.dicts.keep_if(
+            [&](const QuickCheck::Dict& item) { return dicts.emplace(item.dict, item.version).second; });
+        level.classes.keep_if(
+            [&](const QuickCheck::Class& item) { return classes.emplace(item.type, item.version).second; });
+    }
+}
+
 QuickCheck::Parts& QuickCheckBuilder::at(std::int32_t level) {
     if (static_cast<std::size_t>(level) >= levels_.size()) levels_.resize(level + 1);
     return levels_[level];
@@ -225,6 +245,7 @@ void QuickCheckBuilder::write() {
     for (std::size_t i = 0; i < known_.size(); ++i)
         if (known_[i].type_pending)
             at(known_[i].level).typed.add({state_.registers[i], known_[i].type}, static_cast<std::int32_t>(i));
+    drop_repetitions();
     QuickCheck made;
     QuickCheck::Parts& all = made.parts_;
     for (QuickCheck::Parts& level : levels_) {

@@ -62,6 +62,9 @@ class QuickCheckBuilder {
     std::int32_t level_of(const Step& step) const;
     QuickCheck::Parts& at(std::int32_t level);
     const torch_room::TensorCheck& shared(const torch_room::TensorCheck& check);
+    /// Drops comparisons that the same level, or one before it, makes of the same object: a function or dict that many
+    /// modules share is compared once.
+    void drop_repetitions();
     void write();
 
     State& state_;

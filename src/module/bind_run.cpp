@@ -13,6 +13,7 @@
 #include "cpython/hook.h"
 #include "cpython/objects.h"
 #include "run/frame_run.h"
+#include "run/orphans.h"
 #include "torch/known.h"
 
 namespace stator {
@@ -111,6 +112,7 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
         chosen.recompile_limit = PyLong_AsLong(limit);
     if (PyObject* listener = given("listener")) chosen.listener = Ref<>::share(listener);
     if (PyObject* filter = given("guard_filter")) chosen.guard_filter = Ref<>::share(filter);
+    chosen.is_isolated = is_on("isolate_recompiles");
     compiled->cache = new EntryCache(std::move(chosen));
     compiled->vectorcall = call;
     compiled->callable = Py_NewRef(callable);
@@ -151,10 +153,12 @@ void destroy(PyObject* self) {
     PyObject_GC_UnTrack(self);
     all_compiled().erase(compiled);
     if (compiled->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    std::unique_ptr<EntryCache> cache(std::exchange(compiled->cache, nullptr));
     clear(self);
-    delete compiled->cache;
     Py_XDECREF(compiled->callable);
     Py_XDECREF(reinterpret_cast<PyObject*>(compiled->function));
+    // After the function, which may have been the last user of the code.
+    if (cache) orphans::leave(std::move(cache));
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -376,6 +380,7 @@ PyObject* reset(PyObject*, PyObject*) {
     std::vector<Ref<>> all;
     for (CompiledObject* compiled : all_compiled()) all.push_back(Ref<>::share(reinterpret_cast<PyObject*>(compiled)));
     for (const Ref<>& compiled : all) reinterpret_cast<CompiledObject*>(compiled.get())->cache->clear();
+    orphans::clear();
     Py_RETURN_NONE;
 }
 

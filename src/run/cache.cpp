@@ -57,9 +57,10 @@ SharedKnowledge& EntryCache::knowledge_of(PyCodeObject* code) {
 }
 
 bool EntryCache::compiles_like(const EntryCache& other) const {
-    if (options_.fullgraph != other.options_.fullgraph ||
+    if (other.options_.is_isolated || options_.fullgraph != other.options_.fullgraph ||
         options_.registers_attributes != other.options_.registers_attributes ||
-        options_.dynamic_shapes != other.options_.dynamic_shapes)
+        options_.dynamic_shapes != other.options_.dynamic_shapes ||
+        options_.guard_filter != other.options_.guard_filter)
         return false;
     // Comparing backends may run code that frees the other cache.
     Ref<> own = options_.backend, others = other.options_.backend;
@@ -79,10 +80,21 @@ std::vector<Shared<Entry>> EntryCache::entries_of_others(cpython::Frame* frame, 
         auto inner = other->inner_.find({code, at});
         Shared<EntryPoint> point = is_main ? other->start_ : inner == other->inner_.end() ? nullptr : inner->second;
         if (!point || point->is_empty() || point->entries()[0]->code.get() != code) continue;
+        if (other->use_.settings != use_.settings) continue;
         std::vector<Shared<Entry>> entries = point->entries();
         if (compiles_like(*other)) found.insert(found.end(), entries.begin(), entries.end());
     }
     return found;
+}
+
+void EntryCache::take_over(EntryCache& other) {
+    // The last used one is the first.
+    std::vector<Shared<Entry>> entries = other.start_->entries();
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) start_->add(*entry);
+    start_->warned = other.start_->warned;
+    start_->has_run = other.start_->has_run;
+    inner_.merge(other.inner_);
+    knowledge_.merge(other.knowledge_);
 }
 
 void EntryCache::clear() {
@@ -101,6 +113,7 @@ std::vector<Shared<Entry>> EntryCache::entries() const {
 void EntryCache::visit(const std::function<void(PyObject*)>& visitor) const {
     if (options_.backend) visitor(options_.backend.get());
     if (options_.listener) visitor(options_.listener.get());
+    if (options_.guard_filter) visitor(options_.guard_filter.get());
     // Points and entries that are shared with another cache or are in use have other owners: the collector must treat
     // them as referenced from outside.
     auto visit_own = [&](const Shared<EntryPoint>& point) {

@@ -6,6 +6,7 @@
 /// entries captured meanwhile go to a point that is no longer looked up.
 #pragma once
 
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,14 @@
 #include "source/knowledge.h"
 
 namespace stator {
+
+/// What a callable was compiled for, as seen in its first call that captures.
+struct CacheUse {
+    PyCodeObject* code = nullptr;           // of its function; only compared
+    PyTypeObject* class_of_self = nullptr;  // if that is a method; only compared
+    std::string settings;                   // those that decide what is captured
+    friend bool operator==(const CacheUse&, const CacheUse&) = default;
+};
 
 class EntryCache {
   public:
@@ -27,8 +36,15 @@ class EntryCache {
     Shared<EntryPoint> point_at(cpython::Frame* frame, bytecode::Index at, bool is_main) {
         return is_main ? start_ : inner_point(frame, at);
     }
-    /// Entries of callables that were compiled with the same options, for the same instruction of the same code.
+    /// Entries of callables that were compiled with the same options, under the same settings, for the same instruction
+    /// of the same code.
     std::vector<Shared<Entry>> entries_of_others(cpython::Frame* frame, bytecode::Index at, bool is_main) const;
+    /// Whether entries of the other could have been captured here. May run any code.
+    bool compiles_like(const EntryCache& other) const;
+    const CacheUse& use() const { return use_; }
+    void set_use(CacheUse use) { use_ = std::move(use); }
+    /// Takes all entries of another cache, and what was learned for them.
+    void take_over(EntryCache& other);
     SharedKnowledge& knowledge_of(PyCodeObject* code);
     /// The options with the backend that a stance forces, if there is one. Throws PythonError.
     CompileOptions options_with(const Ref<>& forced_backend) const;
@@ -45,6 +61,7 @@ class EntryCache {
         clear();
         options_.backend = {};
         options_.listener = {};
+        options_.guard_filter = {};
     }
 
   private:
@@ -60,9 +77,9 @@ class EntryCache {
     };
 
     Shared<EntryPoint> inner_point(cpython::Frame* frame, bytecode::Index at);
-    bool compiles_like(const EntryCache& other) const;
 
     CompileOptions options_;
+    CacheUse use_;
     bool was_entered_ = false;
     Shared<EntryPoint> start_;  // of the callable's own function, even if its code is replaced
     std::unordered_map<Place, Shared<EntryPoint>, HashPlace> inner_;

@@ -12,6 +12,7 @@
 #include "capture/report.h"
 #include "capture/settings.h"
 #include "cpython/code_object.h"
+#include "run/orphans.h"
 #include "run/stance.h"
 
 namespace stator {
@@ -89,8 +90,9 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
     // The last ones, so that a capture does not take longer the more there are.
     constexpr std::size_t kMostEntries = 32;
     const std::vector<Shared<Entry>>& all = point.entries();
-    const std::vector<Shared<Entry>> entries(
-        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostEntries)));
+    std::vector<Shared<Entry>> entries(all.begin(),
+                                       all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostEntries)));
+    if (point.first_call) entries.push_back(point.first_call);
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     PyObject* const instance = instance_of(frame);
     for (const Shared<Entry>& entry : entries) {
@@ -103,15 +105,37 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
     }
 }
 
-/// An entry that was captured for another instance of the frame's class, with the same options, and that matches this
-/// one too; null if there is none. Many equal layers then cost one capture.
-Shared<Entry> captured_for_another(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main,
-                                   const Ref<>& forced_backend) {
+/// The stance lets the first call run uncompiled. Sizes and numbers that differ in the second one are symbols at once.
+void observe_first_call(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
+    const CompileOptions options = cache.options_with({});
+    if (!options.backend) return;
+    try {
+        point.first_call = observe({frame, at, options}, knowledge->known);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame), error.what());
+    }
+}
+
+/// The first miss of a callable: it may go on with what a freed one has captured.
+bool takes_over_orphan(EntryCache& cache, cpython::Frame* frame) {
+    if (cache.use().code != nullptr) return false;
     PyObject* instance = instance_of(frame);
-    if (instance == nullptr) return nullptr;
+    cache.set_use({cpython::code_of(frame), instance == nullptr ? nullptr : Py_TYPE(instance),
+                   print_capture_settings(cache.options())});
+    return orphans::take_over(cache);
+}
+
+/// An entry of another callable that was compiled alike for the same code, and that matches this frame too; null if
+/// there is none. Many equal layers then cost one capture, and so does a function that is compiled in many places.
+Shared<Entry> captured_elsewhere(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main,
+                                 const Ref<>& forced_backend) {
+    PyObject* instance = instance_of(frame);
     for (const Shared<Entry>& entry : cache.entries_of_others(frame, at, is_main)) {
-        bool is_of_another = entry->owner && PyWeakref_GET_OBJECT(entry->owner.get()) != instance;
-        if (entry->is_captured && is_of_another && entry->at == at && entry->forced_backend == forced_backend &&
+        const bool is_of_this_kind = (instance != nullptr) == static_cast<bool>(entry->owner);
+        if (entry->is_captured && is_of_this_kind && entry->at == at && entry->forced_backend == forced_backend &&
             entry->matches(frame))
             return entry;
     }
@@ -168,7 +192,14 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
 
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                               bool is_main, const Ref<>& forced_backend) {
-    if (!may_capture(point, frame, at) || dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
+    if (is_main && takes_over_orphan(cache, frame))
+        if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
+    const bool had_run = point.has_run;
+    if (!may_capture(point, frame, at)) {
+        if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
+        return nullptr;
+    }
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;
@@ -178,7 +209,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         warn_of_recompile_limit(point, frame, at);
         return nullptr;
     }
-    if (Shared<Entry> entry = captured_for_another(cache, frame, at, is_main, forced_backend)) {
+    if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {
         point.add(entry);
         return entry->matches(frame) ? entry : nullptr;
     }
@@ -206,6 +237,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     if (failed && cache.options().fullgraph) raise_unsupported(*failed);
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
+    point.first_call = nullptr;
     entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
     point.add(entry);

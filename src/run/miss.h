@@ -5,7 +5,7 @@
 
 namespace stator {
 
-/// Captures it, or finds an entry that was captured for another instance. The entry is added to `point`, and its guards
+/// Captures it, or finds an entry that another callable has captured. The entry is added to `point`, and its guards
 /// have just held. Null if the frame runs uncompiled: because of the stance or the recompile limit, or because nothing
 /// could be captured. Throws PythonError.
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,

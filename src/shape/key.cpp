@@ -58,7 +58,8 @@ bool is_lasting_callable(PyObject* callable) {
         return name == "torch" || name.starts_with("torch.");
     }
     std::string type = type_name(Py_TYPE(callable));
-    return type.starts_with("torch._ops.") || type == "torch._jit_internal.BooleanDispatch";
+    return type.starts_with("torch._ops.") || type == "torch._jit_internal.BooleanDispatch" ||
+           type.starts_with("torch._dynamo.utils.numpy_");
 }
 
 }  // namespace

@@ -67,10 +67,22 @@ bool may_fail(const Question& question) {
     static const std::unordered_set<std::string_view> dividing = {
         "div", "divide", "floor_divide", "floordiv", "fmod", "mod", "remainder",
     };
+    static const std::unordered_set<std::string_view> of_numpy = {
+        "bincount",        "choose",      "cond",         "digitize",
+        "eigvals",         "eigvalsh",    "inv",          "lstsq",
+        "matrix_power",    "matrix_rank", "norm",         "pinv",
+        "put_along_axis",  "repeat",      "searchsorted", "solve",
+        "take_along_axis", "tensorinv",   "tensorsolve",
+    };
     if (is_custom(question)) return true;
     Ref<> name = name_of(question);
     if (!name) return false;
     std::string_view text = utf8(name.get());
+    constexpr std::string_view kOfNumpy = "wrapped_";  // see stator.arrays
+    if (text.starts_with(kOfNumpy)) {
+        text.remove_prefix(kOfNumpy.size());
+        if (of_numpy.contains(text)) return true;
+    }
     if (text.ends_with('_') && !text.ends_with("__")) text.remove_suffix(1);
     if (always.contains(text)) return true;
     if (question.arguments.size() < 2) return false;

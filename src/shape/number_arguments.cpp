@@ -68,12 +68,34 @@ const Names& names() {
 
 }  // namespace
 
+namespace {
+
+/// Functions of numpy, which nodes call through a wrapper (see stator.arrays), for which any int will do.
+bool is_numpy_function(Borrowed<> target) {
+    static const std::unordered_set<std::string_view> names = {
+        "add",  "arange",  "broadcast_to", "empty", "eye",      "full",    "ge",      "gt",    "identity",
+        "iadd", "imul",    "isub",         "le",    "lt",       "maximum", "minimum", "mul",   "multiply",
+        "ones", "reshape", "stack",        "sub",   "subtract", "tile",    "where",   "zeros",
+    };
+    if (!type_name(Py_TYPE(target.get())).starts_with("torch._dynamo.utils.numpy_")) return false;
+    Ref<> name = Ref<>::steal(PyObject_GetAttrString(target.get(), "__name__"));
+    PyErr_Clear();
+    if (!name || !PyUnicode_Check(name.get())) return false;
+    constexpr std::string_view kPrefix = "wrapped_";
+    std::string_view text = utf8(name.get());
+    return text.starts_with(kPrefix) && names.contains(text.substr(kPrefix.size()));
+}
+
+}  // namespace
+
 AnyNumber takes_any_number(graph::NodeKind kind, Borrowed<> target) {
     auto is_among = [&](const Names& names) {
         if (kind == graph::NodeKind::Method) return names.methods.contains(utf8(target));
         return kind == graph::NodeKind::Function && names.functions.contains(target.get());
     };
     if (is_among(names())) return AnyNumber::IntOrFloat;
+    if (kind == graph::NodeKind::Function && !PyCFunction_Check(target.get()) && is_numpy_function(target))
+        return AnyNumber::Int;
     return is_among(names_of_floats()) ? AnyNumber::Float : AnyNumber::None;
 }
 

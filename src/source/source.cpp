@@ -117,7 +117,10 @@ void append(std::string& text, const Source& source) {
             text += "()";
             return;
         case Access::WalkedOver:
-            text += ".__reduce__()[" + std::to_string(source.number) + "]";
+            if (source.key != nullptr)
+                text += ".mapping";  // of a view
+            else
+                text += ".__reduce__()[" + std::to_string(source.number) + "]";
             return;
         case Access::Upcoming:
             text += ".__next__(" + std::to_string(source.number) + ")";
@@ -133,6 +136,8 @@ void append(std::string& text, const Source& source) {
             return subscript(std::to_string(source.number));
         case Access::Offset:
             text += ".storage_offset()";
+            return;
+        case Access::ArrayTensor:
             return;
     }
 }

@@ -8,7 +8,9 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "torch/known.h"
+#include "value/kinds/array.h"
 #include "value/kinds/sequence.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -94,7 +96,15 @@ std::vector<graph::Argument> GraphRecorder::arguments_of(const Arguments& argume
     positional.reserve(arguments.positional.size());
     for (Value* value : arguments.positional) positional.push_back(argument(value));
     keywords->reserve(arguments.keywords.size());
-    for (const Keyword& keyword : arguments.keywords) keywords->push_back({keyword.name, argument(keyword.value)});
+    for (const Keyword& keyword : arguments.keywords) {
+        // The generated code of `torch.fx` can't have it as a keyword; operations that take it have it as the first
+        // parameter after `self`.
+        const bool is_reserved = PyUnicode_CompareWithASCIIString(keyword.name, "from") == 0;
+        if (is_reserved && positional.size() == 1)
+            positional.push_back(argument(keyword.value));
+        else
+            keywords->push_back({keyword.name, argument(keyword.value)});
+    }
     if (deferred_graphs_.is_open())
         for (TensorValue* tensor : tensor_arguments_) deferred_graphs_.note_read(tensor);
     return positional;
@@ -111,7 +121,8 @@ graph::Node* GraphRecorder::add_item(graph::Node* node, std::size_t index, const
 }
 
 void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
-    auto* tensor = cast<TensorValue>(value);
+    auto* array = cast<ArrayValue>(value);
+    TensorValue* tensor = array != nullptr ? array->payload : cast<TensorValue>(value);
     if (tensor != nullptr && tensor->node != nullptr && tensor->node->kind != graph::NodeKind::Placeholder)
         graph_->name_after(tensor->node, utf8(variable));
 }
@@ -210,11 +221,24 @@ bool is_module(const Source& source) {
     return PyObject_TypeCheck(source.object, torch_room::known().module_class);
 }
 
-/// `Node.meta` of a module's own tensor, as torch._dynamo sets it: backends may assume that its memory does not move.
-PyObject* meta_of_static() {
-    static PyObject* const meta =
-        checked(Py_BuildValue("{s{ss}}", "tensor_dict", "_dynamo_static_input_type", "unguarded")).release();
-    return meta;
+/// `Node.meta` of an input whose memory does not move, as torch._dynamo sets it: CUDA graphs use it where it is.
+/// Unguarded ones may move all the same, and are then recorded again.
+PyObject* meta_of_static(bool is_guarded) {
+    auto make = [](const char* type) {
+        return checked(Py_BuildValue("{s{ss}}", "tensor_dict", "_dynamo_static_input_type", type)).release();
+    };
+    static PyObject* const guarded = make("guarded");
+    static PyObject* const unguarded = make("unguarded");
+    return is_guarded ? guarded : unguarded;
+}
+
+/// What `torch._dynamo.mark_static_address` has noted on the tensor: "guarded", "unguarded" or nothing.
+std::string_view static_address_type(PyObject* tensor) {
+    PyObject* attributes = cpython::instance_dict_if_made(tensor);
+    if (attributes == nullptr || PyDict_GET_SIZE(attributes) == 0) return {};
+    PyObject* type = PyDict_GetItemWithError(attributes, interned("_dynamo_static_input_type"));
+    if (type == nullptr || !PyUnicode_Check(type)) return {};
+    return utf8(type);
 }
 
 /// An attribute of a module that is neither a parameter nor a buffer.
@@ -244,7 +268,10 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
     // (The graph gets a view of a tensor of a subclass.)
     bool is_attribute = registers_attributes_ && is_parameter_or_buffer(source) && !tensor->is_of_object;
     graph::Node* node = is_attribute ? add_attribute(tensor) : add_placeholder(tensor->source);
-    if (is_parameter_or_buffer(source) || is_plain_attribute(source)) node->extra_meta = meta_of_static();
+    const std::string_view marked = static_address_type(tensor->outside);
+    if (marked == "guarded") tracer_.guard({GuardKind::Identity, tensor->source, tensor->outside});
+    if (!marked.empty() || is_parameter_or_buffer(source) || is_plain_attribute(source))
+        node->extra_meta = meta_of_static(marked == "guarded");
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
     numbers_.note_sizes(node, *tensor->meta);

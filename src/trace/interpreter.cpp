@@ -176,6 +176,8 @@ void Interpreter::run() {
             if (!reason.can_exit) throw;
             record_break(reason);
             roll_back();
+            // What a disabled function calls may be captured: see `handle_callback` in the run room.
+            broke_in_callback_ = broke_in_callback_ || reason.kind == BreakKind::DisabledFunction;
             forbids_breaks_ = is_where_breaks_are_errors();
         }
         exit_ = exit_writer().write_break(broke_in_callback_);
@@ -711,9 +713,12 @@ void Interpreter::ask(const Expression& question) {
 
 std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& inputs) const {
     std::vector<Source*> sources;
-    std::unordered_set<Source*> known;
+    std::unordered_set<const void*> known;
+    // Two places that hold one function are guarded to hold it, if the program has compared them.
     auto add = [&](Source* source) {
-        if (known.insert(source).second) sources.push_back(source);
+        const bool is_function = source->object != nullptr && PyFunction_Check(source->object);
+        if (known.insert(is_function ? static_cast<const void*>(source->object) : source).second)
+            sources.push_back(source);
     };
     // Two numbers may well be one object.
     for (Source* source : inputs)
@@ -727,7 +732,7 @@ std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& i
     for (auto [object, value] : by_identity_) {
         bool has_grown = value->kind == Kind::List && !static_cast<const ListValue*>(value)->appended.empty();
         bool is_read = value->realized || has_grown || value->kind == Kind::Cell;
-        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject;
+        bool is_tensor = value->kind == Kind::Tensor || value->kind == Kind::TensorObject || value->kind == Kind::Array;
         if (is_read && is_tensor && has_writes) add(value->source);
         if (is_read && value->kind != Kind::Tensor && std::ranges::find(mutated, value->type()) != mutated.end())
             add(value->source);

@@ -48,14 +48,25 @@ bool has_no_tensors(const Value* value) {
     }
 }
 
-bool mentions_torch(PyCodeObject* code) {
+bool mentions(PyCodeObject* code, std::string_view name) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-        if (utf8(PyTuple_GET_ITEM(code->co_names, i)) == "torch") return true;
+        if (utf8(PyTuple_GET_ITEM(code->co_names, i)) == name) return true;
     return false;
 }
 
+/// `torch._dynamo.skip_frame()` is about the function that calls it, which is the innermost one. Null if that is the
+/// entered function.
+PyCodeObject* inlined_function_to_skip(const std::vector<Activation*>& frames) {
+    for (std::size_t i = frames.size(); i-- > 1;) {
+        if (frames[i]->is_task) continue;
+        PyCodeObject* code = static_cast<const BytecodeFrame&>(*frames[i]).function->code;
+        return mentions(code, "skip_frame") ? code : nullptr;
+    }
+    return nullptr;
+}
+
 bool works_without_tensors(const BytecodeFrame& frame) {
-    return frame.generator == nullptr && !mentions_torch(frame.function->code) &&
+    return frame.generator == nullptr && !mentions(frame.function->code, "torch") &&
            std::ranges::all_of(frame.slots, has_no_tensors) && std::ranges::all_of(frame.stack, has_no_tensors);
 }
 
@@ -127,6 +138,7 @@ bool Interpreter::is_where_breaks_are_errors() {
 }
 
 PyCodeObject* Interpreter::function_without_tensors() const {
+    if (end_ == TraceEnd::Failed) return inlined_function_to_skip(stack_.frames);
     const bool is_by_random_number = report_.kind == BreakKind::DataDependent && needs_random_number_;
     if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject && !is_by_random_number)
         return nullptr;
@@ -148,6 +160,8 @@ void Interpreter::expect_inlined(FunctionValue* function) {
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");
     if (!knowledge_->called_whole.contains(function->code)) return;
+    if (mentions(function->code, "skip_frame"))
+        break_graph(BreakKind::DisabledFunction, "function " + function->print() + " calls torch._dynamo.skip_frame");
     break_graph(BreakKind::UnknownFunction,
                 "function " + function->print() + " uses no tensors and calls C functions that Stator has no model of");
 }

@@ -46,6 +46,7 @@ enum class Kind : std::uint8_t {
     Deque,
     Scalar,        // an instance of a subclass of int, float, str, ...
     TensorObject,  // a tensor of a class of the program's own
+    Array,         // a numpy array, or a numpy scalar that the graph computes
 };
 
 /// The result of an operation: a value, or the information that a frame was pushed which will deliver the value. The

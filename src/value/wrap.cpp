@@ -1,12 +1,16 @@
 /// From objects to values.
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/iterators.h"
 #include "cpython/objects.h"
+#include "guard/numpy_numbers.h"
+#include "torch/arrays.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/numpy.h"
+#include "value/kinds/array.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
@@ -60,6 +64,11 @@ bool has_identity(const Value* value) {
         default:
             return true;
     }
+}
+
+DictViewValue::What what_of_view(PyObject* view) {
+    if (PyDictKeys_Check(view)) return DictViewValue::What::Keys;
+    return PyDictItems_Check(view) ? DictViewValue::What::Items : DictViewValue::What::Values;
 }
 
 Value* wrap(Tracer& tracer, PyObject* object) {
@@ -124,9 +133,20 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         return generator;
     }
     if (is_frozen_class(type)) return tracer.make<FrozenObjectValue>(object);
+    if (torch_room::is_array_class(type)) {
+        auto* array = tracer.make<ArrayValue>();
+        array->outside = object;
+        return array;
+    }
     auto* instance = scalar_base(type) != nullptr ? tracer.make<ScalarValue>(type) : tracer.make<ObjectValue>(type);
     instance->outside = object;
     return instance;
+}
+
+/// A numpy scalar that differs between calls is an input of the graph, where PyTorch has its dtype.
+bool is_captured_scalar(const Tracer& tracer, const Source& source, PyObject* object) {
+    const bool varies = tracer.has_changed(source) || !tracer.dynamic().is_static_by_default;
+    return varies && torch_room::tensor_of_array(object, false);
 }
 
 }  // namespace
@@ -155,6 +175,17 @@ Value* Tracer::outside(Source* source, Borrowed<> object) {
                                          DictViewValue::What::Proxy);
         view->outside = object;
         value = view;
+    } else if (cpython::is_dict_view(Py_TYPE(object.get()))) {
+        PyObject* dict = cpython::walked_over(object, 0);
+        Source* place = provenance_.child(source, Access::WalkedOver, interned("mapping"), 0, dict);
+        auto* view = make<DictViewValue>(static_cast<DictValue*>(outside(place, dict)), what_of_view(object));
+        view->outside = object;
+        value = view;
+    } else if (is_numpy_number(object) && is_captured_scalar(*this, *source, object)) {
+        auto* scalar = make<ArrayValue>();
+        scalar->outside = object;
+        scalar->is_scalar = true;
+        value = scalar;
     } else {
         value = wrap(*this, object);
     }

@@ -1,107 +1,166 @@
-"""`options={"guard_filter_fn": ...}`: the user decides which guards are not checked."""
+"""`options={"guard_filter_fn": ...}`: the program decides which guards are checked."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 import stator
 
-SCALE = 2
+pytestmark = pytest.mark.usefixtures("installed")
+
+NUMBER = 1
 
 
-def captures(program, *calls):
-    with stator.watch() as report:
-        results = [program(*call) for call in calls]
-    return len(report.captures), results
-
-
-class Model(nn.Module):
-    def __init__(self) -> None:
+class Net(nn.Module):
+    def __init__(self):
         super().__init__()
-        self.factor = 2
         self.norm = nn.LayerNorm(4)
+        self.scale = 2
 
     def forward(self, x):
-        return self.norm(x) * self.factor * SCALE
+        return self.norm(x) * self.scale + NUMBER
 
 
-def all_but(**wanted):
-    def keep(entries):
-        return [any(getattr(entry, name) != value for name, value in wanted.items()) for entry in entries]
-
-    return keep
+def set_scale(net):
+    net.scale = 3
 
 
-def test_an_argument_by_its_name_and_value():
-    def program(x, y):
-        return x if y is None else x + y
-
-    options = {"guard_filter_fn": all_but(name="y", value=None)}
-    compiled = stator.compile(program, fullgraph=True, options=options)
-    x = torch.ones(2)
-    count, results = captures(compiled, (x, None), (x, torch.ones(2)))
-    assert count == 1
-    assert torch.equal(results[1], x)
+def set_eps(net):
+    net.norm.eps = 0.1
 
 
-def test_a_global(monkeypatch):
-    compiled = stator.compile(
-        lambda x: x * SCALE, options={"guard_filter_fn": torch.compiler.skip_guard_on_globals_unsafe}
-    )
-    compiled(torch.ones(2))
-    monkeypatch.setattr(f"{__name__}.SCALE", 5)
-    count, (result,) = captures(compiled, (torch.ones(2),))
-    assert count == 0
-    assert torch.equal(result, torch.full((2,), 2.0))
+def set_global(net):
+    global NUMBER
+    NUMBER = 2
 
 
-@pytest.mark.parametrize(
-    ("filter_name", "factor_is_checked", "eps_is_checked"),
-    [
-        ("skip_guard_on_inbuilt_nn_modules_unsafe", True, False),
-        ("skip_guard_on_all_nn_modules_unsafe", False, False),
-        ("keep_tensor_guards_unsafe", False, False),
-        ("skip_all_guards_unsafe", False, False),
-    ],
-)
-def test_the_filters_of_torch(filter_name, factor_is_checked, eps_is_checked):
-    model = Model()
-    compiled = stator.compile(model, options={"guard_filter_fn": getattr(torch.compiler, filter_name)})
-    x = torch.ones(3, 4)
+CHANGES = {"scale": set_scale, "eps": set_eps, "global": set_global, "size": None}
+
+# What each helper of torch does not check.
+HELPERS = {
+    "skip_guard_on_inbuilt_nn_modules_unsafe": {"eps"},
+    "skip_guard_on_all_nn_modules_unsafe": {"eps", "scale"},
+    "skip_guard_on_globals_unsafe": {"global"},
+    "keep_tensor_guards_unsafe": {"eps", "scale", "global"},
+    "keep_portable_guards_unsafe": {"eps", "scale", "global"},
+    "skip_all_guards_unsafe": {"eps", "scale", "global", "size"},
+}
+
+
+@pytest.fixture(autouse=True)
+def number():
+    global NUMBER
+    NUMBER = 1
+    yield
+    NUMBER = 1
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("helper", HELPERS)
+@pytest.mark.parametrize("compile", [torch.compile, stator.compile])
+def test_the_helpers_of_torch(helper, change, compile):
+    if not hasattr(torch.compiler, helper):
+        pytest.skip(f"torch {torch.__version__} has no {helper}")
+    counter = CompileCounter()
+    net = Net()
+    options = {"guard_filter_fn": getattr(torch.compiler, helper)}
+    compiled = compile(net, backend=counter, options=options, dynamic=False)
+    x = torch.randn(3, 4)
+    assert torch.equal(compiled(x), net(x))
+    if CHANGES[change] is None:
+        x = torch.randn(5, 4)
+    else:
+        CHANGES[change](net)
     compiled(x)
-    model.factor = 3
-    assert captures(compiled, (x,))[0] == int(factor_is_checked)
-    model.norm.eps = 0.1
-    assert captures(compiled, (x,))[0] == int(eps_is_checked)
+    assert counter.frame_count == (1 if change in HELPERS[helper] else 2)
 
 
-def test_what_the_graph_reads_is_safe():
-    """Without the guards on containers, reading the tensors in them would crash."""
+def test_what_a_filter_sees():
+    seen = []
 
-    def program(things):
-        return things[0]["x"] + things[1]
+    def keep_all(entries):
+        seen.extend(entries)
+        return [True for _ in entries]
 
-    compiled = stator.compile(program, options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe})
-    one, two = torch.ones(2), torch.full((2,), 2.0)
-    assert torch.equal(compiled([{"x": one}, two]), one + two)
-    assert torch.equal(compiled(({"x": two}, two)), two + two)
-    with pytest.raises(IndexError):
-        compiled([])
-    with pytest.raises(TypeError):
-        compiled([None, one])
-
-
-def test_under_install():
-    with stator.installed():
-        compiled = torch.compile(
-            lambda x, y: x + y, backend="eager", options={"guard_filter_fn": all_but(guard_type="EQUALS_MATCH")}
-        )
-        assert torch.equal(compiled(torch.ones(2), 1), torch.full((2,), 2.0))
-        assert torch.equal(compiled(torch.ones(2), 5), torch.full((2,), 2.0))
+    net = Net()
+    torch.compile(net, backend="eager", options={"guard_filter_fn": keep_all})(torch.randn(3, 4))
+    by_name = {(entry.name, entry.guard_type): entry for entry in seen}
+    scale = by_name["self.scale", "CONSTANT_MATCH"]
+    assert (scale.has_value, scale.value, scale.derived_guard_types) == (True, 2, ("EQUALS_MATCH",))
+    assert scale.orig_guard.source.is_unspecialized_nn_module()
+    assert not scale.orig_guard.source.is_unspecialized_builtin_nn_module()
+    assert scale.orig_guard.name == "L['self'].scale"
+    assert by_name["G['NUMBER']", "CONSTANT_MATCH"].is_global
+    assert {("", "SHAPE_ENV"), ("", "GLOBAL_STATE")} <= by_name.keys()
+    weight = next(entry for entry in seen if entry.guard_type == "TENSOR_MATCH" and entry.value is net.norm.weight)
+    assert weight.orig_guard.source.is_unspecialized_builtin_nn_module()
 
 
-def test_a_filter_with_too_few_answers():
-    with pytest.raises(ValueError, match="0 answers"):
-        stator.compile(lambda x: x + 1, options={"guard_filter_fn": lambda entries: []})(torch.ones(2))
+def test_modes_are_a_guard():
+    counter = CompileCounter()
+    compiled = torch.compile(
+        lambda x: x + 1,
+        backend=counter,
+        options={"guard_filter_fn": lambda entries: [entry.guard_type != "GLOBAL_STATE" for entry in entries]},
+    )
+    x = torch.ones(2)
+    compiled(x)
+    with torch.no_grad():
+        compiled(x)
+    assert counter.frame_count == 1
+
+
+def test_relations_between_sizes_are_a_guard():
+    def program(x):
+        return x + 1 if x.shape[0] > 5 else x - 1
+
+    def without_relations(entries):
+        return [entry.guard_type != "SHAPE_ENV" for entry in entries]
+
+    counter = CompileCounter()
+    compiled = torch.compile(program, backend=counter, dynamic=True, options={"guard_filter_fn": without_relations})
+    assert compiled(torch.zeros(9)).sum() == 9
+    assert compiled(torch.zeros(3)).sum() == 3
+    assert counter.frame_count == 1
+
+
+def test_what_could_be_read_wrongly_stays_guarded():
+    """The class of what a graph or a side effect receives."""
+    counter = CompileCounter()
+
+    def program(x, items):
+        items.append(x + 1)
+        return x * 2
+
+    options = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+    compiled = torch.compile(program, backend=counter, options=options)
+    items: list = []
+    compiled(torch.ones(2), items)
+    compiled(torch.ones(3), items)
+    assert counter.frame_count == 1 and len(items) == 2
+
+    class Other:
+        def append(self, item):
+            self.item = item
+
+    other = Other()
+    compiled(torch.ones(2), other)
+    assert other.item.tolist() == [2.0, 2.0]
+    assert compiled(3, items) == 6
+
+
+@pytest.mark.parametrize("answer", [lambda entries: [True], lambda entries: [1 for _ in entries]])
+def test_answers_that_are_none(answer):
+    with pytest.raises(AssertionError, match="guard_filter_fn"):
+        torch.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": answer})(torch.ones(2))
+
+
+def test_errors_of_a_filter_reach_the_caller():
+    def failing(entries):
+        raise KeyError("for a test")
+
+    with pytest.raises(KeyError, match="for a test"):
+        torch.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": failing})(torch.ones(2))

@@ -70,6 +70,10 @@ WAYS = [
     ("member of slice", lambda: slice(1, 2), lambda x: x.member("stop"), "L['x'].stop"),
     ("computed member", lambda: 2 + 3j, lambda x: x.member("imag"), "L['x'].imag"),
     ("member of partial", lambda: functools.partial(len, 3), lambda x: x.member("func"), "L['x'].func"),
+    ("code", lambda: closing_over(1), lambda x: x.member("__code__"), "L['x'].__code__"),
+    ("defaults", lambda: closing_over(1), lambda x: x.member("__defaults__"), "L['x'].__defaults__"),
+    ("no defaults", lambda: with_attribute, lambda x: x.member("__defaults__"), "L['x'].__defaults__"),
+    ("keyword defaults", lambda: closing_over(1), lambda x: x.member("__kwdefaults__"), "L['x'].__kwdefaults__"),
     ("method self", lambda: Plain().method, lambda x: x.method_self(), "L['x'].__self__"),
     ("method function", lambda: Plain().method, lambda x: x.method_function(), "L['x'].__func__"),
 ]  # fmt: skip

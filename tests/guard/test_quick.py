@@ -438,6 +438,36 @@ def test_lists_cells_and_defaults() -> None:
         assert program.check(holder)
 
 
+def test_a_shared_function_is_compared_once() -> None:
+    def shared(x: Any = 5) -> Any:
+        return x
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.first = holder.second = shared
+    tree = SourceTree()
+    node = tree.slot(0, "x", holder).typed()
+    for name in ("first", "second"):
+        node.attribute(name).guard("Function", shared).member("__defaults__").guard("Identity", shared.__defaults__)
+    program = tree.program()
+    code, defaults = shared.__code__, shared.__defaults__
+    changes = [
+        (lambda: setattr(shared, "__code__", (lambda x: 6).__code__), lambda: setattr(shared, "__code__", code)),
+        (lambda: setattr(shared, "__defaults__", (6,)), lambda: setattr(shared, "__defaults__", defaults)),
+        (lambda: setattr(holder, "second", lambda x: 6), lambda: setattr(holder, "second", shared)),
+    ]
+    for change, restore in changes:
+        holder.__dict__  # noqa: B018  (an instance without a dict has no version)
+        make_quick(program, holder)
+        assert sum(line.startswith("function code") for line in program.raw.print_quick()) == 1
+        change()
+        assert not program.check(holder)
+        restore()
+        assert program.check(holder)
+
+
 def is_as_guarded(model: torch.nn.Module) -> bool:
     for module in model.modules():
         if not module.training or module._forward_hooks or type(module) is Other:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -192,3 +193,61 @@ def backend(module, inputs):
 stator.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
 """
     assert fresh(program) == "False"
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_inputs_with_a_static_address_are_marked(guard: bool):
+    """As torch._dynamo marks them: inductor's CUDA graphs use such inputs where they are."""
+    types: list[list[Any]] = []
+
+    def backend(graph_module, example_inputs):
+        placeholders = graph_module.graph.find_nodes(op="placeholder")
+        types.append([node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type") for node in placeholders])
+        return graph_module
+
+    class Cache:
+        def __init__(self):
+            self.keys = torch.zeros(4)
+            torch._dynamo.mark_static_address(self.keys, guard=guard)
+
+    def step(cache, x):
+        cache.keys.add_(x)
+        return cache.keys * 2
+
+    compiled = stator.compile(step, backend=backend)
+    cache, x = Cache(), torch.ones(4)
+    for count in (1, 2):
+        assert torch.equal(compiled(cache, x), torch.full((4,), 2.0 * count))
+    assert types == [["guarded" if guard else "unguarded", None]]
+    assert torch.equal(compiled(Cache(), x), torch.full((4,), 2.0))
+    assert len(types) == (2 if guard else 1)
+
+
+def test_aot_autograd_knows_the_inputs_with_a_static_address():
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    found: list[list[int]] = []
+
+    def compiler(graph_module, example_inputs):
+        found.append(TracingContext.get().fw_metadata.static_input_indices)
+        return make_boxed_func(graph_module.forward)
+
+    class Step(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("offset", torch.ones(4))
+
+        def forward(self, keys, x):
+            keys.add_(x)
+            return self.linear(keys + self.offset) + x
+
+    for compile in (stator.compile, torch.compile):
+        keys, x = torch.zeros(4), torch.ones(4)
+        torch._dynamo.mark_static_address(keys)
+        with torch.no_grad():
+            compile(Step(), backend=aot_autograd(fw_compiler=compiler))(keys, x)
+    ours, theirs = found
+    assert ours == theirs
+    assert len(ours) == 4

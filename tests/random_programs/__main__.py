@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--sizes", action="store_true", help="programs whose sizes change, each run twice")
+    parser.add_argument("--seconds", type=float, help="begin no program after so many seconds")
     parser.add_argument("--show", type=int, help="print the program of this seed")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for making a failure small")
     parser.add_argument("--most", type=int, default=20, help="how many failures are shrunk and printed")
@@ -44,7 +45,7 @@ def main() -> None:
     if options.show is not None:
         return print(generate(options.show, options.sizes))
     start = time.monotonic()
-    totals = run_campaign(options.seed, options.count, options.jobs, options.sizes)
+    totals = run_campaign(options.seed, options.count, options.jobs, options.sizes, options.seconds)
     seconds = time.monotonic() - start
     counts = ", ".join(f"{value} {name}" for name, value in asdict(totals.summary).items())
     print(f"{counts} in {seconds:.0f} s; {totals.invalid} could not start; {len(totals.findings)} differ")

@@ -116,8 +116,11 @@ def ends_uncompiled(seed: int, sizes: bool) -> bool:
 class Worker:
     """A process over some seeds, restarted behind a program that killed it."""
 
-    def __init__(self, start: int, end: int, step: int, totals: Totals, sizes: bool = False) -> None:
+    def __init__(
+        self, start: int, end: int, step: int, totals: Totals, sizes: bool = False, deadline: float = float("inf")
+    ) -> None:
         self.next, self.end, self.step, self.totals, self.sizes = start, end, step, totals, sizes
+        self.deadline = deadline  # of `time.monotonic`: programs that have not begun by then are left out
         self.backend = "eager"
 
     def run(self) -> None:
@@ -147,6 +150,10 @@ class Worker:
                 self.totals.findings.append(Finding(self.next, self.backend, f"crash: exit status {process.wait()}"))
                 return False
             word, *rest = line.rstrip("\n").split("\t")
+            if word == "at" and time.monotonic() > self.deadline:
+                process.kill()
+                process.wait()
+                return True
             if word == "at":
                 self.next, self.backend = int(rest[0]), rest[1]
             elif word == "invalid":
@@ -162,9 +169,10 @@ class Worker:
                 return True
 
 
-def run_campaign(seed: int, count: int, jobs: int, sizes: bool = False) -> Totals:
+def run_campaign(seed: int, count: int, jobs: int, sizes: bool = False, seconds: float | None = None) -> Totals:
     totals = Totals()
-    workers = [Worker(seed + number, seed + count, jobs, totals, sizes) for number in range(jobs)]
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    workers = [Worker(seed + number, seed + count, jobs, totals, sizes, deadline) for number in range(jobs)]
     threads = [threading.Thread(target=worker.run) for worker in workers]
     for thread in threads:
         thread.start()

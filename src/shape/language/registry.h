@@ -130,6 +130,7 @@ void add_patch_rules(Registry& registry);
 void add_distance_rules(Registry& registry);
 void add_grid_rules(Registry& registry);
 void add_multihead_rules(Registry& registry);
+void add_recurrent_rules(Registry& registry);
 void add_complex_rules(Registry& registry);
 void add_norm_rules(Registry& registry);
 void add_out_forms(Registry& registry);

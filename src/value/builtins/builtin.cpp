@@ -7,6 +7,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
+#include "value/builtins/arrays.h"
 #include "value/builtins/numpy.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/constant.h"
@@ -253,6 +254,8 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         if (Value* read = read_by_getter(tracer, held, arguments)) return read;
         if (is_operation(held)) return call_on_tensor_objects(tracer, this, arguments);
     }
+    if (has_array(arguments) && is_array_function(held))
+        if (Value* answer = call_array_function(tracer, held, arguments)) return answer;
     const Handlers& handlers = Handlers::instance();
     if (Handler handler = handlers.find(held); handler != nullptr) {
         if (needs_settling(tracer, held, arguments)) return call_settled(tracer, handler, arguments);
@@ -281,6 +284,8 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         }
     }
     if (Py_TYPE(held) == cpython::method_wrapper_class()) return call_bound_wrapper(tracer, held, arguments);
+    if (is_array_function(held))
+        if (Value* answer = call_array_function(tracer, held, arguments)) return answer;
     tracer.break_graph(BreakKind::UnknownFunction, "the C function " + function_name(held) + " is called");
 }
 

@@ -4,6 +4,7 @@
 #include "base/python_error.h"
 #include "cpython/objects.h"
 #include "cpython/tuple_hash.h"
+#include "value/builtins/arrays.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
@@ -51,6 +52,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
         static PyObject* function = imported("_operator", "abs");
         return tracer.recorder().emit_function(function, arguments);
     }
+    if (operand->kind == Kind::Array) return array_operator(tracer, imported("_operator", "abs"), arguments);
     return fold_or_call_method(tracer, builtin_function("abs"), "__abs__", arguments);
 }
 

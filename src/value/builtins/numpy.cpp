@@ -86,8 +86,7 @@ Value* fold_in_numpy(Tracer& tracer, Borrowed<> callable, const Arguments& argum
         tracer.break_graph(BreakKind::InputOutput, "a NumPy computation issues a floating-point warning");
     }
     if (!result) tracer.raise_from_python();
-    if (!is_known(result.get()))
-        tracer.break_graph(BreakKind::UnknownFunction, "a NumPy array is created by " + short_repr(callable));
+    if (!is_known(result.get())) return nullptr;
     return tracer.fresh(std::move(result));
 }
 
@@ -99,7 +98,7 @@ Value* call_numpy_function(Tracer& tracer, Borrowed<> function, const Arguments&
 
 Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Value* other, bool reflected) {
     if (!is_of_numpy(self) && !is_of_numpy(other)) return nullptr;
-    if (other->kind == Kind::Tensor) return nullptr;
+    if (other->kind == Kind::Tensor || other->kind == Kind::Array) return nullptr;
     Value* answer = nullptr;
     if (is_plain_partner(other))
         answer = fold_in_numpy(tracer, operator_function(op, false),
@@ -113,7 +112,7 @@ Value* numpy_binary(Tracer& tracer, BinaryOperator op, ConstantValue* self, Valu
 
 Value* numpy_compare(Tracer& tracer, Comparison op, ConstantValue* self, Value* other) {
     if (!is_of_numpy(self) && !is_of_numpy(other)) return nullptr;
-    if (other->kind == Kind::Tensor) return nullptr;
+    if (other->kind == Kind::Tensor || other->kind == Kind::Array) return nullptr;
     Value* answer = nullptr;
     if (is_plain_partner(other))
         answer = fold_in_numpy(tracer, operator_function(op), Arguments::of(static_cast<Value*>(self), other));
@@ -132,6 +131,29 @@ Value* numpy_attribute(Tracer& tracer, ConstantValue* number, Borrowed<> name) {
         tracer.break_graph(BreakKind::UnknownObject,
                            "attribute '" + std::string(utf8(name)) + "' of a NumPy scalar is read");
     return tracer.fresh(std::move(answer));
+}
+
+bool is_numpy_dtype(PyTypeObject* type) {
+    static PyTypeObject* const found = find_imported_class("numpy", "dtype");
+    return found != nullptr && PyType_IsSubtype(type, found);
+}
+
+Value* compare_numpy_dtypes(Tracer& tracer, Comparison op, Value* dtype, Value* other) {
+    tracer.realize(other);
+    const bool is_known = other->kind == Kind::Constant || other->kind == Kind::Class || is_numpy_dtype(other->type());
+    if (!is_known || other->object() == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject, "a numpy dtype is compared with a " + type_name(other->type()));
+    for (Value* side : {dtype, other})
+        if (side->source != nullptr && side->source->access != Access::Pinned && side->kind == Kind::Object)
+            tracer.guard({GuardKind::Identity, side->source, side->object()});
+    Ref<> answer = Ref<>::steal(PyObject_RichCompare(dtype->object(), other->object(), static_cast<int>(op)));
+    if (!answer) tracer.raise_from_python();
+    return tracer.fresh(std::move(answer));
+}
+
+Value* plain_operand(Tracer& tracer, Value* value) {
+    if (value->kind != Kind::Constant || numpy_number(value->type()) != NumpyNumber::OtherFloat) return value;
+    return tracer.fresh(checked(PyFloat_FromDouble(PyFloat_AsDouble(value->object()))));
 }
 
 PyObject* plain_number(Tracer& tracer, ConstantValue* number) {
@@ -159,6 +181,9 @@ void register_numpy(Handlers& handlers) {
     // Functions that return a number for numbers. Functions that draw random numbers or create arrays are not among
     // them.
     for (const char* name : {"prod", "sum", "mean", "max", "min", "amax", "amin", "round", "around", "isscalar"})
+        handlers.add_pure("numpy", name);
+    for (const char* name :
+         {"dtype", "finfo", "iinfo", "issubdtype", "result_type", "promote_types", "can_cast", "broadcast_shapes"})
         handlers.add_pure("numpy", name);
     for (const char* name : {"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",
                              "uint16", "uint8", "bool_"})

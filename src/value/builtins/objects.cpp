@@ -16,6 +16,7 @@
 #include "value/kinds/partial.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
+#include "value/kinds/set.h"
 #include "value/kinds/undoable.h"
 #include "value/kinds/weak.h"
 #include "value/protocol/attributes.h"
@@ -168,6 +169,18 @@ Outcome object_new(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<ObjectValue>(base);
 }
 
+/// `dict.__new__(cls, ...)`, and those of list and set: an empty instance, whatever else the arguments are.
+template <class Container, PyTypeObject* base>
+Outcome container_new(Tracer& tracer, const Arguments& arguments) {
+    auto* type = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
+    if (type == nullptr || type->held->tp_new == nullptr || !PyType_IsSubtype(type->held, base) ||
+        has_special_method(tracer, type->held, "__del__"))
+        tracer.break_graph(BreakKind::UnknownFunction, std::string(base->tp_name) +
+                                                           ".__new__ is called with something that is not one of its "
+                                                           "subclasses, or with one that defines __del__");
+    return tracer.make<Container>(type->held);
+}
+
 ExceptionValue* exception_of(Tracer& tracer, const Arguments& arguments) {
     auto* exception = arguments.positional.empty() ? nullptr : cast<ExceptionValue>(arguments.positional[0]);
     if (exception == nullptr)
@@ -219,6 +232,16 @@ Outcome exception_add_note(Tracer& tracer, const Arguments& arguments) {
     auto* list = cast<ListValue>(notes);
     if (list == nullptr) tracer.raise(PyExc_TypeError, "Cannot add note: __notes__ is not a list");
     list->append(tracer, bound[1]);
+    return tracer.none();
+}
+
+/// `traceback.clear_frames(tb)`, which `assertRaises` calls. The frames of a traceback that the trace made reference no
+/// local variables.
+Outcome clear_frames(Tracer& tracer, const Arguments& arguments) {
+    Value* traceback = bind_builtin(tracer, "clear_frames", arguments, {"tb"}, 1)[0];
+    tracer.realize(traceback);
+    if (traceback->object() != Py_None && (traceback->type() != &PyTraceBack_Type || traceback->source != nullptr))
+        tracer.break_graph(BreakKind::UnknownObject, "the frames of a traceback are cleared");
     return tracer.none();
 }
 
@@ -307,6 +330,31 @@ Outcome object_eq(Tracer& tracer, const Arguments& arguments) {
                            "object.__eq__ is called with arguments that Stator has no model of");
     if (operations::same_object(tracer, arguments.positional.at(0), arguments.positional.at(1)))
         return tracer.boolean(true);
+    return tracer.constant(Py_NotImplemented);
+}
+
+Task invert_equality(Tracer& tracer, Value* equals, Value* self, Value* other) {
+    Value* answer = co_await operations::call(tracer, equals, Arguments::of(self, other));
+    tracer.realize(answer);
+    if (answer->object() == Py_NotImplemented) co_return answer;
+    Value* truth = co_await operations::truth(tracer, answer);
+    co_return tracer.boolean(truth->object() != Py_True);
+}
+
+/// `object.__ne__`: the opposite of the `__eq__` of the class.
+Outcome object_ne(Tracer& tracer, const Arguments& arguments) {
+    Value* self = arguments.positional.size() == 2 ? arguments.positional[0] : nullptr;
+    if (self == nullptr || !arguments.keywords.empty() || as_object(self) == nullptr)
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "object.__ne__ is called with arguments that Stator has no model of");
+    tracer.realize(self);
+    if (Value* equals = operations::user_method(tracer, self, "__eq__"))
+        return tracer.start(invert_equality(tracer, equals, self, arguments.positional[1]));
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(self->type(), interned("__eq__"), &owner);
+    if (owner != &PyBaseObject_Type)
+        tracer.break_graph(BreakKind::UnknownFunction, "object.__ne__ is called on an object whose __eq__ is C code");
+    if (operations::same_object(tracer, self, arguments.positional[1])) return tracer.boolean(false);
     return tracer.constant(Py_NotImplemented);
 }
 
@@ -515,8 +563,13 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyBaseObject_Type, "__delattr__", object_delattr);
     handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
     handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);
+    handlers.add_method(&PyBaseObject_Type, "__ne__", object_ne);
     handlers.add_method(&PyBaseObject_Type, "__init_subclass__", object_init_subclass);
     register_exceptions(handlers);
+    handlers.add_method(&PyDict_Type, "__new__", container_new<DictValue, &PyDict_Type>);
+    handlers.add_method(&PyList_Type, "__new__", container_new<ListValue, &PyList_Type>);
+    handlers.add_method(&PySet_Type, "__new__", container_new<SetValue, &PySet_Type>);
+    handlers.add("traceback", "clear_frames", clear_frames);
     handlers.add("sys", "exc_info", sys_exc_info);
     handlers.add("sys", "exception", sys_exception);
     for (PyTypeObject* type : {&PyLong_Type, &PyFloat_Type, &PyUnicode_Type, &PyBytes_Type, &PyComplex_Type})

@@ -5,10 +5,10 @@
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/calling.h"
+#include "value/protocol/container_text.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/raising.h"
 #include "value/protocol/refusal.h"
-#include "value/protocol/text.h"
 
 namespace stator {
 
@@ -59,22 +59,12 @@ Outcome slot_hash(Tracer& tracer, const Arguments& arguments) {
     return tracer.integer(hash);
 }
 
-Task repr_of_plain(Tracer& tracer, Value* self) {
-    // A subclass that calls `super().__repr__()` gets the repr of the plain container.
-    Value* plain = nullptr;
-    if (self->kind == Kind::Tuple)
-        plain = make_tuple(tracer, as_sequence(self)->all(tracer));
-    else if (self->kind == Kind::List)
-        plain = make_list(tracer, as_sequence(self)->all(tracer));
-    else if (auto* dict = cast<DictValue>(self))
-        plain = copy_dict(tracer, dict);
-    if (plain == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, std::string("repr() of a ") + self->type()->tp_name);
-    co_return co_await repr_of(tracer, plain);
-}
-
+/// A subclass that calls `super().__repr__()` gets the repr of the plain container.
+template <PyTypeObject* owner>
 Outcome slot_repr(Tracer& tracer, const Arguments& arguments) {
-    return tracer.start(repr_of_plain(tracer, slot_receiver(tracer, arguments, 0)));
+    Value* self = slot_receiver(tracer, arguments, 0);
+    if (auto text = repr_by(tracer, owner, self)) return *text;
+    tracer.break_graph(BreakKind::UnknownObject, std::string("repr() of a ") + self->type()->tp_name);
 }
 
 template <BinaryOperator op, bool reflected>
@@ -142,8 +132,12 @@ void register_protocols(Handlers& handlers) {
     for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type, &PyRange_Type})
         handlers.add_method(type, "__iter__", slot_iter);
     for (PyTypeObject* type : {&PyTuple_Type, &PyFrozenSet_Type}) handlers.add_method(type, "__hash__", slot_hash);
-    for (PyTypeObject* type : {&PyTuple_Type, &PyList_Type, &PyDict_Type})
-        handlers.add_method(type, "__repr__", slot_repr);
+    handlers.add_method(&PyTuple_Type, "__repr__", slot_repr<&PyTuple_Type>);
+    handlers.add_method(&PyList_Type, "__repr__", slot_repr<&PyList_Type>);
+    handlers.add_method(&PyDict_Type, "__repr__", slot_repr<&PyDict_Type>);
+    handlers.add_method(&PyODict_Type, "__repr__", slot_repr<&PyODict_Type>);
+    handlers.add_method(&PySet_Type, "__repr__", slot_repr<&PySet_Type>);
+    handlers.add_method(&PyFrozenSet_Type, "__repr__", slot_repr<&PyFrozenSet_Type>);
 }
 
 }  // namespace stator

@@ -29,6 +29,7 @@ void register_all(Handlers& handlers) {
     register_descriptors(handlers);
     register_frozen_objects(handlers);
     register_torch(handlers);
+    register_arrays(handlers);
     register_torch_functions(handlers);
     register_profiling(handlers);
     register_optimizing(handlers);

@@ -29,6 +29,7 @@ void register_weak(Handlers& handlers);
 void register_descriptors(Handlers& handlers);
 void register_frozen_objects(Handlers& handlers);
 void register_torch(Handlers& handlers);
+void register_arrays(Handlers& handlers);
 void register_torch_functions(Handlers& handlers);
 void register_profiling(Handlers& handlers);
 void register_optimizing(Handlers& handlers);

@@ -111,6 +111,7 @@ void register_text(Handlers& handlers) {
     for (PyTypeObject* type : {&PyUnicode_Type, &PyBytes_Type})
         handlers.add_pure(Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "maketrans")).get());
     handlers.add_pure("posix", "fspath");
+    handlers.add_pure("sys", "intern");
     for (const char* name : {"ord", "chr", "ascii"}) handlers.add_pure("builtins", name);
 }
 

@@ -1,9 +1,11 @@
 /// Weak references.
 #include "cpython/weak.h"
 #include "base/python_error.h"
+#include "base/text.h"
 #include "value/builtins/registry.h"
 #include "value/effect_log.h"
 #include "value/kinds/object.h"
+#include "value/kinds/rebuilding.h"
 #include "value/kinds/weak.h"
 #include "value/tracer.h"
 
@@ -11,13 +13,27 @@ namespace stator {
 
 namespace {
 
+bool is_made_reference(const Value* value) {
+    return value->type() == &_PyWeakref_RefType && value->source == nullptr;
+}
+
+/// The caller holds an outside object. One that was created in the trace may have been freed.
+Value* referent_of(Tracer& tracer, WeakReferenceValue* reference) {
+    if (reference->referent->source == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a weak reference to an object that was created in the captured region is dereferenced");
+    tracer.effects().expect_held(reference->referent);
+    return reference->referent;
+}
+
 /// `reference()`: a source like any other, which leads to None once the object is freed.
 Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    if (arguments.count() == 1 && is_made_reference(self))
+        return referent_of(tracer, static_cast<WeakReferenceValue*>(self));
     if (arguments.count() != 1 || self == nullptr || self->source == nullptr || self->object() == nullptr ||
         !PyWeakref_CheckRef(self->object()))
-        tracer.break_graph(BreakKind::UnknownObject,
-                           "a weak reference that was created in the captured region is dereferenced");
+        tracer.break_graph(BreakKind::UnknownObject, "an object of a subclass of weakref.ref is called");
     tracer.realize(self);
     Ref<> target = Ref<>::share(cpython::referent_or_none(self->object()).get());
     Value* referent = tracer.outside(
@@ -26,19 +42,35 @@ Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     return referent;
 }
 
-/// `weakref.ref(object)` for an outside object. Each object has only one plain weak reference, so it is created while
-/// tracing.
+/// `weakref.ref(object)`. Each object has only one plain weak reference: for an outside object other than a tensor it
+/// is created while tracing.
 Outcome make_reference(Tracer& tracer, const Arguments& arguments) {
-    bool is_plain = arguments.count() == 1 && arguments.keywords.empty();
-    PyObject* reference = is_plain ? guard_weakly(tracer, arguments.positional[0]) : nullptr;
-    if (reference == nullptr)
-        tracer.break_graph(
-            BreakKind::UnknownObject,
-            "a weak reference is created with a callback, or to an object that was created in the captured region");
-    return tracer.outside(tracer.provenance().pinned(reference), reference);
+    if (arguments.count() != 1 || !arguments.keywords.empty())
+        tracer.break_graph(BreakKind::UnknownObject, "a weak reference is created with a callback");
+    Value* referent = arguments.positional[0];
+    if (PyObject* reference = guard_weakly(tracer, referent))
+        return tracer.outside(tracer.provenance().pinned(reference), reference);
+    const bool is_made = referent->source == nullptr && (referent->kind == Kind::Object || referent->kind == Kind::Set);
+    if ((referent->kind != Kind::Tensor && !is_made) || !PyType_SUPPORTS_WEAKREFS(referent->type()))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a weak reference to an object of class " + type_name(referent->type()) + " is created");
+    return tracer.make<WeakReferenceValue>(referent);
 }
 
 }  // namespace
+
+Outcome WeakReferenceValue::compare(Tracer& tracer, Comparison, Value*) {
+    tracer.break_graph(BreakKind::UnknownObject,
+                       "a weak reference that was created in the captured region is compared");
+}
+
+Py_hash_t WeakReferenceValue::hash(Tracer& tracer) {
+    tracer.break_graph(BreakKind::UnknownObject, "a weak reference that was created in the captured region is hashed");
+}
+
+int WeakReferenceValue::rebuild(PlanBuilder& plan) {
+    return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(class_), std::vector<Value*>{referent});
+}
 
 PyObject* guard_weakly(Tracer& tracer, Value* value) {
     tracer.realize(value);

@@ -6,6 +6,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "value/builtins/arrays.h"
 #include "value/builtins/builtin.h"
 #include "value/effect_log.h"
 #include "value/kinds/constant.h"
@@ -246,6 +247,8 @@ Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
         return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
+    if (has_array(arguments) && is_array_function(object()))
+        if (Value* answer = call_array_function(tracer, object(), arguments)) return answer;
     if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
         if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
         return handler(tracer, arguments);
@@ -269,8 +272,37 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     return construct_instance(tracer, this, arguments);
 }
 
+namespace {
+
+/// Objects of annotations: `T`, `list[int]`, `int | None`.
+bool is_of_typing(PyTypeObject* type) {
+    const std::string name = type_name(type);
+    return name.starts_with("typing.") || name == "types.GenericAlias" || name == "types.UnionType";
+}
+
+/// The subscript of a generic class; empty if it is not a constant, even if objects of annotations count as such.
+Ref<> subscript_of(Tracer& tracer, Value* key) {
+    if (Ref<> constant = key->as_constant(tracer)) return constant;
+    if (key->kind == Kind::Object && key->source != nullptr && is_of_typing(key->type())) {
+        tracer.realize(key);
+        tracer.guard({GuardKind::Identity, key->source, key->object()});
+        return Ref<>::share(key->object());
+    }
+    SequenceValue* sequence = as_sequence(key);
+    if (sequence == nullptr || (sequence->class_ != &PyTuple_Type && sequence->class_ != &PyList_Type)) return {};
+    Ref<> items = checked(PyList_New(0));
+    for (Value* part : sequence->all(tracer)) {
+        Ref<> item = subscript_of(tracer, part);
+        if (!item) return {};
+        checked(PyList_Append(items.get(), item.get()));
+    }
+    return sequence->kind == Kind::List ? std::move(items) : checked(PyList_AsTuple(items.get()));
+}
+
+}  // namespace
+
 Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
-    Ref<> constant = key->as_constant(tracer);
+    Ref<> constant = subscript_of(tracer, key);
     if (!constant)
         tracer.break_graph(BreakKind::UnknownObject,
                            "class " + type_name(held) + " is subscripted with a value that is not a constant");

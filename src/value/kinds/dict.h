@@ -77,7 +77,7 @@ struct DictViewValue final : Value {
 
     DictValue* dict;
     What what;
-    PyObject* outside = nullptr;  // a real mappingproxy
+    PyObject* outside = nullptr;  // a real view or mappingproxy
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;

@@ -139,8 +139,13 @@ Task compare_as_sets(Tracer& tracer, Comparison op, Value* left, Value* right) {
 }  // namespace
 
 void DictViewValue::realize(Tracer& tracer) {
-    // The contents are read from the dict itself.
-    tracer.guard({GuardKind::Identity, source, outside});
+    // The contents are read from the dict itself, which is another place of a view; that of a proxy is pinned.
+    if (what == What::Proxy) {
+        tracer.guard({GuardKind::Identity, source, outside});
+        return;
+    }
+    tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(outside))});
+    tracer.realize(dict);
 }
 
 PyTypeObject* DictViewValue::type() const {

@@ -12,6 +12,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
+#include "value/builtins/arrays.h"
 #include "value/builtins/builtin.h"
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
@@ -328,6 +329,11 @@ std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, co
         guard_identity(tracer, function);
         if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
     }
+    if (is_array_function(outside))
+        if (Value* answer = call_array_function(tracer, outside, arguments)) {
+            guard_identity(tracer, function);
+            return answer;
+        }
     switch (torch_room::role_of(outside)) {
         case torch_room::Role::InGraph:
             guard_identity(tracer, function);

@@ -9,6 +9,7 @@
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
+#include "value/builtins/numpy.h"
 #include "value/effect_log.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
@@ -294,6 +295,7 @@ bool is_from_object(PyTypeObject* type, const char* name) {
 }  // namespace
 
 Outcome ObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
+    if (outside != nullptr && is_numpy_dtype(class_)) return compare_numpy_dtypes(tracer, op, this, other);
     if (!is_from_object(class_, method_name(op)))
         tracer.break_graph(BreakKind::UnknownObject, "objects of " + type_name(class_) + " are compared by C code");
     return nullptr;
@@ -307,7 +309,9 @@ Py_hash_t ObjectValue::hash(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnknownObject,
                            "objects of " + type_name(class_) + " have a user-defined __hash__");
     tracer.guard_distinct(this);
-    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(this) >> 4);
+    // An outside function has one value for each place where it was found.
+    const void* identity = kind == Kind::Function && outside != nullptr ? static_cast<void*>(outside) : this;
+    return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(identity) >> 4);
 }
 
 graph::Argument ObjectValue::as_argument(Tracer& tracer) {

@@ -17,6 +17,7 @@ bool is_leaf(const Value* value) {
     switch (value->kind) {
         case Kind::Constant:
         case Kind::Tensor:
+        case Kind::Array:
         case Kind::Builtin:
         case Kind::Class:
         case Kind::PythonModule:

@@ -106,10 +106,11 @@ void SetValue::realize(Tracer& tracer) {
         bool by_identity = is_member_by_identity(object.get());
         Value* element =
             by_identity ? tracer.outside(tracer.provenance().pinned(object), object) : tracer.constant(object);
-        if (by_identity) how = kByIdentity;
+        const bool is_function = element->kind == Kind::Function;
+        if (by_identity || is_function) how = kByIdentity;
         tracer.realize(element);
         mark_as_member(element, this, tracer.keep(Ref<>::share(object.get())));
-        if (!element_object(tracer, element))
+        if (!is_function && !element_object(tracer, element))
             tracer.break_graph(BreakKind::UnknownObject,
                                "a set that existed before the call has elements that are not constants");
         elements.push_back(element);

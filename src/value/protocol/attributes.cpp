@@ -68,7 +68,6 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type &&
                        PyType_HasFeature(reinterpret_cast<PyDescrObject*>(raw)->d_type, Py_TPFLAGS_HEAPTYPE);
         if (is_slot) raise_empty(tracer, self, name);
-        if (name.get() == interned("__weakref__")) return tracer.none();  // a weak reference to it would have broken
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of a new " +
                                                          type_name(self->type()) + " is read by C code");
     }
@@ -229,6 +228,25 @@ bool is_data_descriptor(Tracer& tracer, PyObject* raw) {
     return is_set || is_deleted;
 }
 
+/// Whether a classmethod binds the descriptor that it wraps (`@classmethod @property`), as Python 3.9 to 3.12 do.
+bool classmethods_chain() {
+    static const bool answer = [] {
+        Ref<> wrapped = checked(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyProperty_Type),
+                                                    reinterpret_cast<PyObject*>(&PyType_Type)));
+        Ref<> method = checked(PyClassMethod_New(wrapped.get()));
+        auto* type = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+        Ref<> bound = checked(PyClassMethod_Type.tp_descr_get(method.get(), nullptr, type));
+        return bound.get() == reinterpret_cast<PyObject*>(&PyType_Type);
+    }();
+    return answer;
+}
+
+/// Whether instances are compiled functions, which a class binds as it binds functions.
+bool is_compiled_by_stator(PyTypeObject* type) {
+    PyObject* slot = cpython::lookup_in_mro(type, interned("_stator_callable"), nullptr);
+    return slot != nullptr && Py_TYPE(slot) == &PyMemberDescr_Type;
+}
+
 }  // namespace
 
 Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* self, PyTypeObject* type,
@@ -240,7 +258,7 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     PyTypeObject* kind = Py_TYPE(raw);
     if (!is_descriptor(tracer, raw)) return attribute;
     static PyObject* const cached = imported("functools", "_lru_cache_wrapper");
-    if (reinterpret_cast<PyObject*>(kind) == cached) {
+    if (reinterpret_cast<PyObject*>(kind) == cached || is_compiled_by_stator(kind)) {
         if (self == nullptr) return attribute;
         return tracer.make<MethodValue>(attribute, self);
     }
@@ -251,10 +269,10 @@ Outcome bind_attribute(Tracer& tracer, Value* attribute, PyObject* raw, Value* s
     // `abc` has subclasses of both.
     if (PyObject_TypeCheck(raw, &PyClassMethod_Type) && kind->tp_descr_get == PyClassMethod_Type.tp_descr_get) {
         Value* function = wrapped_by(tracer, raw, "__func__");
-        if (function->kind != Kind::Function && function->kind != Kind::Builtin &&
-            is_descriptor(tracer, reinterpret_cast<PyObject*>(function->object())))
-            tracer.break_graph(BreakKind::UnknownObject,
-                               "classmethod '" + std::string(utf8(name)) + "' wraps another descriptor");
+        const bool wraps_descriptor = function->kind != Kind::Function && function->kind != Kind::Builtin &&
+                                      is_descriptor(tracer, function->object());
+        if (wraps_descriptor && classmethods_chain())
+            return bind_attribute(tracer, function, function->object(), class_value(tracer, type), type, name);
         return tracer.make<MethodValue>(function, class_value(tracer, type));
     }
     if (kind == &PyClassMethodDescr_Type) return tracer.make<MethodValue>(attribute, class_value(tracer, type));

@@ -1,6 +1,7 @@
 #include "value/protocol/identity.h"
 
 #include "base/python_error.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/object.h"
 #include "value/kinds/sequence.h"
@@ -15,10 +16,17 @@ Task compare_for_truth(Tracer& tracer, Value* left, Value* right) {
     co_return co_await operations::truth(tracer, answer);
 }
 
+bool is_changing_int(const Value* value) {
+    return symbolic::is(value) && PyLong_CheckExact(value->object());
+}
+
 }  // namespace
 
 std::optional<bool> equal_at_once(Tracer& tracer, Value* left, Value* right) {
     if (left == right) return true;
+    // A NaN is equal to itself in a container, so it matters which objects floats are.
+    if (is_changing_int(left) || is_changing_int(right))
+        if (Value* answer = symbolic::compare(tracer, Comparison::Equal, left, right)) return is_true(answer);
     if (left->kind == Kind::Constant && right->kind == Kind::Constant) {
         tracer.realize(left);
         tracer.realize(right);

@@ -8,6 +8,7 @@
 #include "guard/constants.h"
 #include "torch/known.h"
 #include "torch/names.h"
+#include "value/kinds/array.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
@@ -286,7 +287,8 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
         (user_method(tracer, container, "__iter__") != nullptr || iterates_by_index(tracer, container));
     if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
-    tracer.realize(item);
+    // A list or tuple compares its items with it one by one, without the number of a symbol.
+    if (as_sequence(container) == nullptr) tracer.realize(item);
     if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
         return tracer.start(contains_settled(tracer, container, item));
     return container->contains(tracer, item);
@@ -308,6 +310,8 @@ Outcome length(Tracer& tracer, Value* value) {
         return tracer.start(length_method(tracer, method, value));
     if (auto* tensor = cast<TensorValue>(value); tensor != nullptr && !tensor->meta->sizes.empty())
         return size_value(tracer, tensor->meta->sizes[0]);
+    if (auto* array = cast<ArrayValue>(value); array != nullptr && !array->meta().sizes.empty())
+        return size_value(tracer, array->meta().sizes[0]);
     std::ptrdiff_t count = value->length(tracer);
     if (count < 0) tracer.raise(PyExc_TypeError, "object of type " + quoted_type(value) + " has no len()");
     return tracer.integer(count);
@@ -544,10 +548,14 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
     refuse_operands(tracer, op, in_place, left, right);
 }
 
-/// Next to a tensor, a number is not specialized on: the operation decides whether it has to be.
+bool takes_numbers(const Value* operand) {
+    return operand->kind == Kind::Tensor || operand->kind == Kind::Array;
+}
+
+/// Next to a tensor or array, a number is not specialized on: the operation decides whether it has to be.
 void realize_operands(Tracer& tracer, Value* left, Value* right) {
-    if (right->kind != Kind::Tensor || !symbolic::is(left)) tracer.realize(left);
-    if (left->kind != Kind::Tensor || !symbolic::is(right)) tracer.realize(right);
+    if (!takes_numbers(right) || !symbolic::is(left)) tracer.realize(left);
+    if (!takes_numbers(left) || !symbolic::is(right)) tracer.realize(right);
 }
 
 }  // namespace
@@ -779,6 +787,9 @@ bool same_object(Tracer& tracer, Value* left, Value* right) {
     if (right->kind != Kind::Constant) guard_identity(tracer, left);
     if (left->kind != Kind::Constant) guard_identity(tracer, right);
     if (left->type() == right->type()) {
+        if (left->type() == &_PyWeakref_RefType && (left->source == nullptr || right->source == nullptr))
+            tracer.break_graph(BreakKind::UnknownObject,
+                               "the identity of a weak reference that was created in the captured region is compared");
         guard_members(tracer, left);
         guard_members(tracer, right);
     }

@@ -49,6 +49,7 @@ class Walk {
         switch (value->kind) {
             case Kind::Constant:
             case Kind::Tensor:
+            case Kind::Array:
             case Kind::Class:
             case Kind::Builtin:
             case Kind::PythonModule:

@@ -6,10 +6,10 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
-#include "value/kinds/dict.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/weak.h"
+#include "value/protocol/container_text.h"
 #include "value/protocol/operations.h"
 
 namespace stator {
@@ -32,38 +32,6 @@ Task text_by_method(Tracer& tracer, Value* method, Value* value, const char* nam
     if (text->object() == nullptr || !PyUnicode_Check(text->object()))
         tracer.raise(PyExc_TypeError, std::string(name) + " returned non-string (type " + text->type()->tp_name + ")");
     co_return text;
-}
-
-/// `[a, b]`, `(a,)`, `{k: v}`, from the repr of each item.
-Task text_of_items(Tracer& tracer, Value* container) {
-    std::string text;
-    if (SequenceValue* sequence = as_sequence(container)) {
-        for (std::size_t i = 0; i < sequence->items.size(); ++i) {
-            Value* part = co_await repr_of(tracer, sequence->item(tracer, i));
-            if (i > 0) text += ", ";
-            text += utf8(part->object());
-        }
-        bool tuple = sequence->kind == Kind::Tuple;
-        if (tuple && sequence->items.size() == 1) text += ",";
-        text = (tuple ? "(" : "[") + text + (tuple ? ")" : "]");
-        co_return tracer.string(text);
-    }
-    auto* dict = static_cast<DictValue*>(container);
-    std::vector<Table::Entry*> entries = dict->entries(tracer);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        Value* key = co_await repr_of(tracer, entries[i]->key);
-        if (i > 0) text += ", ";
-        text += std::string(utf8(key->object())) + ": ";
-        Value* value = co_await repr_of(tracer, dict->value_of(tracer, entries[i]));
-        text += utf8(value->object());
-    }
-    text = "{" + text + "}";
-    co_return tracer.string(text);
-}
-
-bool is_plain_container(Value* value) {
-    PyTypeObject* type = value->type();
-    return type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type;
 }
 
 /// The text of a number or string inside an instance of a subclass that inherits `method` from the builtin class;
@@ -104,7 +72,9 @@ Outcome repr_of(Tracer& tracer, Value* value) {
     }
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
     if (value->kind == Kind::Exception) return operations::call_method(tracer, value, "__repr__", Arguments::of());
-    if (is_plain_container(value)) return tracer.start(text_of_items(tracer, value));
+    PyTypeObject* owner = nullptr;
+    cpython::lookup_in_mro(value->type(), interned("__repr__"), &owner);
+    if (auto text = repr_by(tracer, owner, value)) return *text;
     break_on(tracer, "repr()", value);
 }
 

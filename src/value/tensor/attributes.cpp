@@ -396,8 +396,7 @@ void register_tensor_methods(Handlers& handlers) {
     handlers.add("torch", "is_floating_point", answer<is_floating>);
     handlers.add("torch", "is_complex", answer<is_complex>);
     handlers.add("torch", "numel", answer<count_of>);
-    for (const char* name :
-         {"numpy", "__complex__", "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
+    for (const char* name : {"__complex__", "__array__", "data_ptr", "untyped_storage", "storage", "__contains__"})
         add(name, reads_data);
     add("tolist", reads_numbers);
     add("item", reads_number<kItem>);

@@ -157,6 +157,10 @@ Outcome get_autocast_dtype(Tracer& tracer, const Arguments& arguments) {
     return tracer.constant(torch_room::dtype_object(autocast_of(tracer, arguments, "cuda").dtype));
 }
 
+Outcome get_autocast_cpu_dtype(Tracer& tracer, const Arguments& arguments) {
+    return tracer.constant(torch_room::dtype_object(autocast_of(tracer, arguments, "cpu").dtype));
+}
+
 Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
     tracer.modes().rely_on_autocast();
     return tracer.boolean(tracer.modes().current().autocast_cache);
@@ -355,6 +359,8 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch", "is_autocast_cpu_enabled", is_autocast_cpu_enabled);
     handlers.add("torch._C", "_is_any_autocast_enabled", is_any_autocast_enabled);
     handlers.add("torch", "get_autocast_dtype", get_autocast_dtype);
+    handlers.add("torch", "get_autocast_gpu_dtype", get_autocast_dtype);
+    handlers.add("torch", "get_autocast_cpu_dtype", get_autocast_cpu_dtype);
     handlers.add("torch", "is_autocast_cache_enabled", is_autocast_cache_enabled);
     for (const char* module :
          {"torch.amp.autocast_mode", "torch.cpu.amp.autocast_mode", "torch.cuda.amp.autocast_mode"}) {

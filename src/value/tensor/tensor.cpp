@@ -10,6 +10,7 @@
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/builtins/builtin.h"
+#include "value/builtins/numpy.h"
 #include "value/effect_log.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
@@ -186,7 +187,7 @@ Value* TensorValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool
     if (!is_operand(other)) return nullptr;
     PyObject* function = operator_function(op, false);
     return reflected ? tracer.recorder().emit_function(function, Arguments::of(other, this))
-                     : tracer.recorder().emit_function(function, Arguments::of(this, other));
+                     : tracer.recorder().emit_function(function, Arguments::of(this, plain_operand(tracer, other)));
 }
 
 Value* TensorValue::in_place(Tracer& tracer, BinaryOperator op, Value* other) {

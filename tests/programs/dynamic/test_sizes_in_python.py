@@ -95,6 +95,16 @@ SYMBOLIC = {
     "view of torch.Size": lambda x, n: x.flatten().view(x.shape) + x.view(*x.shape),
     "isinstance": lambda x, n: (isinstance(n, int), isinstance(n, (float, str)), type(n) is int, callable(n), x),
     "comparisons": lambda x, n: (n > 2, n >= 3, n != 1, 0 < n < 10000, n == n, n is not None, x),
+    "comparisons of shapes": lambda x, n: (
+        x.shape == (n, 3),
+        x.shape != (x + 1).shape,
+        x.t().shape == x.shape,
+        [n, 2] == [n, 3],
+        (n, 2) < (n, 3),
+        x,
+    ),  # fmt: skip
+    "search in a list": lambda x, n: (n in x.shape, n in [1, 2, 3], x.shape.count(n), [1, n].index(n), x),
+    "shapes as values": lambda x, n: ({"shape": x.shape} == {"shape": (n, 3)}, x),
     "branches": lambda x, n: branches(x),
     "truth": lambda x, n: (bool(n), not n, n and 5, n or 7, x if n else 0),
     "conditional": lambda x, n: x * (n if n > 2 else 2),

@@ -46,11 +46,6 @@ def test_get(line):
     same(Source(f"{WORLD}\ndef f(x): return x * ({line})"), T(3, 2), compare_dynamo=False, mutate=changes)
 
 
-def test_a_new_object_has_no_weak_reference():
-    text = "class Plain: pass\ndef f(x): return x + (1 if Plain().__weakref__ else 2)"
-    same(Source(text), T(3), compare_dynamo=False)
-
-
 def test_the_text_of_a_function():
     text = "def g(): pass\ndef f(x): return x + len(str(g).split(' at ')[0])"
     same(Source(text), T(3), compare_dynamo=False, mutate=["g.__qualname__ = 'longer_name'", "def g(): pass"])

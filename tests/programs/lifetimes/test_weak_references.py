@@ -1,4 +1,6 @@
-"""Outside weak references: calling one returns the object, or None."""
+"""Weak references: calling one returns the object, or None."""
+
+import weakref
 
 import pytest
 
@@ -80,3 +82,41 @@ def test_made_inside():
         Source("import weakref\nclass A: pass\ndef f(x):\n    a = A()\n    r = weakref.ref(a)\n    return x + 1, r() is a"),
         T(2, 4), fullgraph=False, compare_dynamo=False,
     )  # fmt: skip
+
+
+def test_to_tensors():
+    def program(x, y):
+        to_input, doubled = weakref.ref(x), y * 2
+        return to_input() + doubled, to_input() is x, weakref.ref(doubled), doubled
+
+    same(program, T(2, 4), T(2, 4), compare_dynamo=False)
+
+
+def test_to_a_result_that_is_dropped():
+    def program(x):
+        y = x * 2
+        reference = weakref.ref(y)
+        before = reference() is y
+        del y
+        return x + 1, before, reference() is None
+
+    same(program, T(2, 4), fullgraph=False, compare_dynamo=False)
+
+
+def test_one_plain_reference_for_each_object():
+    def program(x):
+        first, second = weakref.ref(x), weakref.ref(x)
+        return x + 1, first is second, first == second, len({first, second})
+
+    same(program, T(2, 4), fullgraph=False, compare_dynamo=False)
+
+
+def test_with_a_callback():
+    def program(x):
+        called = []
+        y = x * 2
+        reference = weakref.ref(y, called.append)
+        del y
+        return x + 1, len(called), reference() is None
+
+    same(program, T(2, 4), fullgraph=False, compare_dynamo=False)

@@ -500,6 +500,9 @@ core.lines(
     torch.normal(0.0, 1.0, (3, 4)) + x
     torch.normal(x, 1.0)
     x.clone().uniform_()
+    x.clone().uniform_(**{"from": -1, "to": 2})
+    x.clone().random_(**{"from": -3, "to": 2})
+    x.clone().random_(-3, to=2)
     x.clone().normal_(0, 2)
     """
 )

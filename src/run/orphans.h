@@ -1,0 +1,23 @@
+/// Caches of compiled callables that were freed. A program that compiles the same function anew, in a loop or in each
+/// call of a method, gets the entries of the last time: the new callable takes over the cache of the freed one.
+///
+/// An orphan keeps backends, graphs and code alive, never the objects of the program: they are found by weak references
+/// only. There are few, and `reset` frees them.
+#pragma once
+
+#include <memory>
+
+#include "run/cache.h"
+
+namespace stator::orphans {
+
+/// The callable of this cache is being freed. May run any code.
+void leave(std::unique_ptr<EntryCache> cache);
+
+/// Moves the entries of an orphan with the same use and options to a new cache, if there is one. May run any code.
+bool take_over(EntryCache& cache);
+
+/// Frees all. Runs any code.
+void clear();
+
+}  // namespace stator::orphans
