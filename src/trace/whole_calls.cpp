@@ -160,8 +160,12 @@ void Interpreter::expect_inlined(FunctionValue* function) {
                                                     short_repr(PyDict_GetItemString(function->globals, "__name__")) +
                                                     " is called");
     if (!knowledge_->called_whole.contains(function->code)) return;
-    if (mentions(function->code, "skip_frame"))
-        break_graph(BreakKind::DisabledFunction, "function " + function->print() + " calls torch._dynamo.skip_frame");
+    if (mentions(function->code, "skip_frame")) {
+        const std::string reason = "function " + function->print() + " calls torch._dynamo.skip_frame";
+        // The program may allow it only inside of that function, so it is no error: its callers run uncompiled too.
+        if (is_where_breaks_are_errors()) throw Break{BreakKind::GraphBreakCall, reason, false};
+        break_graph(BreakKind::DisabledFunction, reason);
+    }
     break_graph(BreakKind::UnknownFunction,
                 "function " + function->print() + " uses no tensors and calls C functions that Stator has no model of");
 }

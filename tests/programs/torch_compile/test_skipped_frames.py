@@ -62,6 +62,21 @@ def test_a_skipped_frame_inside():
     expect(lambda x: skipped(x + 1) - 1, [1, 1, 1], torch.ones(3))
 
 
+def test_a_skipped_frame_where_graph_breaks_are_errors():
+    def skipped(x):
+        with torch._dynamo.error_on_graph_break(False):
+            torch._dynamo.skip_frame()
+        return called(x * 2) * 3
+
+    @torch._dynamo.error_on_graph_break(True)
+    @stator.compile
+    def program(x):
+        return skipped(x + 1) - 1
+
+    for _ in range(2):
+        assert torch.equal(program(torch.ones(3)), torch.full((3,), 14.0))
+
+
 def test_exceptions_leave_skipped_frames():
     def failing(x):
         raise ValueError(float(x.sum()))
