@@ -74,6 +74,20 @@ models: $(VENV)/.models-ready
 bench: build
 	$(IN_VENV)/python -m bench
 
+# Libraries that call torch.compile themselves, with TorchDynamo and with Stator: writes docs/integrations.md. Some libraries
+# would bring another torch: they are installed without dependencies, and the torch is looked at afterwards.
+INTEGRATIONS_VENV := .venv-integrations
+LIBRARIES ?=
+.PHONY: integrations
+$(INTEGRATIONS_VENV)/.ready: requirements/torch.txt requirements/test.txt requirements/constraints.txt requirements/integrations.txt
+	$(PYTHON) tools/environment.py $(INTEGRATIONS_VENV) torch test
+	$(PYTHON) tools/environment.py $(INTEGRATIONS_VENV) --no-deps integrations
+	$(INTEGRATIONS_VENV)/bin/python -m pip list --disable-pip-version-check | grep -E '^torch +2\.13\.0'
+	touch $@
+
+integrations: build $(INTEGRATIONS_VENV)/.ready
+	$(INTEGRATIONS_VENV)/bin/python -m tests.integrations $(LIBRARIES)
+
 golden: build
 	EXPECTTEST_ACCEPT=1 $(IN_VENV)/python -m pytest -n $(JOBS) --dist loadfile -q $(TESTS)
 	git diff --stat -- tests

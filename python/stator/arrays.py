@@ -204,6 +204,8 @@ class _Trial:
     def answer(self) -> Answer | str:
         if _is_unspecified(self.call, self.arguments, self.keywords):
             return f"numpy does not specify the result of {self.call.name}"
+        if any(one.dtype not in _DTYPES for _, one in self.operands):
+            return "torch._numpy does not have the dtype of an array"
         if sum(_memory(one) for _, one in self.operands) > MOST_ELEMENTS:
             return f"{self.call.name} is called on large arrays"
         with (
@@ -233,7 +235,7 @@ class _Trial:
     def _compare_all(self) -> Answer | str:
         """With several sets of numbers, because both raise for some of them."""
         answers, refusal, only_numpy_raised, all_warned = [], "", None, True
-        for fill in (_mixed, _positive, _special, _zero):
+        for fill in (_mixed, _positive, _special, _zero, *_EXTREMES):
             self.warned.clear()
             outcome = self._run(fill)
             if isinstance(outcome, str):
@@ -245,8 +247,8 @@ class _Trial:
                 all_warned = all_warned and bool(self.warned)
         if not answers:
             return refusal or f"numpy raises {only_numpy_raised!r}"
-        checks_indices = isinstance(only_numpy_raised, IndexError) and self.call.name == "take_along_axis"
-        if only_numpy_raised is not None and not checks_indices:
+        checks_indices = self.call.name == "take_along_axis"
+        if only_numpy_raised is not None and not (checks_indices and isinstance(only_numpy_raised, IndexError)):
             return f"numpy raises {only_numpy_raised!r} for some numbers, torch._numpy does not"
         if all_warned:
             return "a numpy computation issues a warning"
@@ -296,7 +298,7 @@ class _Trial:
             strides = tuple(stride * memory.itemsize for stride in one.strides)
             array = np.lib.stride_tricks.as_strided(memory, one.sizes, strides, writeable=one.writeable)
             tensor = torch.from_numpy(memory.copy()).as_strided(one.sizes, one.strides)
-            real = array[()] if one.kind == SCALAR else array
+            real: Any = array[()] if one.kind == SCALAR else array
             if one.kind == TENSOR:
                 real = torch.from_numpy(memory).as_strided(one.sizes, one.strides)
             made[number] = (real, tensor, memory)
@@ -525,6 +527,24 @@ def _special(source: np.random.Generator, dtype: np.dtype, count: int) -> np.nda
 
 def _zero(source: np.random.Generator, dtype: np.dtype, count: int) -> np.ndarray:
     return np.zeros(count, dtype)
+
+
+def _all(number: float, integer: Callable[[np.iinfo], int]) -> Callable:
+    def fill(source: np.random.Generator, dtype: np.dtype, count: int) -> np.ndarray:
+        if dtype.kind in "iu":
+            return np.full(count, integer(np.iinfo(dtype)), dtype)
+        return np.full(count, number != 0, dtype) if dtype.kind == "b" else np.full(count, number, dtype)
+
+    return fill
+
+
+# A small array has room for one of these only.
+_EXTREMES = (
+    _all(np.nan, lambda limits: limits.min),
+    _all(np.inf, lambda limits: limits.max),
+    _all(-np.inf, lambda limits: -1 if limits.min else 1),
+    _all(-1.5, lambda limits: 1),
+)
 
 
 # --- layouts

@@ -71,7 +71,10 @@ class Backend:
                 _without_cache_of_floats(graph_module),
             ):
                 compiler = torch_versions.with_minifier(self.compiler, self.name)
-                compiled = compiler(graph_module, example_inputs, **self.arguments)
+                if self.arguments:
+                    compiler = functools.partial(compiler, **self.arguments)
+                compiled = torch_versions.split_at_buckets(compiler)(graph_module, example_inputs)
+                torch_versions.verified(compiled, graph_module, example_inputs, self.name)
             if self.name != "inductor" and fake.has_deferred_assertions(graph_module):
                 # Only inductor's code has them. The graph as it was captured raises where the program would.
                 compiled = graph_module

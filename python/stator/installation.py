@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from stator import imports, torch_versions
+from stator import imports, torch_versions, torch_words
 
 # Modules of PyTorch that compile functions of their own, which contain higher-order operations.
 _FOR_TORCH = ("torch._higher_order_ops.", "torch.nn.attention.", "torch._dynamo.", "torch._inductor.", "torch._export.")
@@ -242,7 +242,7 @@ def _listener(read: torch_versions.Context) -> Callable[[dict[str, Any]], None] 
     def listen(report: dict[str, Any]) -> None:
         if failed is not None:
             for reason in report.get("recompiled", {}).get("reasons", ()):
-                failed(torch_versions.guard_fail(reason))
+                failed(torch_versions.guard_fail(torch_words.in_torchs_words(reason)))
         if exported is not None:
             for entry in report.get("entries", ()):
                 exported(list(entry["guards"]))

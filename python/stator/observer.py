@@ -35,6 +35,8 @@ class Running:
     began: float
     user_contexts: set[str] | None = None
     report: dict[str, Any] | None = None
+    # torch's collection of metrics, into which compilers write theirs.
+    metrics: Any = None
 
 
 class Observer:
@@ -47,7 +49,7 @@ class Observer:
 
     def began(self, code: CodeType, entries: int) -> bool:
         from torch._dynamo.callback import CallbackTrigger, callback_handler
-        from torch._dynamo.utils import counters
+        from torch._dynamo.utils import counters, get_metrics_context
         from torch._guards import CompileContext, compile_context
 
         from stator import dynamo_settings, torch_logs, torch_versions
@@ -62,6 +64,7 @@ class Observer:
         counters["frames"]["total"] += 1
         torch_versions.note_traced_frame(code)
         running.user_contexts = torch_versions.recompile_contexts()
+        running.metrics = get_metrics_context().__enter__()
         return torch_logs.began(code)
 
     def captured(self, report: dict[str, Any]) -> None:
@@ -118,52 +121,92 @@ class Observer:
 
 def _add_metrics(running: Running) -> None:
     """`torch._dynamo.utils.get_compilation_metrics()` and `compile_times()`."""
-    from torch._dynamo import config, utils
+    from torch._dynamo import utils
 
-    from stator import torch_logs
-
-    report = running.report or {"entries": [], "breaks": []}
-    entry = report["entries"][0] if report["entries"] else None
+    entry = _entry_of(running)
     seconds = time.time() - running.began
     backend = entry["times"].get("backend", 0.0) if entry else 0.0
     utils.compilation_time_metrics.setdefault("_compile.compile_inner", []).append(seconds)
     if entry and entry["nodes"]:
         utils.compilation_time_metrics.setdefault("OutputGraph.call_user_compiler", []).append(backend)
-    if not config.log_compilation_metrics:
+    context = running.metrics
+    if context is None:
         return
+    # What torch records of its settings takes longer than a capture: only if a compiler, which takes much longer, has
+    # written metrics, or a trace is kept.
+    is_worth_it = bool(context._metrics) or _is_traced()
+    torchs = context._on_exit
+    if context._level == 1:
+        context.update(_metrics_of(running, seconds, backend), overwrite=True)
+    if not is_worth_it:
+        context._on_exit = _record
+    try:
+        context.__exit__(None, None, None)
+    finally:
+        context._on_exit = torchs
+
+
+def _is_traced() -> bool:
+    from stator import torch_logs
+
+    return torch_logs.is_traced()
+
+
+def _record(began: int, ended: int, metrics: dict[str, Any], *failed: Any) -> None:
+    """As torch records them, without its settings."""
+    from torch._dynamo import config, utils
+
+    recorded = utils.CompilationMetrics.create(metrics)
+    utils._compilation_metrics.append(recorded)
+    if config.log_compilation_metrics:
+        utils.log_compilation_event(recorded)
+
+
+def _entry_of(running: Running) -> dict[str, Any] | None:
+    entries = running.report["entries"] if running.report else ()
+    return entries[0] if entries else None
+
+
+def _metrics_of(running: Running, seconds: float, backend: float) -> dict[str, Any]:
+    from torch._dynamo import config
+
+    entry, report = _entry_of(running), running.report or {"breaks": []}
     broken = report["breaks"][0] if report["breaks"] else None
     failed = None if entry else broken
+    reasons = report.get("recompiled", {}).get("reasons")
     code = running.code
-    metrics = utils.CompilationMetrics.create(
-        {
-            "compile_id": running.compile_id,
-            "co_name": code.co_name,
-            "co_filename": code.co_filename,
-            "co_firstlineno": code.co_firstlineno,
-            "cache_size": running.entries,
-            "accumulated_cache_size": running.entries,
-            "guard_count": len(entry["guards"]) if entry else None,
-            "graph_op_count": entry["calls"] if entry else None,
-            "graph_node_count": entry["nodes"] if entry else None,
-            "start_time": running.began,
-            "start_time_us": int(running.began * 1e6),
-            "end_time_us": int((running.began + seconds) * 1e6),
-            "duration_us": int(seconds * 1e6),
-            "entire_frame_compile_time_s": seconds,
-            "dynamo_cumulative_compile_time_us": int(seconds * 1e6),
-            "backend_compile_time_s": backend,
-            "has_guarded_code": entry is not None,
-            "is_forward": True,
-            "fail_type": failed["kind"] if failed else None,
-            "fail_reason": failed["reason"] if failed else None,
-            "fail_user_frame_filename": failed.get("file") if failed else None,
-            "fail_user_frame_lineno": failed.get("line") if failed else None,
-            "restart_reasons": set(),
-            "recompile_user_contexts": running.user_contexts,
-        }
-    )
-    utils._compilation_metrics.append(metrics)
-    torch_logs.metrics(metrics)
+    metrics = {
+        "compile_id": running.compile_id,
+        "frame_key": str(running.compile_id.frame_id),
+        "co_name": code.co_name,
+        "co_filename": code.co_filename,
+        "co_firstlineno": code.co_firstlineno,
+        "cache_size": running.entries,
+        "accumulated_cache_size": running.entries,
+        "guard_count": len(entry["guards"]) if entry else None,
+        "graph_op_count": entry["calls"] if entry else None,
+        "graph_node_count": entry["nodes"] if entry else None,
+        "start_time": running.began,
+        "start_time_us": int(running.began * 1e6),
+        "end_time_us": int((running.began + seconds) * 1e6),
+        "duration_us": int(seconds * 1e6),
+        "entire_frame_compile_time_s": seconds,
+        "dynamo_cumulative_compile_time_us": int(seconds * 1e6),
+        "backend_compile_time_s": backend,
+        "has_guarded_code": entry is not None,
+        "specialize_float": config.specialize_float,
+        "is_forward": True,
+        "fail_type": failed["kind"] if failed else None,
+        "fail_reason": failed["reason"] if failed else None,
+        "fail_user_frame_filename": failed.get("file") if failed else None,
+        "fail_user_frame_lineno": failed.get("line") if failed else None,
+        "restart_reasons": set(),
+        "recompile_reason": reasons[0] if reasons else None,
+        "recompile_user_contexts": running.user_contexts,
+    }
+    if running.entries:
+        metrics["feature_usage"] = {"dynamo.automatic_dynamic_shapes": config.automatic_dynamic_shapes}
+    return metrics
 
 
 _observer: Observer | None = None

@@ -4,14 +4,16 @@ tlparse read. Only imported once torch._dynamo is."""
 from __future__ import annotations
 
 import copy
-import dataclasses
 import logging
+import re
 import textwrap
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._logging import trace_structured
+
+from stator.torch_words import in_torchs_words
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -22,6 +24,7 @@ _recompiles = torch._logging.getArtifactLogger("torch._dynamo.guards", "recompil
 _recompiles_verbose = torch._logging.getArtifactLogger("torch._dynamo.guards", "recompiles_verbose")
 _graph_breaks = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert", "graph_breaks")
 _graph = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph")
+_graph_sizes = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_sizes")
 _graph_code = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_code")
 _dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")
 _dynamo = logging.getLogger("torch._dynamo.convert_frame")
@@ -53,7 +56,7 @@ def captured(code: CodeType, report: dict[str, Any]) -> None:
 
 def graph(graph_module: GraphModule) -> None:
     """Before the backend compiles a graph."""
-    is_on = (_is_on(_graph), _is_on(_graph_code), bool(_trace.handlers))
+    is_on = (_is_on(_graph), _is_on(_graph_code), _is_on(_graph_sizes), bool(_trace.handlers))
     if not any(is_on):
         return
     global _graphs
@@ -68,6 +71,9 @@ def graph(graph_module: GraphModule) -> None:
     if is_on[1]:
         text = lazy_format_graph_code(name, graph_module, include_stride=True, include_device=True, colored=True)
         _graph_code.debug("%s", text)
+    if is_on[2]:
+        lines = "".join(f"{node}: {tuple(size)}\n" for node, size in _sizes(graph_module).items())
+        _graph_sizes.debug("TRACED GRAPH TENSOR SIZES\n===== %s =====\n%s", name, lines)
     trace_structured(
         "dynamo_output_graph",
         lambda: {"sizes": _sizes(graph_module)},
@@ -77,27 +83,22 @@ def graph(graph_module: GraphModule) -> None:
 
 def limit_hit(function: str, text: str) -> None:
     """The recompile limit, in the words that people look for, and then in Stator's."""
+    reason = re.search(r"entry fail because (.*?)\. Make that value", text, re.DOTALL)
     _dynamo.warning(
         "torch._dynamo hit config.recompile_limit (%s)\n"
         "   function: %s\n"
         "   last reason: %s\n"
+        "%s\n"
         'To log all recompilation reasons, use TORCH_LOGS="recompiles".',
         torch._dynamo.config.recompile_limit,
         function,
+        in_torchs_words(reason[1]) if reason else text,
         text,
     )
 
 
-def metrics(of_capture: Any) -> None:
-    """The metrics of a capture, for the trace."""
-    if not _trace.handlers:
-        return
-    values = dataclasses.asdict(of_capture)
-    trace_structured(
-        "compilation_metrics",
-        lambda: {name: list(value) if isinstance(value, set) else value for name, value in values.items()},
-        suppress_context=False,
-    )
+def is_traced() -> bool:
+    return bool(_trace.handlers)
 
 
 def _is_on(logger: logging.Logger) -> bool:
@@ -105,6 +106,7 @@ def _is_on(logger: logging.Logger) -> bool:
 
 
 def _tell_of_recompile(code: CodeType, reasons: list[str]) -> None:
+    reasons = [in_torchs_words(reason) for reason in reasons]
     is_verbose = _is_on(_recompiles_verbose)
     if is_verbose:
         failures = "\n\n".join(
@@ -142,9 +144,13 @@ def _tell_of_break(broken: dict[str, Any]) -> None:
 
 
 def _tell_of_guards(entry: dict[str, Any]) -> None:
+    def text() -> str:
+        lines = "".join(f"| +- {guard}\n" for guard in entry["guards"])
+        return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{lines}"
+
     if _is_on(_guards):
-        _guards.debug("GUARDS:\n%s", "\n".join(entry["guards"]))
-    trace_structured("dynamo_cpp_guards_str", payload_fn=lambda: "\n".join(entry["guards"]))
+        _guards.debug("GUARDS:\n%s", text())
+    trace_structured("dynamo_cpp_guards_str", payload_fn=text)
 
 
 def _stack(code: CodeType) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import traceback
 from contextvars import ContextVar
@@ -79,16 +78,9 @@ def read_context(context: Any) -> Context | None:
 
 
 def guard_fail(reason: str) -> Any:
-    """What a `guard_fail_fn` receives: the reason comes first, in torch's words if it is about a size."""
-    from torch._dynamo.guards import strip_local_scope
+    """What a `guard_fail_fn` receives: the reason comes first."""
     from torch._dynamo.types import GuardFail
 
-    size = re.match(r"(?P<place>.*): size of dimension (?P<index>\d+) is (?P<now>\d+), was (?P<before>\d+)", reason)
-    if size is not None:
-        place = strip_local_scope(size["place"])
-        reason = (
-            f"tensor '{place}' size mismatch at index {size['index']}. expected {size['before']}, actual {size['now']}"
-        )
     return GuardFail(reason, None)  # type: ignore[arg-type]
 
 
@@ -141,6 +133,44 @@ def with_minifier(compiler: Any, name: str) -> Any:
     from torch._dynamo.repro.after_dynamo import wrap_backend_debug
 
     return wrap_backend_debug(compiler, name)
+
+
+def split_at_buckets(compiler: Any) -> Any:
+    """Inside of `DistributedDataParallel` graphs are split where its buckets of gradients end, so that the exchange of
+    gradients overlaps with the backward pass: `torch._dynamo.config.optimize_ddp`."""
+    distributed: Any = sys.modules.get("torch.nn.parallel.distributed")
+    active = distributed and distributed.DistributedDataParallel._get_active_ddp_module()
+    if not active:
+        return compiler
+    from torch._dynamo.backends.distributed import DDPOptimizer
+    from torch._dynamo.utils import get_optimize_ddp_mode
+
+    if get_optimize_ddp_mode() != "ddp_optimizer":
+        return compiler
+    optimizer = DDPOptimizer(bucket_bytes_cap=active.bucket_bytes_cap, backend_compile_fn=compiler)
+
+    def compile_parts(graph_module: Any, example_inputs: Any) -> Any:
+        # What is copied to the parts; only TorchDynamo's graphs have it.
+        graph_module._param_name_to_source = {}
+        for node in graph_module.graph.find_nodes(op="placeholder"):
+            node._dynamo_source = None
+        return optimizer.compile_fn(graph_module, example_inputs)
+
+    return compile_parts
+
+
+def verified(compiled: Any, graph_module: Any, inputs: Any, name: str) -> None:
+    """`torch._dynamo.config.verify_correctness`. Raises RuntimeError if the backend computes something else."""
+    config: Any = sys.modules.get("torch._dynamo.config")
+    if config is None or not config.verify_correctness:
+        return
+    from torch._dynamo.utils import clone_inputs, same
+    from torch._subclasses import FakeTensor
+
+    if any(isinstance(value, FakeTensor) for value in inputs):
+        return
+    if not same(graph_module(*clone_inputs(inputs)), compiled(*clone_inputs(inputs))):
+        raise RuntimeError(f"incorrect results of backend {name}")
 
 
 def is_inductor(backend: Any) -> bool:

@@ -18,6 +18,7 @@
 #include "capture/notes.h"
 #include "capture/rank_agreement.h"
 #include "capture/settings.h"
+#include "capture/symbol_names.h"
 #include "capture/symbol_report.h"
 #include "cpython/objects.h"
 #include "torch/tensor.h"
@@ -155,6 +156,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     clock.end("guards");
     expect_dynamic(trace);
     log_symbols(trace, request.frame, request.at);
+    name_size_placeholders(trace);
     if (report.has_texts) {
         describe(trace, *guards, report);
         clock.skip();

@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "graph/captured.h"
 #include "shape/may_fail.h"
+#include "torch/arrays.h"
 #include "torch/fake.h"
 #include "torch/tensor.h"
 
@@ -65,7 +66,8 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
         made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;
         made.has_custom_operations |=
-            node->may_fail && shape::is_custom({node->kind, node->target, node->arguments, node->keywords});
+            node->may_fail && (shape::is_custom({node->kind, node->target, node->arguments, node->keywords}) ||
+                               (node->kind == graph::NodeKind::Function && torch_room::calls_numpy(node->target)));
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/collector_paused.h"
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "graph/captured.h"
 #include "graph/fx_arguments.h"
@@ -19,11 +20,16 @@ Ref<> text(const std::string& string) {
     return checked(PyUnicode_FromStringAndSize(string.data(), static_cast<Py_ssize_t>(string.size())));
 }
 
-/// `placeholder` nodes say the class of their tensor, as in torch._dynamo.
+/// `placeholder` nodes say the class of their tensor or number, as in torch._dynamo.
 PyObject* type_expression(const Node& node) {
-    bool has_class = node.kind == NodeKind::Placeholder && node.result.kind == Result::Kind::Tensor &&
-                     node.result.tensor->python_class != nullptr;
-    return has_class ? reinterpret_cast<PyObject*>(node.result.tensor->python_class) : Py_None;
+    if (node.kind != NodeKind::Placeholder) return Py_None;
+    const Result& result = node.result;
+    if (result.kind == Result::Kind::Tensor && result.tensor->python_class != nullptr)
+        return reinterpret_cast<PyObject*>(result.tensor->python_class);
+    if (result.kind != Result::Kind::Constant || result.expression == nullptr) return Py_None;
+    static PyObject* const of_ints = imported("torch", "SymInt");
+    static PyObject* const of_floats = imported("torch", "SymFloat");
+    return result.expression->is_float ? of_floats : of_ints;
 }
 
 PyObject* interned_word(NodeKind kind) {

@@ -1,6 +1,7 @@
 /// Graphs as text.
 #include "base/text.h"
 #include "graph/node.h"
+#include "torch/arrays.h"
 
 namespace stator::graph {
 
@@ -31,7 +32,7 @@ std::string print_callable(Borrowed<> target) {
         return type_name(descriptor->d_type) + "." + std::string(utf8(descriptor->d_name));
     }
     // A function of numpy on tensors (see stator.arrays).
-    if (std::string type = type_name(Py_TYPE(target.get())); type.starts_with("torch._dynamo.utils.numpy_"))
+    if (torch_room::calls_numpy(target))
         if (Ref<> name = Ref<>::steal(PyObject_GetAttrString(target, "__name__")); name && PyUnicode_Check(name.get()))
             return "torch._dynamo.utils." + std::string(utf8(name.get()));
     PyErr_Clear();

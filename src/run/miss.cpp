@@ -188,31 +188,9 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
                    reason + ". Make that value the same on every call, or raise stator.config.recompile_limit.");
 }
 
-}  // namespace
-
-Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
-                              bool is_main, const Ref<>& forced_backend) {
-    if (is_main && takes_over_orphan(cache, frame))
-        if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
-    const bool had_run = point.has_run;
-    if (!may_capture(point, frame, at)) {
-        if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
-        return nullptr;
-    }
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
-    cache.note_entered();
-    // The garbage collector has cleared the callable, and a finalizer calls it.
-    if (!cache.options().backend) return nullptr;
-    if (!point.is_empty()) refuse_recompile(point, frame, at);
-    if (!has_room(point, frame, cache.options())) {
-        if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
-        warn_of_recompile_limit(point, frame, at);
-        return nullptr;
-    }
-    if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {
-        point.add(entry);
-        return entry->matches(frame) ? entry : nullptr;
-    }
+/// A new entry for the frame; null if it runs uncompiled. Throws PythonError.
+Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
+                          const Ref<>& forced_backend) {
     Shared<Entry> entry;
     CaptureReport report;
     ObservedCapture observed(cache.options(), cpython::code_of(frame), point.entries().size(), report);
@@ -240,6 +218,38 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     point.first_call = nullptr;
     entry->forced_backend = forced_backend;
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
+    return entry;
+}
+
+}  // namespace
+
+Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
+                              bool is_main, const Ref<>& forced_backend) {
+    if (is_main && takes_over_orphan(cache, frame))
+        if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
+    const bool had_run = point.has_run;
+    if (!may_capture(point, frame, at)) {
+        if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
+        return nullptr;
+    }
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
+    cache.note_entered();
+    // The garbage collector has cleared the callable, and a finalizer calls it.
+    if (!cache.options().backend) return nullptr;
+    if (!point.is_empty()) refuse_recompile(point, frame, at);
+    if (!has_room(point, frame, cache.options())) {
+        if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
+        warn_of_recompile_limit(point, frame, at);
+        return nullptr;
+    }
+    if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {
+        point.add(entry);
+        return entry->matches(frame) ? entry : nullptr;
+    }
+    // What observes the capture runs code at its end. That is before the guards are checked: another thread may check
+    // the guards of an entry as soon as a cache has it.
+    Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);
+    if (!entry) return nullptr;
     point.add(entry);
     // The first run takes the same path as every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "shape/fake_call.h"
 #include "shape/unrecorded_writes.h"
+#include "torch/arrays.h"
 #include "torch/dtypes.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
@@ -357,7 +358,8 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         classify_error(question);
     }
     answer.random = effects.random;
-    answer.side_effect |= effects.side_effect;
+    // numpy's functions do nothing but raise and write to arguments, and a trial has shown to which.
+    answer.side_effect = (answer.side_effect || effects.side_effect) && !torch_room::calls_numpy(question.target);
     for (const void* storage : effects.written)
         for (std::size_t i = 0; i < call->fakes().size(); ++i) {
             int index = static_cast<int>(i);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "shape/tensors.h"
+#include "torch/arrays.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 
@@ -59,7 +60,7 @@ bool is_lasting_callable(PyObject* callable) {
     }
     std::string type = type_name(Py_TYPE(callable));
     return type.starts_with("torch._ops.") || type == "torch._jit_internal.BooleanDispatch" ||
-           type.starts_with("torch._dynamo.utils.numpy_");
+           torch_room::calls_numpy(callable);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/answer_by_rule.h"
+#include "torch/arrays.h"
 
 namespace stator::shape {
 
@@ -77,7 +78,7 @@ bool is_numpy_function(Borrowed<> target) {
         "iadd", "imul",    "isub",         "le",    "lt",       "maximum", "minimum", "mul",   "multiply",
         "ones", "reshape", "stack",        "sub",   "subtract", "tile",    "where",   "zeros",
     };
-    if (!type_name(Py_TYPE(target.get())).starts_with("torch._dynamo.utils.numpy_")) return false;
+    if (!torch_room::calls_numpy(target)) return false;
     Ref<> name = Ref<>::steal(PyObject_GetAttrString(target.get(), "__name__"));
     PyErr_Clear();
     if (!name || !PyUnicode_Check(name.get())) return false;

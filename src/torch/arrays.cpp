@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/python_error.h"
+#include "base/text.h"
 #include "torch/errors.h"
 
 namespace stator::torch_room {
@@ -135,6 +136,16 @@ Ref<> tensor_of_array(Borrowed<> object, bool writeable) {
         PyErr_Clear();
         return {};
     }
+}
+
+bool calls_numpy(Borrowed<> target) {
+    constexpr std::string_view kWrappers = "torch._dynamo.utils.numpy_";
+    if (!PyFunction_Check(target.get()))
+        return std::strncmp(Py_TYPE(target.get())->tp_name, "numpy_", 6) == 0 &&
+               type_name(Py_TYPE(target.get())).starts_with(kWrappers);
+    auto* function = reinterpret_cast<PyFunctionObject*>(target.get());
+    return function->func_module != nullptr && PyUnicode_Check(function->func_module) &&
+           utf8(function->func_module) == "torch._dynamo.utils" && utf8(function->func_name).starts_with("numpy_");
 }
 
 bool has_array_dtype(Dtype dtype) {

@@ -19,6 +19,9 @@ bool is_writeable(Borrowed<> array);
 /// other dtypes, for negative strides.
 Ref<> tensor_of_array(Borrowed<> object, bool is_writeable);
 
+/// Whether a node with this target calls `torch._numpy` (see `python/stator/arrays.py`).
+bool calls_numpy(Borrowed<> target);
+
 /// Whether numpy has the dtype.
 bool has_array_dtype(Dtype dtype);
 /// The `numpy.dtype` of such a dtype; never freed.

@@ -145,8 +145,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
 
 /// A numpy scalar that differs between calls is an input of the graph, where PyTorch has its dtype.
 bool is_captured_scalar(const Tracer& tracer, const Source& source, PyObject* object) {
-    const bool varies = tracer.has_changed(source) || !tracer.dynamic().is_static_by_default;
-    return varies && torch_room::tensor_of_array(object, false);
+    return tracer.has_changed(source) && torch_room::tensor_of_array(object, false);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -178,3 +179,22 @@ def test_a_loop_does_not_grow():
     objects(10)
     before = objects(10)
     assert objects(200) <= before + 20
+
+
+def test_threads_share_what_they_captured():
+    """An entry may be checked by another thread as soon as it is found."""
+    counter = CompileCounter()
+    results = []
+
+    def work(number):
+        for round_ in range(20):
+            x = torch.full((3,), float(number))
+            compiled = torch.compile(lambda x, round_=round_: x.sin() + round_, backend=counter, dynamic=False)
+            results.append(torch.equal(compiled(x), x.sin() + round_))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 80

@@ -40,10 +40,10 @@ def test_a_setting_without_effect_is_warned_of_once(monkeypatch):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with dynamo_config.patch(verify_correctness=False):
+        with dynamo_config.patch(cprofile=False):
             called()
-    with dynamo_config.patch(verify_correctness=True):
-        with pytest.warns(RuntimeWarning, match="verify_correctness = True has no effect"):
+    with dynamo_config.patch(cprofile=True):
+        with pytest.warns(RuntimeWarning, match="cprofile = True has no effect"):
             called()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -137,6 +137,19 @@ def test_errors_of_a_backend_may_be_suppressed():
             sizes(torch.compile(program, backend=failing))
         with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
             torch.compile(program, backend=failing, fullgraph=True)(torch.ones(2))
+
+
+def test_results_of_a_backend_may_be_verified():
+    def wrong(graph_module, example_inputs):
+        return lambda *inputs: tuple(result + 1 for result in graph_module(*inputs))
+
+    def right(graph_module, example_inputs):
+        return graph_module.forward
+
+    with dynamo_config.patch(verify_correctness=True):
+        sizes(torch.compile(lambda x: x + 1, backend=right))
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="incorrect results"):
+            torch.compile(lambda x: x + 1, backend=wrong)(torch.ones(2))
 
 
 def test_disable_captures_nothing():

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/imported.h"
 #include "base/names.h"
@@ -377,7 +378,7 @@ bool requires_gradients(const graph::Node* node) {
 }
 
 bool is_of_array(const graph::Node* node) {
-    return node->target != nullptr && type_name(Py_TYPE(node->target)).starts_with("torch._dynamo.utils.numpy_");
+    return node->kind == graph::NodeKind::Function && torch_room::calls_numpy(node->target);
 }
 
 /// Whether the program has a tensor over the memory of this one, whose base is `base`.
@@ -520,11 +521,13 @@ Value* of_sizes(Tracer& tracer, PyObject* call, const Arguments& arguments) {
     return array->get_attribute(tracer, interned(text == "shape" ? "shape" : "size")).value();
 }
 
-bool is_array_in(const Value* value) {
+/// A list may contain itself: each is looked into once.
+bool is_array_in(const Value* value, std::unordered_set<const Value*>& seen) {
     if (value == nullptr) return false;
     if (value->kind == Kind::Array) return true;
-    if (value->kind != Kind::Tuple && value->kind != Kind::List) return false;
-    return std::ranges::any_of(static_cast<const SequenceValue*>(value)->items, is_array_in);
+    if ((value->kind != Kind::Tuple && value->kind != Kind::List) || !seen.insert(value).second) return false;
+    return std::ranges::any_of(static_cast<const SequenceValue*>(value)->items,
+                               [&](const Value* item) { return is_array_in(item, seen); });
 }
 
 }  // namespace
@@ -549,8 +552,10 @@ void expect_arrays_are_traced(Tracer& tracer) {
 }
 
 bool has_array(const Arguments& arguments) {
-    return std::ranges::any_of(arguments.positional, is_array_in) ||
-           std::ranges::any_of(arguments.keywords, is_array_in, &Keyword::value);
+    std::unordered_set<const Value*> seen;
+    auto holds_array = [&](const Value* value) { return is_array_in(value, seen); };
+    return std::ranges::any_of(arguments.positional, holds_array) ||
+           std::ranges::any_of(arguments.keywords, holds_array, &Keyword::value);
 }
 
 bool is_array_function(Borrowed<> callable) {

@@ -254,7 +254,7 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
         if (Value* read = read_by_getter(tracer, held, arguments)) return read;
         if (is_operation(held)) return call_on_tensor_objects(tracer, this, arguments);
     }
-    if (has_array(arguments) && is_array_function(held))
+    if (is_array_function(held) && has_array(arguments))
         if (Value* answer = call_array_function(tracer, held, arguments)) return answer;
     const Handlers& handlers = Handlers::instance();
     if (Handler handler = handlers.find(held); handler != nullptr) {

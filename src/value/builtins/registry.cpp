@@ -1,6 +1,7 @@
 #include "value/builtins/registry.h"
 
 #include "value/builtins/numpy.h"
+#include "value/builtins/regular_expressions.h"
 
 namespace stator {
 
@@ -18,6 +19,7 @@ void register_all(Handlers& handlers) {
     register_numpy(handlers);
     register_random(handlers);
     register_text(handlers);
+    register_regular_expressions(handlers);
     register_operators(handlers);
     register_getters(handlers);
     register_copying(handlers);

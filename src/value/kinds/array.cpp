@@ -147,6 +147,11 @@ Outcome ArrayValue::iterate(Tracer& tracer) {
 }
 
 Value* ArrayValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    // To a tensor it is a number, with its own rules of promotion.
+    if (is_outside_scalar() && other->kind == Kind::Tensor) {
+        Value* number = tracer.constant(specialized(tracer));
+        return reflected ? other->binary(tracer, op, number, false) : other->binary(tracer, op, number, true);
+    }
     return array_operator(tracer, operator_function(op, false),
                           reflected ? Arguments::of(other, this) : Arguments::of(this, other));
 }

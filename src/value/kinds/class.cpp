@@ -242,12 +242,19 @@ Task make_return_type(Tracer& tracer, PyTypeObject* type, Value* items) {
     co_return stator::make_tuple(tracer, std::move(all), type);
 }
 
+/// `Color(Color.RED)` is that member. No special method of the class is called for it, unlike for another value.
+bool is_call_with_own_member(PyTypeObject* type, const Arguments& arguments) {
+    static PyTypeObject* const meta = Py_TYPE(reinterpret_cast<PyObject*>(torch_room::known().enum_class));
+    return Py_TYPE(reinterpret_cast<PyObject*>(type)) == meta && arguments.count() == 1 && arguments.keywords.empty() &&
+           arguments.positional[0]->kind == Kind::Constant && arguments.positional[0]->type() == type;
+}
+
 }  // namespace
 
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
         return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
-    if (has_array(arguments) && is_array_function(object()))
+    if (is_array_function(object()) && has_array(arguments))
         if (Value* answer = call_array_function(tracer, object(), arguments)) return answer;
     if (Handler handler = Handlers::instance().find(object()); handler != nullptr) {
         if (needs_settling(tracer, object(), arguments)) return call_settled(tracer, handler, arguments);
@@ -255,6 +262,7 @@ Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     }
     PyTypeObject* meta = Py_TYPE(held);
     if (is_enum_class(held) || Handlers::instance().is_pure(object())) {
+        if (is_call_with_own_member(held, arguments)) return arguments.positional[0];
         if (Value* folded = fold(tracer, object(), arguments); folded != nullptr) return folded;
         tracer.break_graph(BreakKind::UnknownFunction,
                            "class " + type_name(held) + " is called with arguments that are not constants");

@@ -1,0 +1,81 @@
+"""Reasons for a recompile in the words of TorchDynamo, which people search for in logs, with Stator's as a comment.
+
+tensor 'x' size mismatch at index 0. expected 3, actual 4  # L['x']: size of dimension 0 is 4, was 3
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_SCALARS = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+
+
+def _at_index(what: str) -> Callable[[str, re.Match[str]], str]:
+    return lambda place, found: (
+        f"tensor '{place}' {what} mismatch at index {found[2]}. expected {found[4]}, actual {found[3]}"
+    )
+
+
+def _of_tensor(what: str) -> Callable[[str, re.Match[str]], str]:
+    return lambda place, found: f"tensor '{place}' {what} mismatch. expected {found[3]}, actual {found[2]}"
+
+
+def _dtype(place: str, found: re.Match[str]) -> str:
+    now, before = (_SCALARS.get(name.removeprefix("torch."), name) for name in (found[2], found[3]))
+    return f"tensor '{place}' dtype mismatch. expected {before}, actual {now}"
+
+
+def _requires_grad(place: str, found: re.Match[str]) -> str:
+    return f"tensor '{place}' requires_grad mismatch. expected requires_grad={int(found[3] == 'True')}"
+
+
+def _type(place: str, found: re.Match[str]) -> str:
+    return f"expected type of '{place}' to be a tensor type, ' but found <class '{found[2]}'>"
+
+
+# By the form of a reason (src/guard/explain.cpp): the first group is the place.
+_FORMS: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]]] = [
+    (re.compile(form), say)
+    for form, say in (
+        (r"(.+): size of dimension (\d+) is (\d+), was (\d+)", _at_index("size")),
+        (r"(.+): stride of dimension (\d+) is (\d+), was (\d+)", _at_index("stride")),
+        (r"(.+): number of dimensions is (\d+), was (\d+)", _of_tensor("rank")),
+        (r"(.+): device is (\S+), was (\S+)", _of_tensor("dispatch key set")),
+        (r"(.+): dtype is (\S+), was (\S+)", _dtype),
+        (r"(.+): requires_grad is (\w+), was (\w+)", _requires_grad),
+        (r"(.+): type is (\S+), was (\S+)", _type),
+        (r"(.+) has (\d+) items?, had (\d+)", lambda place, found: f"len({place}) == {found[3]}"),
+        (r"type of (.+) is (\S+), was (\S+)", lambda place, found: f"___check_type_id({place}, {found[3]})"),
+        (
+            r"(.+?) is (.+), was (-?\d[\w.+-]*|'.*'|\".*\"|True|False|None)",
+            lambda place, found: f"{place} == {found[3]}",
+        ),
+    )
+]
+
+
+def in_torchs_words(reason: str) -> str:
+    """The guard that failed as TorchDynamo writes it, and the reason as a comment; else the reason alone."""
+    for form, say in _FORMS:
+        if (found := form.fullmatch(reason)) is not None:
+            return f"{say(_without_scope(found[1]), found)}  # {reason}"
+    return reason
+
+
+def _without_scope(place: str) -> str:
+    """`x.y` for `L['x'].y`."""
+    return re.sub(r"L\['([^']*)'\]", r"\1", place)
