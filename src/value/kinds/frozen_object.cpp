@@ -33,8 +33,7 @@ constexpr const char* kTypingClasses[] = {"TypeVar",
 const Classes& c_classes() {
     static const auto* const classes = [] {
         auto* found = new Classes;
-        for (auto [module, name] : {std::pair{"re", "Pattern"}, std::pair{"re", "Match"},
-                                    std::pair{"types", "GenericAlias"}, std::pair{"types", "UnionType"}})
+        for (auto [module, name] : {std::pair{"types", "GenericAlias"}, std::pair{"types", "UnionType"}})
             if (PyTypeObject* type = find_imported_class(module, name)) found->insert(type);
         return found;
     }();
@@ -106,8 +105,6 @@ Py_hash_t FrozenObjectValue::hash(Tracer& tracer) {
 
 void register_frozen_objects(Handlers& handlers) {
     for (PyTypeObject* type : c_classes()) handlers.add_pure_class(type);
-    for (const char* name : {"compile", "search", "match", "fullmatch", "split", "findall", "sub", "subn", "escape"})
-        handlers.add_pure("re", name);
     for (PyTypeObject* type : typing_classes())
         for (const char* name : {"__getitem__", "__eq__", "__hash__", "__or__", "__ror__"})
             if (PyObject* method = PyDict_GetItemString(cpython::class_dict(type), name);

@@ -1,5 +1,5 @@
-/// Instances of library classes that never change and whose operations are pure: compiled patterns of `re` and their
-/// matches, `list[int]`, `int | str`, the objects of `typing`.
+/// Instances of library classes that never change and whose operations are pure:
+/// `list[int]`, `int | str`, the objects of `typing`.
 #pragma once
 
 #include "value/kinds/object.h"
