@@ -42,10 +42,23 @@ def _unsupported() -> type[Exception]:
     class Unsupported(exc.Unsupported):
         """A graph break with `fullgraph=True`. `break_` is the `stator.report.Break`."""
 
+        def __new__(cls, break_: Break) -> Unsupported:
+            kind = UserError if cls is Unsupported and break_.kind == "data-dependent" else cls
+            return super().__new__(kind, break_)
+
         def __init__(self, break_: Break) -> None:
             super().__init__(str(break_), gb_type=break_.kind)
             self.break_ = break_
 
+    class UserError(Unsupported, exc.UserError):
+        """The same where the program depends on the data of tensors, as torch._dynamo has it."""
+
+        def __init__(self, break_: Break) -> None:
+            exc.UserError.__init__(self, exc.UserErrorType.DYNAMIC_CONTROL_FLOW, str(break_))
+            self.break_, self.gb_type, self.category = break_, break_.kind, None
+            self.add_to_stats()
+
+    _at_home(UserError)
     return _at_home(Unsupported)
 
 

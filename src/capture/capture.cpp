@@ -143,7 +143,11 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_autocast = trace.reads_autocast;
     report.mismatched_calls = trace.mismatched_calls;
     judge_break(request, trace, report);
-    if (trace.end == TraceEnd::Failed) return make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
+    if (trace.end == TraceEnd::Failed) {
+        Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
+        failed->captures_calls = trace.report.kind == BreakKind::GraphBreakCall;
+        return failed;
+    }
     if (!has_traced_code(trace.guards)) return nullptr;
 
     const KeptGuards kept = filter_guards(request.options, trace);
@@ -274,6 +278,15 @@ Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge,
             warn_of_internal_error(*report.broken);
         return entry;
     }
+}
+
+Shared<Entry> observe(const CaptureRequest& request, const Knowledge& knowledge) {
+    CollectorPaused paused;
+    torch_room::GlobalState state = torch_room::snapshot_global_state();
+    std::variant<Trace, Again> traced = stator::trace(request.for_trace(), knowledge);
+    auto* trace = std::get_if<Trace>(&traced);
+    if (trace == nullptr) return nullptr;
+    return make_entry(request, std::move(state), GuardProgram(trace->guards, {}));
 }
 
 }  // namespace stator

@@ -36,6 +36,10 @@ Shared<Entry> capture(const CaptureRequest& request, SharedKnowledge& knowledge,
 /// The settings that decide what is captured, as they are now: entries captured under other ones are not shared.
 std::string print_capture_settings(const CompileOptions& options);
 
+/// What the program reads in this call, as an entry that is not captured: from it a later capture learns what has
+/// changed. Null if the trace has to be repeated. Throws PythonError.
+Shared<Entry> observe(const CaptureRequest& request, const Knowledge& knowledge);
+
 /// The number of successful captures since the process started.
 std::size_t capture_count();
 

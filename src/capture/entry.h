@@ -30,6 +30,8 @@ struct Entry : Counted {
     /// False if the program could not be captured under these guards: such frames run uncompiled, without being traced
     /// again.
     bool is_captured = false;
+    /// Such a frame called `torch._dynamo.skip_frame()`: the functions that it calls are captured.
+    bool captures_calls = false;
     CompiledGraph graph;
     Plan plan;
 

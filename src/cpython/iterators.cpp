@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/imported.h"
+
 namespace stator::cpython {
 
 namespace {
@@ -40,6 +42,17 @@ struct Zip {
     PyObject* result;
     int strict;
 };
+
+struct Counting {  // itertools.count
+    PyObject_HEAD Py_ssize_t cnt;
+    PyObject* long_cnt;  // null while `cnt` is the position
+    PyObject* long_step;
+};
+
+PyTypeObject* counting_class() {
+    static PyTypeObject* const found = imported_class("itertools", "count");
+    return found;
+}
 
 template <class Layout>
 const Layout& as(PyObject* object) {
@@ -99,6 +112,22 @@ Ahead ahead_in_dict(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     return found(Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value), item);
 }
 
+bool is_exact_number(PyObject* object) {
+    return object != nullptr && (PyLong_CheckExact(object) || PyFloat_CheckExact(object));
+}
+
+Ahead ahead_in_count(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& counting = as<Counting>(iterator);
+    if (counting.long_cnt == nullptr) {
+        if (counting.cnt >= PY_SSIZE_T_MAX - steps) return Ahead::Unknown;
+        return found(PyLong_FromSsize_t(counting.cnt + steps), item);
+    }
+    if (!is_exact_number(counting.long_cnt) || !is_exact_number(counting.long_step)) return Ahead::Unknown;
+    Ref<> at = Ref<>::share(counting.long_cnt);
+    for (Py_ssize_t i = 0; i < steps && at; ++i) at = Ref<>::steal(PyNumber_Add(at.get(), counting.long_step));
+    return found(at.release(), item);
+}
+
 /// An iterator without other references can't be advanced by other code.
 bool is_alone(PyObject* inner) {
     return Py_REFCNT(inner) == 1;
@@ -137,7 +166,11 @@ Ahead ahead_in_zip(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
 
 bool can_look_ahead(PyTypeObject* type) {
     return is_over_sequence(type) || is_over_dict(type) || type == &PyRangeIter_Type || type == &PyEnum_Type ||
-           type == &PyZip_Type;
+           type == &PyZip_Type || type == counting_class();
+}
+
+bool counts(PyTypeObject* type) {
+    return type == &PyRangeIter_Type || type == counting_class();
 }
 
 Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
@@ -147,6 +180,7 @@ Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     if (type == &PyRangeIter_Type) return ahead_in_range(iterator, steps, item);
     if (type == &PyEnum_Type) return ahead_in_enumeration(iterator, steps, item);
     if (type == &PyZip_Type) return ahead_in_zip(iterator, steps, item);
+    if (type == counting_class()) return ahead_in_count(iterator, steps, item);
     return Ahead::Unknown;
 }
 

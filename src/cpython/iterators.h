@@ -12,6 +12,8 @@ namespace stator::cpython {
 /// Whether iterators of exactly this class can be inspected: over lists, tuples, dicts and ranges, `reversed` ones,
 /// and `enumerate` and `zip` of such.
 bool can_look_ahead(PyTypeObject* type);
+/// Whether its items are the numbers of a counter.
+bool counts(PyTypeObject* type);
 
 enum class Ahead : std::uint8_t {
     Item,

@@ -39,7 +39,8 @@ class EntryIndex {
 class EntryPoint : public Counted {
   public:
     bool warned = false;
-    bool has_run = false;  // for a stance that does something else in the first call
+    bool has_run = false;      // for a stance that does something else in the first call
+    Shared<Entry> first_call;  // that ran uncompiled because of such a stance; empty once something was captured
 
     /// The entry whose guards hold; null if there is none. The objects that the guards fetched have to be used before
     /// any code runs.

@@ -59,6 +59,11 @@ PyObject* FrameRun::go_on() {
             // Internal errors never propagate to the program.
             report_internal_error(cpython::code_of(frame_), error.what());
         }
+        if (entry && entry->captures_calls && !cpython::is_being_traced(thread_)) {
+            entry = nullptr;
+            cpython::HookCallbacks hooked(thread_, handle_callback, &cache_);
+            return is_untouched_ ? cpython::run(thread_, frame_) : leave();
+        }
         if (!entry || !entry->is_captured || is_idle(*entry)) return leave();
         Shared<Entry> first_idle = idle_ == 1 ? entry : nullptr;
         PyObject* answer = nullptr;
@@ -386,8 +391,30 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
     return FrameRun(*cache, thread, frame, *code, code->index_at(cpython::next_offset(frame))).go_on();
 }
 
+namespace {
+
+/// Whether `torch.compiler.disable(recursive=False)` made the function.
+bool leaves_calls_enabled(PyFunctionObject* function) {
+    PyObject* attributes = function->func_dict;
+    return attributes != nullptr &&
+           PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable_recursive")) == Py_False;
+}
+
+}  // namespace
+
+PyObject* FrameRun::handle_disabled(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    cpython::HookCallbacks hooked(thread, handle_callback, context);
+    return cpython::run(thread, frame);
+}
+
 PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {
-    if (is_disabled(reinterpret_cast<PyObject*>(cpython::function_of(frame)))) return cpython::run(thread, frame);
+    PyFunctionObject* function = cpython::function_of(frame);
+    if (is_disabled(reinterpret_cast<PyObject*>(function))) {
+        std::optional<cpython::HookCallbacks> hooked;
+        // The function in the wrapper runs uncompiled, and what it calls is captured.
+        if (leaves_calls_enabled(function)) hooked.emplace(thread, handle_disabled, context);
+        return cpython::run(thread, frame);
+    }
     if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
     return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/false);
 }

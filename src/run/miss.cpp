@@ -90,8 +90,9 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
     // The last ones, so that a capture does not take longer the more there are.
     constexpr std::size_t kMostEntries = 32;
     const std::vector<Shared<Entry>>& all = point.entries();
-    const std::vector<Shared<Entry>> entries(
-        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostEntries)));
+    std::vector<Shared<Entry>> entries(all.begin(),
+                                       all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostEntries)));
+    if (point.first_call) entries.push_back(point.first_call);
     auto* function = reinterpret_cast<PyObject*>(cpython::function_of(frame));
     PyObject* const instance = instance_of(frame);
     for (const Shared<Entry>& entry : entries) {
@@ -101,6 +102,20 @@ void learn_changes(const EntryPoint& point, cpython::Frame* frame, Knowledge& kn
             if (is_of_instance) knowledge.changing_in_place.insert(place);
             knowledge.changing_numbers.insert(std::move(place));
         }
+    }
+}
+
+/// The stance lets the first call run uncompiled. Sizes and numbers that differ in the second one are symbols at once.
+void observe_first_call(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
+    Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
+    const CompileOptions options = cache.options_with({});
+    if (!options.backend) return;
+    try {
+        point.first_call = observe({frame, at, options}, knowledge->known);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame), error.what());
     }
 }
 
@@ -201,6 +216,7 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
     if (failed && cache.options().fullgraph) raise_unsupported(*failed);
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
+    point.first_call = nullptr;
     entry->forced_backend = forced_backend;
     entry->globals = cpython::globals_of(frame);
     if (PyObject* instance = instance_of(frame)) entry->owner = checked(PyWeakref_NewRef(instance, nullptr));
@@ -213,7 +229,12 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
                               bool is_main, const Ref<>& forced_backend) {
     if (is_main && takes_over_orphan(cache, frame, forced_backend))
         if (Shared<Entry> entry = point.find(frame, forced_backend)) return entry;
-    if (!may_capture(point, frame, at) || dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
+    const bool had_run = point.has_run;
+    if (!may_capture(point, frame, at)) {
+        if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
+        return nullptr;
+    }
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;

@@ -118,8 +118,6 @@ constexpr Switch kSwitches[] = {
     {"oneDNN", [](const at::Context& context) { return context.userEnabledMkldnn(); }},
     {"anomaly detection", [](const at::Context&) { return torch::autograd::AnomalyMode::is_enabled(); }},
     {"warn_always", [](const at::Context&) { return c10::WarningUtils::get_warnAlways(); }},
-    // (Function transforms disable them, and enable them afterwards.)
-    {"saved tensor hooks", [](const at::Context&) { return at::SavedTensorDefaultHooks::is_enabled(); }},
 };
 
 static_assert(std::size(kSwitches) + kPackedBits == 32);

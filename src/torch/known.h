@@ -34,5 +34,9 @@ enum class Role {
 
 /// For a C function or a Python function of PyTorch.
 Role role_of(PyObject* callable);
+/// Whether the program has put the function into graphs: `allow_in_graph`, `nonstrict_trace`.
+bool is_marked_in_graph(PyObject* function);
+/// Whether it did so with `torch._dynamo.nonstrict_trace`.
+bool is_nonstrict(PyObject* function);
 
 }  // namespace stator::torch_room

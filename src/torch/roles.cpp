@@ -88,6 +88,9 @@ Role role_of_function(PyObject* function) {
     if (module_name.starts_with("torch._dynamo.")) {
         if (module_name == "torch._dynamo.external_utils" && name == "is_compiling") return Role::IsCompiling;
         if (module_name == "torch._dynamo.mutation_guard" && name == "tag") return Role::Bookkeeping;
+        // Its code is not made to be traced, and what it returns is not to be captured anyway.
+        if (module_name == "torch._dynamo.decorators" && name == "disable") return Role::Disallowed;
+        if (module_name == "torch._dynamo.decorators" && name == "nonstrict_trace") return Role::MarksNonstrict;
         return Role::None;
     }
     if (!holds_operations(module_name) || name.starts_with("_") || is_traced_into(name)) return Role::None;
@@ -132,6 +135,7 @@ class UserSet {
 
 UserSet allowed{"_allowed_callable_ids"};
 UserSet disallowed{"_disallowed_callable_ids"};
+UserSet nonstrict{"_nonstrict_trace_callable_ids"};
 
 }  // namespace
 
@@ -146,6 +150,14 @@ Role role_of(PyObject* callable) {
         return is_operator(callable) || allowed.has(callable) ? Role::InGraph : Role::None;
     if (!c_operations().contains(callable)) return Role::None;
     return disallowed.has(callable) ? Role::Disallowed : Role::InGraph;
+}
+
+bool is_marked_in_graph(PyObject* function) {
+    return role_of_function(function) == Role::None && allowed.has(function);
+}
+
+bool is_nonstrict(PyObject* function) {
+    return nonstrict.has(function);
 }
 
 }  // namespace stator::torch_room

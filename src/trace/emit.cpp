@@ -10,6 +10,7 @@
 #include "shape/number_arguments.h"
 #include "shape/store.h"
 #include "torch/dtypes.h"
+#include "torch/names.h"
 #include "trace/graph_recorder.h"
 #include "trace/injected_error.h"
 #include "trace/write_checks.h"
@@ -132,6 +133,17 @@ bool takes_unbacked_number(const graph::Node& node) {
     return takes;
 }
 
+/// An operation that takes a class takes it for a dtype: `float` for `torch.float64`. Generated code can name a dtype,
+/// but not a class.
+void name_dtype(graph::Argument& argument) {
+    if (argument.kind != graph::Argument::Kind::Constant || !PyType_Check(argument.constant)) return;
+    for (auto [type, dtype] :
+         {std::pair{&PyBool_Type, torch_room::dtype::kBool}, std::pair{&PyLong_Type, torch_room::dtype::kLong},
+          std::pair{&PyFloat_Type, torch_room::dtype::kDouble}})
+        if (argument.constant == reinterpret_cast<PyObject*>(type))
+            argument = graph::Argument::of_constant(torch_room::dtype_object(dtype).get());
+}
+
 std::vector<TensorValue*> numbered(const std::vector<TensorValue*>& arguments) {
     std::vector<TensorValue*> tensors;
     for (TensorValue* tensor : arguments)
@@ -163,6 +175,10 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     if (!operation.answer->is_view() && makes_leaf(operation.answer->result))
         expect_leaf_is_kept(tracer_, "an operation creates a leaf tensor with requires_grad=True");
     added.keep();
+    if (kind == graph::NodeKind::Method || PyCFunction_Check(target.get())) {
+        for (graph::Argument& argument : operation.node->arguments) name_dtype(argument);
+        for (graph::KeywordArgument& keyword : operation.node->keywords) name_dtype(keyword.value);
+    }
     describe_node(operation);
     Value* result = result_of(operation);
     if (operation.is_transformed) transforms_.note_result(result);
@@ -269,20 +285,38 @@ void GraphRecorder::emit_requirements(Operation& operation) {
 
 namespace {
 
-/// The arguments of an operation with the numbers of tensors that are given as `value=`, `alpha=` or `beta=`: PyTorch
-/// would read them. Empty if there is none, or where numbers are not captured.
-std::optional<Arguments> with_read_factors(Tracer& tracer, const Arguments& arguments) {
+/// Whether it is `torch._foreach_mul(tensors, factor)` or the like, and the results have the dtypes of the tensors.
+bool takes_one_factor_for_all(Tracer& tracer, Borrowed<> target, const Arguments& arguments) {
+    if (!PyCFunction_Check(target.get()) || arguments.positional.size() != 2) return false;
+    Ref<> name = checked(PyObject_GetAttrString(target, "__name__"));
+    auto* factor = cast<TensorValue>(arguments.positional[1]);
+    SequenceValue* tensors = as_sequence(arguments.positional[0]);
+    if (!utf8(name).starts_with("_foreach_") || factor == nullptr || tensors == nullptr) return false;
+    return torch_room::is_floating(factor->meta->dtype) && factor->meta->sizes.empty() &&
+           std::ranges::all_of(tensors->all(tracer), [](Value* one) {
+               auto* tensor = cast<TensorValue>(one);
+               return tensor != nullptr && torch_room::is_floating(tensor->meta->dtype);
+           });
+}
+
+/// The arguments of an operation with the numbers of tensors that are given as `value=`, `alpha=` or `beta=`, or as the
+/// factor of a `foreach` operation: PyTorch would read them. Empty if there is none, or where numbers are not captured.
+std::optional<Arguments> with_read_factors(Tracer& tracer, Borrowed<> target, const Arguments& arguments) {
     Arguments changed = arguments;
     bool is_changed = false;
-    for (Keyword& keyword : changed.keywords) {
-        auto* tensor = cast<TensorValue>(keyword.value);
-        const std::string_view name = utf8(keyword.name);
-        if (tensor == nullptr || (name != "value" && name != "alpha" && name != "beta")) continue;
+    auto read = [&](Value*& value) {
+        auto* tensor = cast<TensorValue>(value);
+        if (tensor == nullptr) return true;
         Value* number = read_number(tracer, tensor, "item");
-        if (number == nullptr) return std::nullopt;
-        keyword.value = number;
-        is_changed = true;
+        if (number == nullptr) return false;
+        value = number;
+        return is_changed = true;
+    };
+    for (Keyword& keyword : changed.keywords) {
+        const std::string_view name = utf8(keyword.name);
+        if ((name == "value" || name == "alpha" || name == "beta") && !read(keyword.value)) return std::nullopt;
     }
+    if (takes_one_factor_for_all(tracer, target, arguments) && !read(changed.positional[1])) return std::nullopt;
     return is_changed ? std::optional(std::move(changed)) : std::nullopt;
 }
 
@@ -295,7 +329,7 @@ Value* GraphRecorder::emit_with_known_integers(const Operation& operation) {
         if (auto known = with_known_integers(tracer_, operation.kind, operation.target, operation.arguments))
             return emit(operation.kind, operation.target, *known, operation.takes_any);
     if (is_data_dependent)
-        if (auto read = with_read_factors(tracer_, operation.arguments))
+        if (auto read = with_read_factors(tracer_, operation.target, operation.arguments))
             return emit(operation.kind, operation.target, *read, shape::AnyNumber::IntOrFloat);
     tracer_.break_graph(is_data_dependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
                         operation.answer->reason);
@@ -309,7 +343,7 @@ void GraphRecorder::check_mutations(const Operation& operation) {
                 expect_no_partial_overlap(tracer_, operation.tensor(written), other);
     for (int written : operation.answer->written) {
         TensorValue* tensor = operation.tensor(written);
-        expect_no_row(tensor);
+        if (operation.is_recorded) expect_no_row(tensor);  // autograd refuses it: the rows are views of one `unbind`
         deferred_graphs_.expect_own(tensor);
         expect_no_subclass(tracer_, tensor);
         deferred_graphs_.expect_not_recomputed(tensor);

@@ -178,6 +178,8 @@ void Interpreter::run() {
             record_break(reason);
             const bool is_in_transform = recorder_.is_in_transform();
             roll_back();
+            // What a disabled function calls may be captured: see `handle_callback` in the run room.
+            broke_in_callback_ = broke_in_callback_ || reason.kind == BreakKind::DisabledFunction;
             // (The functions that a transform calls get tensors that it has wrapped.)
             if (is_in_transform) broke_in_callback_ = false;
             forbids_breaks_ = is_where_breaks_are_errors();

@@ -20,10 +20,10 @@ std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& k
     } catch (const StartAgain& again) {
         return Again{again.reason, {}};
     }
-    if (interpreter.end() == TraceEnd::Broke && !request.wants_one_graph) {
+    if (interpreter.end() != TraceEnd::Returned && !request.wants_one_graph) {
         PyCodeObject* whole = interpreter.function_without_tensors();
         if (whole != nullptr && !knowledge.called_whole.contains(whole)) {
-            Again again{"a function that works on no tensors breaks the graph", {}};
+            Again again{"a function that works on no tensors, or calls skip_frame, breaks the graph", {}};
             again.learned.called_whole.emplace(whole, Ref<PyCodeObject>::share(whole));
             return again;
         }

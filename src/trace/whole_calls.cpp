@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "torch/known.h"
 #include "trace/interpreter.h"
 #include "value/builtins/builtin.h"
@@ -48,14 +49,25 @@ bool has_no_tensors(const Value* value) {
     }
 }
 
-bool mentions_torch(PyCodeObject* code) {
+bool mentions(PyCodeObject* code, std::string_view name) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-        if (utf8(PyTuple_GET_ITEM(code->co_names, i)) == "torch") return true;
+        if (utf8(PyTuple_GET_ITEM(code->co_names, i)) == name) return true;
     return false;
 }
 
+/// `torch._dynamo.skip_frame()` is about the function that calls it, which is the innermost one. Null if that is the
+/// entered function.
+PyCodeObject* inlined_function_to_skip(const std::vector<Activation*>& frames) {
+    for (std::size_t i = frames.size(); i-- > 1;) {
+        if (frames[i]->is_task) continue;
+        PyCodeObject* code = static_cast<const BytecodeFrame&>(*frames[i]).function->code;
+        return mentions(code, "skip_frame") ? code : nullptr;
+    }
+    return nullptr;
+}
+
 bool works_without_tensors(const BytecodeFrame& frame) {
-    return frame.generator == nullptr && !mentions_torch(frame.function->code) &&
+    return frame.generator == nullptr && !mentions(frame.function->code, "torch") &&
            std::ranges::all_of(frame.slots, has_no_tensors) && std::ranges::all_of(frame.stack, has_no_tensors);
 }
 
@@ -78,6 +90,24 @@ bool only_forwards(const FunctionValue& function) {
     return module_of(function.globals) == "stator.api";
 }
 
+/// Whether the value is a callable that was compiled with `fullgraph=True`.
+bool is_compiled_as_one_graph(const Value* value) {
+    const ObjectValue* object = value == nullptr ? nullptr : cast<ObjectValue>(value);
+    if (object == nullptr || object->outside == nullptr) return false;
+    if (cpython::lookup_in_mro(object->class_, interned("_stator_options"), nullptr) == nullptr) return false;
+    Ref<> options = Ref<>::steal(PyObject_GetAttr(object->outside, interned("_stator_options")));
+    PyErr_Clear();
+    return options && PyDict_Check(options.get()) && PyDict_GetItemString(options.get(), "fullgraph") == Py_True;
+}
+
+/// Whether the instruction that the frame waits for calls such a callable: it is among the operands in front, which
+/// stay on the stack.
+bool waits_for_one_graph(const BytecodeFrame& frame) {
+    const auto pops = static_cast<std::size_t>(frame.pops);
+    if (pops < 2 || pops > frame.stack.size()) return false;
+    return is_compiled_as_one_graph(frame.top(pops - 1)) || is_compiled_as_one_graph(frame.top(pops - 2));
+}
+
 }  // namespace
 
 bool Interpreter::keeps_compiled_by_torch() {
@@ -92,6 +122,9 @@ bool Interpreter::keeps_compiled_by_torch() {
 }
 
 bool Interpreter::is_where_breaks_are_errors() {
+    for (std::size_t i = 0; i + 1 < stack_.frames.size(); ++i)
+        if (!stack_.frames[i]->is_task && waits_for_one_graph(static_cast<const BytecodeFrame&>(*stack_.frames[i])))
+            return true;
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.utils"));
     PyObject* globals = module == nullptr || !PyModule_Check(module) ? nullptr : PyModule_GetDict(module);
     if (globals == nullptr) return false;
@@ -104,6 +137,7 @@ bool Interpreter::is_where_breaks_are_errors() {
 }
 
 PyCodeObject* Interpreter::function_without_tensors() const {
+    if (end_ == TraceEnd::Failed) return inlined_function_to_skip(stack_.frames);
     const bool is_by_random_number = report_.kind == BreakKind::DataDependent && needs_random_number_;
     if (report_.kind != BreakKind::UnknownFunction && report_.kind != BreakKind::UnknownObject && !is_by_random_number)
         return nullptr;
@@ -168,6 +202,12 @@ void Interpreter::expect_inlined(FunctionValue* function) {
     if (is_of_transforms(function))
         break_graph(BreakKind::UnsupportedTensor, "tensors of the function transform " + function->print() +
                                                       " are still used where the captured region ends");
+    if (mentions(function->code, "skip_frame")) {
+        const std::string reason = "function " + function->print() + " calls torch._dynamo.skip_frame";
+        // The program may allow it only inside of that function, so it is no error: its callers run uncompiled too.
+        if (is_where_breaks_are_errors()) throw Break{BreakKind::GraphBreakCall, reason, false};
+        break_graph(BreakKind::DisabledFunction, reason);
+    }
     break_graph(BreakKind::UnknownFunction,
                 "function " + function->print() + " uses no tensors and calls C functions that Stator has no model of");
 }

@@ -17,6 +17,7 @@
 #include "value/kinds/deque.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
+#include "value/kinds/frozen_object.h"
 #include "value/kinds/function.h"
 #include "value/kinds/outside_iterator.h"
 #include "value/kinds/python_module.h"
@@ -131,6 +132,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         generator->outside = object;
         return generator;
     }
+    if (is_frozen_class(type)) return tracer.make<FrozenObjectValue>(object);
     if (torch_room::is_array_class(type)) {
         auto* array = tracer.make<ArrayValue>();
         array->outside = object;

@@ -10,11 +10,14 @@
 #include "value/builtins/arrays.h"
 #include "value/builtins/numpy.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/frozen_object.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/keys.h"
+#include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
 #include "value/tensor/torch_function.h"
@@ -216,6 +219,36 @@ bool is_operation(PyObject* callable) {
 
 }  // namespace
 
+namespace {
+
+/// `object.__get__` and the like, which the program has bound before: the slot wrapper is called with that object.
+Outcome call_bound_wrapper(Tracer& tracer, PyObject* wrapper, const Arguments& arguments) {
+    Ref<> self = checked(PyObject_GetAttrString(wrapper, "__self__"));
+    Ref<> name = checked(PyObject_GetAttrString(wrapper, "__name__"));
+    PyObject* found = cpython::lookup_in_mro(Py_TYPE(self.get()), name.get(), nullptr);
+    if (found == nullptr || Py_TYPE(found) != &PyWrapperDescr_Type)
+        tracer.break_graph(BreakKind::UnknownFunction, "the C function " + function_name(wrapper) + " is called");
+    return operations::call(tracer, tracer.constant(found), arguments.after(tracer.constant(self.get())));
+}
+
+/// Arguments of a method of `re`: C code reads an instance of a subclass of str as the text that it is.
+Arguments with_real_texts(Tracer& tracer, const Arguments& arguments) {
+    Arguments real = arguments;
+    for (Value*& value : real.positional) {
+        auto* text = cast<ScalarValue>(value);
+        if (text == nullptr || text->source == nullptr || !PyUnicode_Check(text->outside)) continue;
+        tracer.guard({GuardKind::Identity, text->source, text->outside});
+        value = tracer.make<ConstantValue>(text->outside);
+    }
+    return real;
+}
+
+bool is_method_of_frozen_class(PyObject* callable) {
+    return is_method_descriptor(callable) && is_frozen_class(PyDescr_TYPE(callable));
+}
+
+}  // namespace
+
 Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
     if (has_tensor_object(arguments)) {
         if (Value* read = read_by_getter(tracer, held, arguments)) return read;
@@ -244,10 +277,13 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
             Arguments plain = arguments;
             plain.positional[0] = unwrapped(tracer, plain.positional[0]);
             if (Value* folded = fold(tracer, held, plain); folded != nullptr) return folded;
-        } else if (Value* folded = fold(tracer, held, arguments); folded != nullptr) {
+        } else if (Value* folded = fold(
+                       tracer, held, is_method_of_frozen_class(held) ? with_real_texts(tracer, arguments) : arguments);
+                   folded != nullptr) {
             return folded;
         }
     }
+    if (Py_TYPE(held) == cpython::method_wrapper_class()) return call_bound_wrapper(tracer, held, arguments);
     if (is_array_function(held))
         if (Value* answer = call_array_function(tracer, held, arguments)) return answer;
     tracer.break_graph(BreakKind::UnknownFunction, "the C function " + function_name(held) + " is called");

@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
+#include "cpython/tuple_hash.h"
 #include "value/builtins/arrays.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
@@ -12,6 +13,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/identity.h"
 #include "value/protocol/index.h"
+#include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
@@ -210,12 +212,15 @@ Task hash_by_method(Tracer& tracer, Value* method, Value* value) {
     co_return tracer.integer(hash == -1 ? -2 : hash);
 }
 
-Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
-    expect_arguments(tracer, "builtins", "hash", arguments, 1, 1);
-    Value* value = arguments.positional[0];
+/// The hash of a tuple with objects whose `__hash__` is the program's.
+Task hash_of_items(Tracer& tracer, TupleValue* tuple);
+
+Outcome hash_of(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (Value* method = operations::user_method(tracer, value, "__hash__"))
         return tracer.start(hash_by_method(tracer, method, value));
+    auto* tuple = cast<TupleValue>(value);
+    if (tuple != nullptr && needs_preparation(tracer, tuple)) return tracer.start(hash_of_items(tracer, tuple));
     Py_hash_t hash = value->hash(tracer);  // raises for an unhashable value
     if (Ref<> known = value->as_constant(tracer)) {
         hash = PyObject_Hash(known.get());
@@ -224,6 +229,20 @@ Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
     }
     tracer.break_graph(BreakKind::UnknownObject,
                        std::string("hash() of an object of class ") + value->type()->tp_name + "");
+}
+
+Task hash_of_items(Tracer& tracer, TupleValue* tuple) {
+    std::vector<Py_hash_t> hashes;
+    for (std::size_t i = 0; i < tuple->items.size(); ++i) {
+        Value* hash = co_await hash_of(tracer, tuple->item(tracer, i));
+        hashes.push_back(PyLong_AsSsize_t(hash->object()));
+    }
+    co_return tracer.integer(cpython::hash_of_tuple(hashes));
+}
+
+Outcome builtin_hash(Tracer& tracer, const Arguments& arguments) {
+    expect_arguments(tracer, "builtins", "hash", arguments, 1, 1);
+    return hash_of(tracer, arguments.positional[0]);
 }
 
 Task sum_of_products(Tracer& tracer, Value* left, Value* right) {

@@ -29,6 +29,8 @@ void register_all(Handlers& handlers) {
     register_objects(handlers);
     register_classes(handlers);
     register_weak(handlers);
+    register_descriptors(handlers);
+    register_frozen_objects(handlers);
     register_torch(handlers);
     register_arrays(handlers);
     register_torch_functions(handlers);

@@ -26,6 +26,8 @@ void register_caches(Handlers& handlers);
 void register_objects(Handlers& handlers);
 void register_classes(Handlers& handlers);
 void register_weak(Handlers& handlers);
+void register_descriptors(Handlers& handlers);
+void register_frozen_objects(Handlers& handlers);
 void register_torch(Handlers& handlers);
 void register_arrays(Handlers& handlers);
 void register_torch_functions(Handlers& handlers);

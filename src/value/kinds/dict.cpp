@@ -356,6 +356,12 @@ Outcome DictValue::contains(Tracer& tracer, Value* item) {
 }
 
 std::ptrdiff_t DictValue::length(Tracer& tracer) {
+    tracer.realize(this);
+    if (!complete && !changed && source != nullptr) {
+        const Py_ssize_t size = PyDict_GET_SIZE(outside);
+        tracer.guard({GuardKind::Length, source, nullptr, size});
+        return size;
+    }
     complete_now(tracer);
     return static_cast<std::ptrdiff_t>(table.size());
 }

@@ -1,5 +1,5 @@
 /// Dicts with their subclasses (OrderedDict, defaultdict, Counter, ModelOutput, ...) and their views. An outside dict
-/// is read key by key, and only the keys that were read are guarded. Iteration and `len` need all keys.
+/// is read key by key, and only the keys that were read are guarded. Iteration needs all keys.
 #pragma once
 
 #include <optional>

@@ -29,6 +29,10 @@ ExceptionValue* make_exception(Tracer& tracer, PyObject* real) {
     Ref<> args = checked(PyObject_GetAttrString(real, "args"));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.get()); ++i)
         exception->arguments.push_back(tracer.fresh(Ref<>::share(PyTuple_GET_ITEM(args.get(), i))));
+    PyObject *name = nullptr, *held = nullptr;
+    PyObject* attributes = cpython::instance_dict(real);
+    for (Py_ssize_t position = 0; attributes != nullptr && PyDict_Next(attributes, &position, &name, &held) != 0;)
+        exception->attributes.emplace_back(tracer.keep(Ref<>::share(name)), tracer.fresh(Ref<>::share(held)));
     return exception;
 }
 

@@ -11,6 +11,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "torch/tensor.h"
 #include "value/builtins/arrays.h"
 #include "value/builtins/builtin.h"
 #include "value/effect_log.h"
@@ -19,11 +20,13 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
+#include "value/kinds/weak.h"
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/data_numbers.h"
 #include "value/tensor/is_compiling.h"
+#include "value/tensor/marked_functions.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
 
@@ -334,7 +337,11 @@ std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, co
     switch (torch_room::role_of(outside)) {
         case torch_room::Role::InGraph:
             guard_identity(tracer, function);
+            if (torch_room::is_marked_in_graph(outside)) return call_in_graph(tracer, outside, arguments);
             return tracer.recorder().emit_function(outside, arguments);
+        case torch_room::Role::MarksNonstrict:
+            guard_identity(tracer, function);
+            return mark_nonstrict(tracer, outside, arguments);
         case torch_room::Role::TensorMethod:
             if (arguments.positional.empty() || arguments.positional[0]->kind != Kind::Tensor) break;
             guard_identity(tracer, function);
@@ -353,6 +360,38 @@ std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, co
     return std::nullopt;
 }
 
+/// An argument of a function marked `assume_constant_result`: a constant, or an object from outside as it is. Empty for
+/// anything else.
+Ref<> argument_of_assumed(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    if (Ref<> constant = value->as_constant(tracer)) return constant;
+    // (A side effect that the plan is to replay would be missing.)
+    if (value->kind != Kind::Object || !tracer.effects().empty() || guard_weakly(tracer, value) == nullptr) return {};
+    return Ref<>::share(value->object());
+}
+
+/// The result of such a function, which is called now; null if an argument is neither. The program says that it may be
+/// used in all calls with these arguments, so it may be a tensor.
+Value* assumed_constant(Tracer& tracer, PyObject* function, const Arguments& arguments) {
+    Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
+    Ref<> keywords = checked(PyDict_New());
+    for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
+        Ref<> argument = argument_of_assumed(tracer, arguments.positional[i]);
+        if (!argument) return nullptr;
+        PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), argument.release());
+    }
+    for (const Keyword& keyword : arguments.keywords) {
+        Ref<> argument = argument_of_assumed(tracer, keyword.value);
+        if (!argument) return nullptr;
+        checked(PyDict_SetItem(keywords.get(), keyword.name, argument.get()));
+    }
+    Ref<> result = Ref<>::steal(PyObject_Call(function, positional.get(), keywords.get()));
+    if (!result) tracer.raise_from_python();
+    if (!torch_room::is_tensor(result.get())) return tracer.fresh(std::move(result));
+    PyObject* tensor = tracer.keep(std::move(result));
+    return tracer.outside(tracer.provenance().pinned(tensor), tensor);
+}
+
 /// A call of a function that a decorator of PyTorch has marked; nothing for other functions.
 std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
     PyObject* outside = function->outside;
@@ -368,7 +407,7 @@ std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, cons
     }
     if (is_marked_constant(outside)) {
         guard_identity(tracer, function);
-        if (Value* folded = fold(tracer, outside, arguments); folded != nullptr) return folded;
+        if (Value* assumed = assumed_constant(tracer, outside, arguments)) return assumed;
         tracer.break_graph(BreakKind::UnknownFunction,
                            name() + " is marked assume_constant_result but its arguments are not constants");
     }

@@ -19,7 +19,7 @@ void mark_counters(Tracer& tracer, Source* place, PyObject* iterator) {
     auto part = [&](int index) {
         return tracer.provenance().child(place, Access::Item, nullptr, index, PyTuple_GET_ITEM(place->object, index));
     };
-    if (Py_IS_TYPE(iterator, &PyRangeIter_Type)) {
+    if (cpython::counts(Py_TYPE(iterator))) {
         place->varies = true;
     } else if (Py_IS_TYPE(iterator, &PyEnum_Type)) {
         part(0)->varies = true;

@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "value/kinds/scalar.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/weak.h"
 #include "value/protocol/container_text.h"
 #include "value/protocol/operations.h"
 
@@ -45,9 +47,9 @@ Ref<> text_of_scalar(Tracer& tracer, Value* value, const char* method, PyObject*
     return text;
 }
 
-/// The repr of a class contains its names, which can be assigned.
-void rely_on_name(Tracer& tracer, Value* shown) {
-    for (const char* part : {"__module__", "__qualname__"}) {
+/// The repr of a class or function contains its names, which can be assigned.
+void rely_on_name(Tracer& tracer, Value* shown, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) {
         Outcome name = shown->get_attribute(tracer, interned(part));
         if (name.is_pending())
             tracer.break_graph(BreakKind::UnknownObject, "a metaclass computes __module__ or __qualname__");
@@ -59,11 +61,15 @@ void rely_on_name(Tracer& tracer, Value* shown) {
 
 Outcome repr_of(Tracer& tracer, Value* value) {
     tracer.realize(value);
-    if (value->kind == Kind::Class) rely_on_name(tracer, value);
+    if (value->kind == Kind::Class) rely_on_name(tracer, value, {"__module__", "__qualname__"});
     if (Value* method = operations::user_method(tracer, value, "__repr__"))
         return tracer.start(text_by_method(tracer, method, value, "__repr__"));
     if (Ref<> text = text_of_scalar(tracer, value, "__repr__", PyObject_Repr)) return tracer.fresh(std::move(text));
     if (Ref<> known = value->as_constant(tracer)) return text_from(tracer, PyObject_Repr(known.get()));
+    if (value->kind == Kind::Function && guard_weakly(tracer, value) != nullptr) {
+        rely_on_name(tracer, value, {"__qualname__"});
+        return text_from(tracer, PyObject_Repr(value->object()));
+    }
     if (value->kind == Kind::Builtin) return text_from(tracer, PyObject_Repr(value->object()));
     if (value->kind == Kind::Exception) return operations::call_method(tracer, value, "__repr__", Arguments::of());
     PyTypeObject* owner = nullptr;
@@ -75,7 +81,7 @@ Outcome repr_of(Tracer& tracer, Value* value) {
 Outcome str_of(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (value->kind == Kind::Constant && PyUnicode_CheckExact(value->object())) return value;
-    if (value->kind == Kind::Class) rely_on_name(tracer, value);
+    if (value->kind == Kind::Class) rely_on_name(tracer, value, {"__module__", "__qualname__"});
     if (Value* method = operations::user_method(tracer, value, "__str__"))
         return tracer.start(text_by_method(tracer, method, value, "__str__"));
     if (Ref<> text = text_of_scalar(tracer, value, "__str__", PyObject_Str)) return tracer.fresh(std::move(text));

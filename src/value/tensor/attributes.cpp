@@ -336,6 +336,15 @@ PyObject* find_method(const char* name) {
     return PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), name);
 }
 
+/// `x.__iter__()`, the same as `iter(x)`.
+Outcome method_iter(Tracer& tracer, const Arguments& arguments) {
+    auto* tensor = arguments.positional.empty() ? nullptr : cast<TensorValue>(arguments.positional[0]);
+    if (tensor == nullptr || arguments.count() != 1)
+        tracer.break_graph(BreakKind::UnknownFunction, "Tensor.__iter__ is called with unusual arguments");
+    tracer.realize(tensor);
+    return tensor->iterate(tracer);
+}
+
 }  // namespace
 
 Value* tensor_attribute(Tracer& tracer, TensorValue* tensor, Borrowed<> name) {
@@ -358,6 +367,7 @@ void register_tensor_methods(Handlers& handlers) {
         handlers.add(method.get(), handler);
     };
     add("size", method_size);
+    add("__iter__", method_iter);
     add("stride", method_stride);
     add("is_contiguous", method_is_contiguous);
     add("type", method_type);

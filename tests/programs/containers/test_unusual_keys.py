@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from tests.support.harness import Source, T, same
+from tests.support.harness import Source, T, same, unrelated
 
 KINDS = """
 import enum, collections
@@ -72,3 +72,34 @@ def f(x):
 """
     whole = name in ("one_kind", "empty_list")
     same(Source(text), T(3), compare_dynamo=False, fullgraph=whole)
+
+
+def test_hashes_of_dataclasses_in_dataclasses():
+    text = """
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    x: float
+    y: float
+@dataclasses.dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    z: int
+def f(x):
+    key = Outer(Inner(2.4, 4.4), 5)
+    table = {key: 2, (key, 1): 3}
+    return x + table[Outer(Inner(2.4, 4.4), 5)] + table[key, 1], hash((Inner(1.0, 2.0), 3, ("a", Inner(0.5, 0.5))))
+"""
+    same(Source(text), T(3), compare_dynamo=False)
+
+
+def test_the_length_of_a_dict_needs_no_keys():
+    text = """
+class Key:
+    def __init__(self, name): self.name = name
+    def __hash__(self): return hash(self.name)
+    def __eq__(self, other): return self.name == other.name
+TABLE = {Key("a"): 1, Key("b"): 2}
+def f(x): return x * len(TABLE) if TABLE else x
+"""
+    changes = ["TABLE[Key('c')] = 3", unrelated("TABLE[Key('a')] = 5"), "TABLE.clear()"]
+    same(Source(text), T(3), compare_dynamo=False, mutate=changes)
