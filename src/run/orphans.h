@@ -15,8 +15,8 @@ namespace stator::orphans {
 /// The callable of this cache is being freed. May run any code.
 void leave(std::unique_ptr<EntryCache> cache);
 
-/// Moves the entries of an orphan with the same use and options to a new cache, if there is one; of a closure only if one
-/// of the entries matches the frame. From all such orphans it learns what changes between calls. May run any code.
+/// Moves the entries of an orphan with the same use and options to a new cache, if there is one; of a closure only if
+/// one of the entries matches the frame. From all such orphans it learns what changes between calls. May run any code.
 bool take_over(EntryCache& cache, cpython::Frame* frame, const Ref<>& forced_backend);
 
 /// Frees all. Runs any code.

@@ -353,8 +353,9 @@ void GraphRecorder::check_mutations(const Operation& operation) {
         const TensorValue* tensor = operation.tensor(change.argument);
         deferred_graphs_.expect_own(tensor);
         expect_no_subclass(tracer_, tensor);
+        // (A transform wraps its inputs anew, and they are no views inside of its level.)
         if (tensor->meta->requires_grad != change.meta->requires_grad && change.meta->is_leaf &&
-            histories_.has_views(tensor))
+            !transforms_.has_levels() && histories_.has_views(tensor))
             tracer_.break_graph(BreakKind::UnsupportedTensor, "requires_grad of a tensor that has views is changed");
         bool has_out = operation.arguments.keyword("out") != nullptr;
         if (has_out && tensor->meta->sizes != change.meta->sizes && !is_empty(*tensor->meta))

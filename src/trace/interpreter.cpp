@@ -159,6 +159,25 @@ Interpreter::~Interpreter() {
 
 // --- the loop -------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Whether the function that the current instruction calls is disabled together with what it calls, as
+/// `torch.compiler.disable` does by default.
+bool calls_disabled_recursively(const CallStack& stack) {
+    if (stack.frames.empty() || stack.frames.back()->is_task) return false;
+    const auto& operands = static_cast<const BytecodeFrame&>(*stack.frames.back()).stack;
+    return std::ranges::any_of(operands, [](Value* operand) {
+        if (auto* method = operand == nullptr ? nullptr : cast<MethodValue>(operand)) operand = method->function;
+        const auto* function = operand == nullptr ? nullptr : cast<FunctionValue>(operand);
+        if (function == nullptr || function->outside == nullptr || !PyFunction_Check(function->outside)) return false;
+        PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function->outside)->func_dict;
+        return attributes != nullptr &&
+               PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable_recursive")) == Py_True;
+    });
+}
+
+}  // namespace
+
 void Interpreter::run() {
     auto fail = [this](const Break& reason) {
         record_break(reason);
@@ -179,7 +198,8 @@ void Interpreter::run() {
             const bool is_in_transform = recorder_.is_in_transform();
             roll_back();
             // What a disabled function calls may be captured: see `handle_callback` in the run room.
-            broke_in_callback_ = broke_in_callback_ || reason.kind == BreakKind::DisabledFunction;
+            if (reason.kind == BreakKind::DisabledFunction && !calls_disabled_recursively(stack_))
+                broke_in_callback_ = true;
             // (The functions that a transform calls get tensors that it has wrapped.)
             if (is_in_transform) broke_in_callback_ = false;
             forbids_breaks_ = is_where_breaks_are_errors();

@@ -105,8 +105,9 @@ Outcome operator_length_hint(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "operator", "length_hint", arguments, 1, 2);
     Value* value = arguments.positional[0];
     tracer.realize(value);
-    if (!has_special_method(tracer, value->type(), "__len__"))
-        tracer.break_graph(BreakKind::UnknownFunction, "operator.length_hint of an object without a length is called");
+    if (arguments.positional.size() > 1 || !has_special_method(tracer, value->type(), "__len__"))
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "operator.length_hint is called with a default, or for an object without a length");
     return operations::length(tracer, value);
 }
 
