@@ -25,6 +25,10 @@ struct RangeIteration {
     long len;
 };
 
+struct DictView {
+    PyObject_HEAD PyObject* dv_dict;
+};
+
 struct DictIteration {
     PyObject_HEAD PyObject* di_dict;  // null at the end
     Py_ssize_t di_used;
@@ -192,7 +196,7 @@ PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
     PyObject* container = nullptr;
     if (type == &PyListIter_Type || type == &PyListRevIter_Type) container = as<SequenceIteration>(iterator).it_seq;
     if (is_over_dict(type)) container = as<DictIteration>(iterator).di_dict;
-    if (is_dict_view(type)) container = reinterpret_cast<PyObject*>(as<_PyDictViewObject>(iterator).dv_dict);
+    if (is_dict_view(type)) container = as<DictView>(iterator).dv_dict;
     if (container != nullptr && left-- == 0) return container;
     for (Py_ssize_t i = 0; PyObject* inner = inner_iterator(iterator, i); ++i)
         if (PyObject* found = find_walked_over(inner, left)) return found;

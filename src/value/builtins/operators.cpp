@@ -1,5 +1,6 @@
 /// Module `operator` and `functools.reduce`.
 #include "base/names.h"
+#include "base/python_error.h"
 #include "base/text.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
@@ -105,9 +106,12 @@ Outcome operator_length_hint(Tracer& tracer, const Arguments& arguments) {
     expect_arguments(tracer, "operator", "length_hint", arguments, 1, 2);
     Value* value = arguments.positional[0];
     tracer.realize(value);
-    if (arguments.positional.size() > 1 || !has_special_method(tracer, value->type(), "__len__"))
-        tracer.break_graph(BreakKind::UnknownFunction,
-                           "operator.length_hint is called with a default, or for an object without a length");
+    Ref<> missing =
+        arguments.positional.size() > 1 ? arguments.positional[1]->as_constant(tracer) : checked(PyLong_FromLong(0));
+    if (!missing || !PyLong_CheckExact(missing.get()) || !has_special_method(tracer, value->type(), "__len__"))
+        tracer.break_graph(
+            BreakKind::UnknownFunction,
+            "operator.length_hint is called for an object without a length, or with a default that is not an int");
     return operations::length(tracer, value);
 }
 
