@@ -15,6 +15,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
+#include "value/tensor/deferred_results.h"
 #include "value/torch_modes.h"
 
 namespace stator {
@@ -62,19 +63,6 @@ std::vector<TensorValue*> tensors_of(Tracer& tracer, const SubgraphTrace& trace,
         tensors.push_back(tensor);
     }
     return tensors;
-}
-
-/// Redirects views to a base outside of the function: intermediate bases do not exist outside of it.
-void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
-    for (TensorValue* result : results) {
-        if (result->view_of == nullptr) continue;
-        TensorValue* base = result->view_of;
-        while (base != nullptr && tracer.deferred_graphs().is_made_inside(base) &&
-               std::ranges::find(results, base) == results.end())
-            base = base->view_of;
-        set_undoably(tracer, result->view_of, base);
-        set_undoably(tracer, result->refuses_writes, true);
-    }
 }
 
 std::vector<graph::Argument> arguments_of(Tracer& tracer, const Wrap& call, const AddedModule& module,

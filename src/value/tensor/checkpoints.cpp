@@ -18,6 +18,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
+#include "value/tensor/deferred_results.h"
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -124,19 +125,6 @@ std::vector<TensorValue*> results_of(Tracer& tracer, Value* given) {
         if (std::ranges::find(results, tensor) == results.end()) results.push_back(tensor);
     }
     return results;
-}
-
-/// Redirects views to a base outside of the function: intermediate bases do not exist outside of it.
-void settle_views(Tracer& tracer, std::span<TensorValue* const> results) {
-    for (TensorValue* result : results) {
-        if (result->view_of == nullptr) continue;
-        TensorValue* base = result->view_of;
-        while (base != nullptr && tracer.deferred_graphs().is_made_inside(base) &&
-               std::ranges::find(results, base) == results.end())
-            base = base->view_of;
-        set_undoably(tracer, result->view_of, base);
-        set_undoably(tracer, result->refuses_writes, true);
-    }
 }
 
 /// Whether a tensor that the function is given requires a gradient: without one, reentrant checkpointing gives none.
