@@ -231,22 +231,6 @@ Outcome call_bound_wrapper(Tracer& tracer, PyObject* wrapper, const Arguments& a
     return operations::call(tracer, tracer.constant(found), arguments.after(tracer.constant(self.get())));
 }
 
-/// Arguments of a method of `re`: C code reads an instance of a subclass of str as the text that it is.
-Arguments with_real_texts(Tracer& tracer, const Arguments& arguments) {
-    Arguments real = arguments;
-    for (Value*& value : real.positional) {
-        auto* text = cast<ScalarValue>(value);
-        if (text == nullptr || text->source == nullptr || !PyUnicode_Check(text->outside)) continue;
-        tracer.guard({GuardKind::Identity, text->source, text->outside});
-        value = tracer.make<ConstantValue>(text->outside);
-    }
-    return real;
-}
-
-bool is_method_of_frozen_class(PyObject* callable) {
-    return is_method_descriptor(callable) && is_frozen_class(PyDescr_TYPE(callable));
-}
-
 }  // namespace
 
 Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
@@ -277,9 +261,7 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
             Arguments plain = arguments;
             plain.positional[0] = unwrapped(tracer, plain.positional[0]);
             if (Value* folded = fold(tracer, held, plain); folded != nullptr) return folded;
-        } else if (Value* folded = fold(
-                       tracer, held, is_method_of_frozen_class(held) ? with_real_texts(tracer, arguments) : arguments);
-                   folded != nullptr) {
+        } else if (Value* folded = fold(tracer, held, arguments); folded != nullptr) {
             return folded;
         }
     }
