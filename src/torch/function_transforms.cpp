@@ -5,9 +5,11 @@
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "base/imported.h"
+#include "base/text.h"
 #include "torch/errors.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
@@ -23,7 +25,11 @@ struct Functorch {
     PyObject* depth = imported("torch._C._functorch", "get_dynamic_layer_stack_depth");
     PyObject* push = imported("torch._C._functorch", "push_dynamic_layer_stack");
     PyObject* pop = imported("torch._C._functorch", "pop_dynamic_layer_stack");
-    PyObject* leave_to_depth = imported("torch._C._functorch", "pop_dynamic_layer_stack_and_undo_to_depth");
+    PyObject* innermost = imported("torch._C._functorch", "peek_interpreter_stack");
+    PyObject* leave_vmap = imported("torch._C._functorch", "_vmap_decrement_nesting");
+    PyObject* leave_grad = imported("torch._C._functorch", "_grad_decrement_nesting");
+    PyObject* leave_jvp = imported("torch._C._functorch", "_jvp_decrement_nesting");
+    PyObject* leave_functionalize = imported("torch._C._functorch", "_func_decrement_nesting");
     PyObject* unwrapped = imported("torch._C._functorch", "get_unwrapped");
     PyObject* allow_requires_grad = imported("torch._C._functorch", "set_inplace_requires_grad_allowed");
 };
@@ -33,9 +39,24 @@ const Functorch& functorch() {
     return all;
 }
 
+/// Leaves the innermost level by the function that its transform would call.
+/// (`pop_dynamic_layer_stack_and_undo_to_depth` pops two levels for one in torch 2.11.)
+void leave_innermost() {
+    Ref<> level = checked(PyObject_CallNoArgs(functorch().innermost));
+    Ref<> kind = checked(PyObject_CallMethod(level.get(), "key", nullptr));
+    Ref<> name_of_kind = checked(PyObject_GetAttrString(kind.get(), "name"));
+    std::string_view name = utf8(name_of_kind.get());
+    PyObject* leave = name == "Vmap"   ? functorch().leave_vmap
+                      : name == "Grad" ? functorch().leave_grad
+                      : name == "Jvp"  ? functorch().leave_jvp
+                                       : functorch().leave_functionalize;
+    level = {};
+    checked(PyObject_CallNoArgs(leave));
+}
+
 void leave_levels(std::size_t depth) {
     ErrorAside aside;
-    checked(PyObject_CallFunction(functorch().leave_to_depth, "n", static_cast<Py_ssize_t>(depth)));
+    while (transform_depth() > depth) leave_innermost();
     checked(PyObject_CallOneArg(functorch().allow_requires_grad, Py_False));
     if (!at::SavedTensorDefaultHooks::is_enabled()) at::SavedTensorDefaultHooks::enable();
 }
