@@ -53,7 +53,7 @@ std::optional<std::size_t> bytes_to_keep(Borrowed<> object) {
 
 bool shares_history(Borrowed<> object) {
     const AutogradMeta* autograd = autograd_of(THPVariable_Unpack(object.get()));
-    return autograd != nullptr && (autograd->is_view_ || !autograd->hooks_.empty() || autograd->retains_grad_ >= 0);
+    return autograd != nullptr && (autograd->is_view_ || !autograd->hooks_.empty() || autograd->retains_grad_);
 }
 
 struct KeptState::Tensor {

@@ -243,7 +243,8 @@ async def handle(reader, writer):
     with torch.no_grad():
         here = model(x)
         there = await asyncio.get_running_loop().run_in_executor(None, lambda: model(x.repeat(2, 1)))
-    assert torch.equal(there[0], here[0])
+    # (A batch of two may go through another kernel.)
+    assert torch.allclose(there[0], here[0])
     writer.write(repr(here.tolist()).encode() + b"\\n")
     await writer.drain()
     writer.close()

@@ -38,6 +38,8 @@ LOOPS = {
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops(name, backend):
+    if backend == "aot_eager" and name == "scan with closures and containers" and torch.__version__ < "2.12":
+        pytest.skip("aot_autograd of torch 2.11 refuses it")
     gradient = "while_loop" not in name
     same(
         Source(HEAD + LOOPS[name]), T(4, 3, grad=gradient), backend=backend, compare_dynamo=False,
