@@ -124,6 +124,7 @@ Trace Interpreter::take_trace() {
     trace.report = report_;
     trace.modes = torch_modes_.current();
     trace.reads_autocast = torch_modes_.reads_autocast();
+    trace.reads_numpy_errors = torch_modes_.reads_numpy_errors();
     trace.is_compiling_was_true = is_compiling_was_true_;
     trace.inlined_torch_compile = inlined_torch_compile_;
     trace.forbids_breaks = forbids_breaks_;
