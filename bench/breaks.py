@@ -16,7 +16,7 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 
-from bench.measure import Answering, Recording, best_seconds, quiet
+from bench.measure import Answering, Recording, Repeats, best_seconds, quiet
 from bench.programs import Goal
 from bench.systems import System
 from bench.tables import aligned, seconds, verdict
@@ -158,10 +158,10 @@ def printing_nowhere() -> Iterator[None]:
         yield
 
 
-def measure_breaks(program: Breaking, systems: Sequence[System], repeats: int) -> Cost:
+def measure_breaks(program: Breaking, systems: Sequence[System], repeats: Repeats) -> Cost:
     """The systems take turns with the uncompiled program."""
     cost = Cost()
-    for _ in range(repeats):
+    for _ in repeats:
         function, arguments = program.make()
         cost.uncompiled = min(cost.uncompiled, _seconds_of_call(program, function, arguments))
         for system in systems:

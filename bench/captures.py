@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bench.measure import Repeats
 from bench.programs import Program, made
 from bench.tables import aligned, seconds
 
@@ -36,13 +37,13 @@ class Steps:
         return self.fallbacks / self.operations if self.operations else 0.0
 
 
-def measure(program: Program, repeats: int) -> Steps | None:
+def measure(program: Program, repeats: Repeats) -> Steps | None:
     """The best of several captures, each with an empty cache of shapes. Code is decoded once, so
     the time of that step is that of the first capture."""
     first = capture_once(program)
     if first is None:
         return None
-    later = [steps for _ in range(repeats) if (steps := capture_once(program)) is not None]
+    later = [steps for _ in repeats if (steps := capture_once(program)) is not None]
     best = min(later, key=lambda steps: steps.together)
     best.times["decode"] = first.times["decode"]
     return best

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from math import exp, log
 from typing import Any
 
-from bench.measure import Answering, Recording, best_seconds, quiet, seconds_of
+from bench.measure import Answering, Recording, Repeats, best_seconds, quiet, seconds_of
 from bench.programs import Program, made
 from bench.systems import System
 from bench.tables import aligned, seconds
@@ -52,12 +52,12 @@ class Figures:
         return max(0.0, self.symbolic.cached - self.static.cached) / max(1, self.relations)
 
 
-def measure(program: Program, systems: tuple[System, System], repeats: int) -> Figures:
+def measure(program: Program, systems: tuple[System, System], repeats: Repeats) -> Figures:
     """Stator and torch._dynamo take turns, so that what happens to the machine happens to both."""
     ours, theirs = systems
     runs = [(ours, False, Timed()), (ours, True, Timed()), (theirs, True, Timed())]
     outputs = [recorded(program, system, dynamic) for system, dynamic, _ in runs]
-    for _ in range(repeats):
+    for _ in repeats:
         for (system, dynamic, timed), known in zip(runs, outputs, strict=True):
             measure_once(program, system, dynamic, known, timed)
     for system in systems:

@@ -8,6 +8,7 @@ first call is the capture, and the later ones are what a cached call costs on to
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,21 @@ from typing import Any
 
 from bench.programs import Program, made
 from bench.systems import System
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often a measurement is repeated: once at least, and not again after some seconds."""
+
+    most: int
+    seconds: float = math.inf
+
+    def __iter__(self) -> Iterator[int]:
+        start = time.perf_counter()
+        for number in range(self.most):
+            yield number
+            if time.perf_counter() - start > self.seconds:
+                return
 
 
 @dataclass
@@ -62,11 +78,11 @@ class Answering:
         return lambda *inputs: outputs
 
 
-def measure(program: Program, systems: Sequence[System], repeats: int) -> dict[str, Figures]:
+def measure(program: Program, systems: Sequence[System], repeats: Repeats) -> dict[str, Figures]:
     """The systems take turns, so that other work on the machine slows both alike."""
     figures = {system.name: Figures() for system in systems}
     outputs = {system.name: recorded(program, system) for system in systems}
-    for _ in range(repeats):
+    for _ in repeats:
         for system in systems:
             _measure_once(program, system, outputs[system.name], figures[system.name])
     for system in systems:

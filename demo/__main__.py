@@ -6,7 +6,7 @@ import torch
 
 import stator
 from bench import models, systems
-from bench.measure import measure
+from bench.measure import Repeats, measure
 from bench.programs import Program
 from bench.tables import aligned, seconds
 
@@ -30,7 +30,7 @@ def main() -> None:
     print(f"  state      {'shared' if compiled.state_dict().keys() == model.state_dict().keys() else 'DIFFERENT'}\n")
 
     program = Program("model", lambda: (model, inputs))
-    figures = measure(program, systems.both(), repeats=3)
+    figures = measure(program, systems.both(), repeats=Repeats(3))
     ours, theirs = figures["stator"], figures["torch._dynamo"]
     rows = [["", "torch._dynamo", "stator", "times less"]]
     for words, what in (("capture", "capture"), ("cached call", "cached"), ("first result", "first_result")):

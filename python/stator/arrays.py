@@ -135,11 +135,16 @@ def plain_operator(function: Callable) -> Call:
 Answer = tuple[Any, tuple[int, ...], torch.dtype | None, bool]
 
 
+def raises_errors() -> bool:
+    """Whether numpy raises floating-point errors, or calls a function for them."""
+    return not {"ignore", "warn"}.issuperset(np.geterr().values())
+
+
 def describe(call: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Answer | str:
     """What numpy does. Or the reason why the node would do something else."""
     if torch._C._len_torch_function_stack():
         return "a numpy function is called under a torch function mode, which would change it"
-    if not {"ignore", "warn"}.issuperset(np.geterr().values()):
+    if raises_errors():
         return "a numpy function is called, and numpy raises floating-point errors"
     try:
         key = (_key(arguments), _key(keywords), torch.get_default_dtype())

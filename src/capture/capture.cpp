@@ -141,6 +141,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     Trace& trace = std::get<Trace>(traced);
     clock.end_trace(trace);
     state.reads_autocast = trace.reads_autocast;
+    state.reads_numpy_errors = trace.reads_numpy_errors;
     report.mismatched_calls = trace.mismatched_calls;
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {

@@ -40,16 +40,7 @@ class Reader {
     /// Also determines which arguments the result, or its parts, are views of.
     Result read_returned(PyObject* object) {
         Result result = read(object);
-        if (result.items.empty()) {
-            answer_.view_of = base_;
-            return result;
-        }
-        for (int base : bases_) {
-            if (base == bases_.front()) continue;
-            answer_.views_of = std::move(bases_);
-            return result;
-        }
-        answer_.view_of = bases_.front();
+        note_views(answer_, result, base_, std::move(bases_));
         return result;
     }
 

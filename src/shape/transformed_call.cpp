@@ -30,13 +30,7 @@ class Reader {
 
     Result read_returned(PyObject* object, Answer& answer) {
         Result result = read(object);
-        if (result.items.empty()) {
-            answer.view_of = base_;
-        } else if (std::ranges::any_of(bases_, [&](int base) { return base != bases_.front(); })) {
-            answer.views_of = std::move(bases_);
-        } else {
-            answer.view_of = bases_.front();
-        }
+        note_views(answer, result, base_, std::move(bases_));
         return result;
     }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
 #include "torch/errors.h"
@@ -146,6 +147,25 @@ bool calls_numpy(Borrowed<> target) {
     auto* function = reinterpret_cast<PyFunctionObject*>(target.get());
     return function->func_module != nullptr && PyUnicode_Check(function->func_module) &&
            utf8(function->func_module) == "torch._dynamo.utils" && utf8(function->func_name).starts_with("numpy_");
+}
+
+bool raises_numpy_errors() {
+    // A context variable that holds another object after every change; the last one that was fine is kept.
+    static PyObject* const variable = [] {
+        Ref<> module = Ref<>::steal(PyImport_ImportModule("numpy._core.umath"));
+        Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "_extobj_contextvar")) : Ref<>();
+        PyErr_Clear();
+        return found && PyContextVar_CheckExact(found.get()) ? found.release() : nullptr;
+    }();
+    static PyObject* fine = nullptr;
+    PyObject* current = nullptr;
+    if (variable != nullptr && PyContextVar_Get(variable, nullptr, &current) != 0) PyErr_Clear();
+    Ref<> held = Ref<>::steal(current);
+    if (held && held.get() == fine) return false;
+    static PyObject* const raises = imported("stator.arrays", "raises_errors");
+    if (checked(PyObject_CallNoArgs(raises)).get() == Py_True) return true;
+    if (held) Py_XSETREF(fine, held.release());
+    return false;
 }
 
 bool has_array_dtype(Dtype dtype) {

@@ -22,6 +22,9 @@ Ref<> tensor_of_array(Borrowed<> object, bool is_writeable);
 /// Whether a node with this target calls `torch._numpy` (see `python/stator/arrays.py`).
 bool calls_numpy(Borrowed<> target);
 
+/// Whether numpy raises floating-point errors instead of warning (`numpy.seterr`, `numpy.errstate`).
+bool raises_numpy_errors();
+
 /// Whether numpy has the dtype.
 bool has_array_dtype(Dtype dtype);
 /// The `numpy.dtype` of such a dtype; never freed.

@@ -16,6 +16,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/versions.h"
+#include "torch/arrays.h"
 #include "torch/names.h"
 #include "torch/settings.h"
 
@@ -221,6 +222,7 @@ bool matches(const GlobalState& state) {
     // The excluded keys tell for which devices autocast is on; its dtype and cache matter only then, or if the program
     // read them.
     if ((state.reads_autocast || !autocast_is_off(keys.excluded)) && !same_autocast(state)) return false;
+    if (state.reads_numpy_errors && raises_numpy_errors()) return false;
     if (static_cast<Dtype>(c10::get_default_dtype_as_scalartype()) != state.default_dtype) return false;
     if (static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) != state.torch_function)
         return false;
@@ -255,6 +257,7 @@ std::string explain_mismatch(const GlobalState& was) {
     }
     if ((now.modes.autocast_anywhere() || was.reads_autocast) && now.modes.autocast_cache != was.modes.autocast_cache)
         return differs("cache of autocast", yes_no(now.modes.autocast_cache), yes_no(was.modes.autocast_cache));
+    if (was.reads_numpy_errors && raises_numpy_errors()) return "numpy raises floating-point errors, did not before";
     if (now.default_dtype != was.default_dtype)
         return differs("default dtype", dtype_name(now.default_dtype), dtype_name(was.default_dtype));
     if (!same_function_modes(was)) {

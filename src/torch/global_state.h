@@ -48,6 +48,8 @@ struct GlobalState {
     Modes modes;
     /// Whether the program read autocast's dtypes or cache: they are then guarded although autocast is off.
     bool reads_autocast = false;
+    /// Whether calls of numpy are nodes: numpy must not raise floating-point errors then, as those nodes do not.
+    bool reads_numpy_errors = false;
     bool forward_grad = true;
     bool is_in_dual_level = false;
     Dtype default_dtype{};

@@ -5,6 +5,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -32,8 +33,7 @@ constexpr AttentionKernel kKernels[] = {
 };
 static_assert(std::size(kKernels) == kAttentionKernels && at::num_sdp_backends == kAttentionKernels);
 
-std::uint8_t enabled_kernels() {
-    const at::Context& context = at::globalContext();
+std::uint8_t enabled_kernels(const at::Context& context) {
     std::uint8_t bits = 0, bit = 1;
     for (const AttentionKernel& kernel : kKernels) {
         if (kernel.is_on(context)) bits |= bit;
@@ -76,7 +76,7 @@ SettingCall call_for_saved_hooks(const std::optional<std::string>& disabled) {
 }  // namespace
 
 Settings current_settings() {
-    return {default_dtype(), enabled_kernels(), kernel_order(),
+    return {default_dtype(), enabled_kernels(at::globalContext()), kernel_order(),
             at::SavedTensorDefaultHooks::get_disabled_error_message()};
 }
 
@@ -85,11 +85,23 @@ namespace {
 constexpr int kKernelBits = 3, kOrderBits = kKernelBits * static_cast<int>(kAttentionKernels), kMessageBits = 8;
 static_assert(kAttentionKernels + kOrderBits + kMessageBits == kPackedBits);
 
-/// The number of a message: 0 if hooks on saved tensors are enabled. (Programs have one or two messages.)
-std::uint32_t number_of(const std::optional<std::string>& message, std::vector<std::string>& known) {
-    if (!message) return 0;
-    auto found = std::ranges::find(known, *message);
-    if (found == known.end() && known.size() + 2 < 1U << kMessageBits) found = known.insert(known.end(), *message);
+/// The order is read in every check and hardly ever changes: the numbers of the last one are kept.
+std::uint32_t packed_order(at::Context& context) {
+    using Order = std::array<at::SDPBackend, at::num_sdp_backends>;
+    static Order known{};
+    static std::uint32_t packed = 0;
+    const Order order = context.sDPPriorityOrder();
+    if (packed != 0 && std::memcmp(&order, &known, sizeof(order)) == 0) return packed;
+    known = order;
+    packed = 0;
+    for (at::SDPBackend kernel : order) packed = packed << kKernelBits | (static_cast<std::uint32_t>(kernel) + 1);
+    return packed;
+}
+
+/// The number of the message of hooks on saved tensors that are disabled. (Programs have one or two messages.)
+std::uint32_t number_of(const std::string& message, std::vector<std::string>& known) {
+    auto found = std::ranges::find(known, message);
+    if (found == known.end() && known.size() + 2 < 1U << kMessageBits) found = known.insert(known.end(), message);
     return static_cast<std::uint32_t>(found - known.begin()) + 1;
 }
 
@@ -101,9 +113,10 @@ std::vector<std::string>& known_messages() {
 }  // namespace
 
 std::uint32_t packed_settings() {
-    std::uint32_t packed = number_of(at::SavedTensorDefaultHooks::get_disabled_error_message(), known_messages());
-    for (std::int8_t kernel : kernel_order()) packed = packed << kKernelBits | static_cast<std::uint32_t>(kernel + 1);
-    return packed << kAttentionKernels | enabled_kernels();
+    const std::optional<std::string>& message = at::SavedTensorDefaultHooks::get_disabled_error_message();
+    const std::uint32_t packed = message ? number_of(*message, known_messages()) : 0;
+    at::Context& context = at::globalContext();
+    return (packed << kOrderBits | packed_order(context)) << kAttentionKernels | enabled_kernels(context);
 }
 
 Settings unpacked_settings(std::uint32_t packed, Dtype default_dtype) {

@@ -130,6 +130,7 @@ struct Trace {
 
     torch_room::Modes modes;             // of PyTorch, at the end
     bool reads_autocast = false;         // the program reads settings of autocast
+    bool reads_numpy_errors = false;     // it must not run while numpy raises floating-point errors
     bool is_kept_as_captured = false;    // the graph must not be compiled
     bool is_compiling_was_true = false;  // `is_compiling()` was True for the program
     bool inlined_torch_compile = false;  // a function that `torch.compile` made

@@ -90,22 +90,34 @@ bool only_forwards(const FunctionValue& function) {
     return module_of(function.globals) == "stator.api";
 }
 
-/// Whether the value is a callable that was compiled with `fullgraph=True`.
-bool is_compiled_as_one_graph(const Value* value) {
+/// Whether the value is a callable that was compiled with `fullgraph=True`. The option is guarded: the same function
+/// may be compiled without it in a later call.
+bool is_compiled_as_one_graph(Tracer& tracer, const Value* value) {
     const ObjectValue* object = value == nullptr ? nullptr : cast<ObjectValue>(value);
     if (object == nullptr || object->outside == nullptr) return false;
-    if (cpython::lookup_in_mro(object->class_, interned("_stator_options"), nullptr) == nullptr) return false;
-    Ref<> options = Ref<>::steal(PyObject_GetAttr(object->outside, interned("_stator_options")));
+    PyObject* const name = interned("_stator_options");
+    if (cpython::lookup_in_mro(object->class_, name, nullptr) == nullptr) return false;
+    Ref<> options = Ref<>::steal(PyObject_GetAttr(object->outside, name));
     PyErr_Clear();
-    return options && PyDict_Check(options.get()) && PyDict_GetItemString(options.get(), "fullgraph") == Py_True;
+    if (!options || !PyDict_Check(options.get())) return false;
+    PyObject* chosen = PyDict_GetItemWithError(options.get(), interned("fullgraph"));
+    if (chosen == nullptr) return false;
+    if (object->source != nullptr) {
+        Provenance& provenance = tracer.provenance();
+        Source* held = provenance.child(object->source, Access::Member, name, 0, options.get());
+        Source* option = provenance.child(held, Access::DictItem, interned("fullgraph"), 0, chosen);
+        tracer.guard({GuardKind::Identity, option, chosen});
+    }
+    return chosen == Py_True;
 }
 
 /// Whether the instruction that the frame waits for calls such a callable: it is among the operands in front, which
 /// stay on the stack.
-bool waits_for_one_graph(const BytecodeFrame& frame) {
+bool waits_for_one_graph(Tracer& tracer, const BytecodeFrame& frame) {
     const auto pops = static_cast<std::size_t>(frame.pops);
     if (pops < 2 || pops > frame.stack.size()) return false;
-    return is_compiled_as_one_graph(frame.top(pops - 1)) || is_compiled_as_one_graph(frame.top(pops - 2));
+    return is_compiled_as_one_graph(tracer, frame.top(pops - 1)) ||
+           is_compiled_as_one_graph(tracer, frame.top(pops - 2));
 }
 
 }  // namespace
@@ -123,7 +135,8 @@ bool Interpreter::keeps_compiled_by_torch() {
 
 bool Interpreter::is_where_breaks_are_errors() {
     for (std::size_t i = 0; i + 1 < stack_.frames.size(); ++i)
-        if (!stack_.frames[i]->is_task && waits_for_one_graph(static_cast<const BytecodeFrame&>(*stack_.frames[i])))
+        if (!stack_.frames[i]->is_task &&
+            waits_for_one_graph(*this, static_cast<const BytecodeFrame&>(*stack_.frames[i])))
             return true;
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.utils"));
     PyObject* globals = module == nullptr || !PyModule_Check(module) ? nullptr : PyModule_GetDict(module);

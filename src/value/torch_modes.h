@@ -25,6 +25,9 @@ class TorchModes {
     /// The program reads a setting of autocast, which needs a guard even while autocast is off.
     void rely_on_autocast() { reads_autocast_ = true; }
     bool reads_autocast() const { return reads_autocast_; }
+    /// A call of numpy is a node, which never raises floating-point errors.
+    void rely_on_numpy_errors() { reads_numpy_errors_ = true; }
+    bool reads_numpy_errors() const { return reads_numpy_errors_; }
 
     /// The settings when the trace began. Functions of PyTorch that change them are called while tracing, so that the
     /// current ones are those of the program; the end of the trace restores them.
@@ -74,6 +77,7 @@ class TorchModes {
     Tracer& tracer_;
     torch_room::Modes current_, at_entry_;
     bool reads_autocast_ = false;
+    bool reads_numpy_errors_ = false;
     torch_room::KeepSettings kept_settings_;
     std::vector<EnteredContext> contexts_;
     bool torch_functions_enabled_ = torch_room::are_torch_functions_enabled();

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.long import LONG, every, long_only
 from tests.support.processes import python
 
 # Trains for three steps, breaks the graph, recompiles, and prints what it has computed.
@@ -30,7 +31,7 @@ class Model(torch.nn.Module):
 def main():
     torch.manual_seed(0)
     model = Model()
-    compiled = torch.compile(model, backend="aot_eager")
+    compiled = torch.compile(model, backend="BACKEND")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
         optimizer.zero_grad()
@@ -43,7 +44,7 @@ def main():
 
 if __name__ == "__main__":
     main()
-"""
+""".replace("BACKEND", "aot_eager" if LONG else "eager")
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +64,14 @@ def run(*flags: str, script: Path, **environment: str) -> list[str]:
 
 
 # torch itself warns at its import in some of its versions: warnings become errors once it is there.
-@pytest.mark.parametrize("flags", [("-X", "dev"), ("-B", "-s"), ("-X", "faulthandler"), ("-X", "no_debug_ranges")])
+@pytest.mark.parametrize(
+    "flags", every(2, [("-X", "dev"), ("-B", "-s"), ("-X", "faulthandler"), ("-X", "no_debug_ranges")], 1)
+)
 def test_flags(script: Path, expected: list[str], flags: tuple[str, ...]):
     assert run(*flags, script=script) == expected
 
 
-@pytest.mark.parametrize("flag", ["-O", "-OO"])
+@pytest.mark.parametrize("flag", ["-O", pytest.param("-OO", marks=long_only)])
 def test_without_assertions(script: Path, expected: list[str], flag: str):
     assert run(flag, script=script) == [line for line in expected if not line.startswith("eval")]
 
@@ -138,7 +141,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("way", ["fork", *(pytest.param(way, marks=long_only) for way in ("spawn", "forkserver"))])
 def test_processes_and_loaders(tmp_path: Path, way: str):
     path = tmp_path / "processes.py"
     path.write_text(PROCESSES)
@@ -235,7 +238,7 @@ import torch
 import stator
 stator.install()
 
-model = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), backend="aot_eager").eval()
+model = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), backend="eager").eval()
 
 async def handle(reader, writer):
     numbers = [float(word) for word in (await reader.readline()).split()]

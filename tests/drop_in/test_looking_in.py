@@ -13,6 +13,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import stator
+from tests.support.long import long_only
 from tests.support.processes import python
 
 
@@ -128,6 +129,10 @@ def test_logs():
     said = python("-c", LOGGED, TORCH_LOGS="recompiles,graph_breaks,guards,graph_code,graph,aot_graphs")
     for words in WORDS:
         assert words in said, said
+
+
+@long_only
+def test_logs_without_a_setting_and_without_installation():
     assert python("-c", LOGGED) == ""
     # The same without `install()`.
     beside = LOGGED.replace("stator.install()", "").replace("torch.compile(", "stator.compile(")

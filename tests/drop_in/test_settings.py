@@ -15,6 +15,7 @@ from torch._dynamo.testing import CompileCounter
 
 import stator
 from stator import dynamo_settings
+from tests.support.long import long_only
 from tests.support.processes import python
 
 pytestmark = pytest.mark.usefixtures("installed")
@@ -187,7 +188,12 @@ print(compiled(torch.zeros(1)).item(), counter.frame_count)
 
 
 @pytest.mark.parametrize(
-    ("variable", "graphs"), [("TORCH_COMPILE_DISABLE", 0), ("TORCHDYNAMO_DISABLE", 0), ("TORCHDYNAMO_VERBOSE", 1)]
+    ("variable", "graphs"),
+    [
+        ("TORCH_COMPILE_DISABLE", 0),
+        pytest.param("TORCHDYNAMO_DISABLE", 0, marks=long_only),
+        pytest.param("TORCHDYNAMO_VERBOSE", 1, marks=long_only),
+    ],
 )
 def test_variables_of_the_environment(variable, graphs):
     assert python("-c", PROGRAM, **{variable: "1"}) == f"1.0 {graphs}"

@@ -3,7 +3,7 @@
 import torch
 
 from bench import captures, depth, dynamic, parts, tables
-from bench.measure import measure
+from bench.measure import Repeats, measure
 from bench.programs import Program
 from bench.systems import both, stator
 
@@ -16,20 +16,25 @@ PROGRAM = Program("small", lambda: (doubled, (torch.ones(2),)))
 
 
 def test_programs_under_both_systems():
-    figures = measure(PROGRAM, both(), repeats=1)
+    figures = measure(PROGRAM, both(), Repeats(1))
     for each in figures.values():
         assert 0 < each.cached < each.capture and each.first_result > 0 and each.node_count == 4
     assert "small" in tables.comparison([(PROGRAM, figures)], "capture", "Capture")
 
 
+def test_a_long_measurement_is_not_repeated():
+    assert list(Repeats(3)) == [0, 1, 2]
+    assert list(Repeats(3, seconds=0)) == [0]
+
+
 def test_steps_of_a_capture():
-    steps = captures.measure(PROGRAM, repeats=1)
+    steps = captures.measure(PROGRAM, Repeats(1))
     assert steps.operations == 2 and {"decode", "trace", "shapes", "guards", "fx"} <= set(steps.times)
     assert "small" in captures.table([(PROGRAM, steps)])
 
 
 def test_symbols_beside_fixed_sizes():
-    figures = dynamic.measure(PROGRAM, both(), repeats=1)
+    figures = dynamic.measure(PROGRAM, both(), Repeats(1))
     assert figures.static.captures == figures.symbolic.captures == figures.theirs.captures == 1
     assert figures.times_less > 0 and figures.their_guards > 0
     assert "small" in dynamic.table([(PROGRAM, figures)])

@@ -27,7 +27,7 @@ SAMPLES = 30 if LONG else 2
 DTYPES = (
     [torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64, torch.float64, torch.uint8, torch.float16]
     if LONG
-    else [torch.float32, torch.int64, torch.bool]
+    else [torch.float32, torch.int64]
 )
 
 # Where FakeTensor is wrong: the rule gives what a real run gives.

@@ -4,7 +4,12 @@ import os
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pytest
+
 LONG = os.environ.get("STATOR_LONG_TESTS", "") not in ("", "0")
+
+# For tests and parameters of which a cheaper relative stays in `make test`.
+long_only = pytest.mark.skipif(not LONG, reason="part of make test-long")
 
 Value = TypeVar("Value")
 

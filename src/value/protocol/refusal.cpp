@@ -89,6 +89,10 @@ PyObject* python_binary(BinaryOperator op, bool in_place, PyObject* left, PyObje
     return cpython::binary_operation(number, left, right);
 }
 
+std::string quoted_type(const Value* value) {
+    return "'" + std::string(value->type()->tp_name) + "'";
+}
+
 void refuse_operands(Tracer& tracer, BinaryOperator op, bool in_place, Value* left, Value* right) {
     Ref<> left_object = stand_in(tracer, left);
     Ref<> right_object = stand_in(tracer, right);

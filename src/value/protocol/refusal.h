@@ -12,6 +12,9 @@ namespace stator {
 /// exception.
 Value* refusal_of_method(Tracer& tracer, const char* method, Value* self, Value* other);
 
+/// The name of the value's class in quotes, as in Python's messages.
+std::string quoted_type(const Value* value);
+
 /// An empty object of the value's class, or the constant itself. Null if there is none.
 Ref<> stand_in(Tracer& tracer, Value* value);
 /// The operator of Python's C API.

@@ -427,6 +427,33 @@ def test_modes_that_would_change_nodes():
         same(program, A(2, 2, dtype=np.float32), compare_dynamo=False, fullgraph=False, under=mode)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_floating_point_errors_that_numpy_raises_later():
+    def program(a):
+        return a / (a - a)
+
+    before = np.geterr()
+    compiled = stator.compile(program, backend="eager")
+    try:
+        assert np.isinf(compiled(np.ones(2))).all()
+        with stator.watch() as report:
+            for how in ("ignore", "warn"):
+                with np.errstate(all=how):
+                    assert np.isinf(compiled(np.ones(2))).all()
+        assert not report.captures
+        for _ in range(2):
+            np.seterr(divide="raise")
+            for _ in range(2):
+                with pytest.raises(FloatingPointError):
+                    compiled(np.ones(2))
+            np.seterr(**before)
+            assert np.isinf(compiled(np.ones(2))).all()
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+            compiled(np.ones(2))
+    finally:
+        np.seterr(**before)
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_backends(backend):
     def program(a, x):

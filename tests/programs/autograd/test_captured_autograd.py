@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import stator
+from tests.support.long import every
 from tests.support.scenarios import same_scenario
 
 BACKENDS = ["eager", "aot_eager", "inductor"]
@@ -133,8 +134,14 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.__name__)
+COMPILED = every(5, PROGRAMS, 0)
+
+
+@pytest.mark.parametrize(
+    "program, backend",
+    [(program, backend) for backend in BACKENDS for program in (COMPILED if backend == "inductor" else PROGRAMS)],
+    ids=lambda one: getattr(one, "__name__", one),
+)
 def test_same_as_uncompiled(program, backend):
     def scenario(compile, note):
         model = made()

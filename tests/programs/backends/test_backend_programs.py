@@ -6,6 +6,7 @@ import torch.nn as nn
 
 from tests.support.engine import CAPTURES, ENGINE, Recorder, captured, compile, describe, reset
 from tests.support.harness import Built, T, same
+from tests.support.long import long_only
 
 captures = pytest.mark.skipif(not CAPTURES, reason="about capture alone")
 
@@ -65,6 +66,7 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
 
 
+@long_only
 @pytest.mark.usefixtures("own_cache")
 def test_inductor_with_a_model():
     same(Built(make_model), T(3, 4, grad=True), backend="inductor", compare_dynamo=False, tolerance=1e-4)

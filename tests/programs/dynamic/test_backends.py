@@ -13,6 +13,7 @@ from torch import nn
 import stator
 from tests.programs.dynamic.test_call_sequences import PROGRAMS, captures_of, sequences
 from tests.support import engine
+from tests.support.long import every, long_only
 
 LENGTHS = [17, 120, 33, 64, 90]
 SPECIALIZES_DERIVED_FLOATS = torch.torch_version.TorchVersion(torch.__version__) < (2, 13)  # aot_autograd does
@@ -62,7 +63,7 @@ FIXED_FLOATS = {
 }
 
 
-@pytest.mark.parametrize("name", FIXED_FLOATS)
+@pytest.mark.parametrize("name", every(3, FIXED_FLOATS, 0))
 def test_floats_that_the_backend_fixes(name):
     program = FIXED_FLOATS[name]
     x = torch.linspace(-2, 2, 12)
@@ -82,6 +83,7 @@ def test_infinity_and_nan():
         torch.testing.assert_close(program(x, number), compiled(x, number), equal_nan=True)
 
 
+@long_only
 def test_inductor():
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
     compiled = stator.compile(layer, backend="inductor")

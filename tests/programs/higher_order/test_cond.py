@@ -1,10 +1,13 @@
 """`torch.cond`: both branches are subgraphs, and the graph runs one of them."""
 
+import itertools
+
 import pytest
 import torch
 
 import stator
 from tests.support.harness import Source, T, same
+from tests.support.long import every
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -40,9 +43,14 @@ f = Model()""",
 }
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("backend", [None, "aot_eager"])
-@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize(
+    "name, backend, sign",
+    [
+        (name, *way)
+        for turn, name in enumerate(BRANCHES)
+        for way in every(2, itertools.product([None, "aot_eager"], [1, -1]), turn)
+    ],
+)
 def test_branches(name, backend, sign):
     same(
         Source(HEAD + BRANCHES[name]), lambda: (torch.arange(1.0, 4.0) * sign).requires_grad_(), T(3, grad=True), backend=backend,

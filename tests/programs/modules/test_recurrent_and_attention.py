@@ -6,10 +6,17 @@ import torch.nn as nn
 
 import stator
 from tests.support.harness import Built, T, same
+from tests.support.long import every
 
 # Before 2.13, what PyTorch gives backends for an LSTM is wrong: it is not captured.
 LSTM_IS_CAPTURED = torch.torch_version.TorchVersion(torch.__version__) >= (2, 13)
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def in_turn(names):
+    """Each program in training or in eval; in both if tests may take long."""
+    return [(name, training) for turn, name in enumerate(names) for training in every(2, [True, False], turn)]
+
 
 RECURRENT = {
     "rnn": (lambda: nn.RNN(4, 3), [T(5, 2, 4)]),
@@ -35,8 +42,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name, training", in_turn(RECURRENT))
 def test_recurrent(name, training):
     # torch._dynamo does not capture these by default, so there is no graph to compare: only results are.
     make, arguments = RECURRENT[name]
@@ -52,7 +58,7 @@ def test_recurrent_is_captured_whole(name):
     same(Built(lambda: make().train(name != "lstm with dropout")), *arguments, compare_dynamo=False)
 
 
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name", every(3, RECURRENT, 0))
 def test_recurrent_with_a_backend(name):
     make, arguments = RECURRENT[name]
     same(Built(make), *arguments, fullgraph=False, compare_dynamo=False, backend="aot_eager", tolerance=1e-5,
@@ -138,8 +144,7 @@ MULTIHEAD = {
 }
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("name", MULTIHEAD)
+@pytest.mark.parametrize("name, training", in_turn(MULTIHEAD))
 def test_multihead_attention(name, training):
     options, arguments = MULTIHEAD[name]
     make = Built(lambda: nn.MultiheadAttention(8, 2, batch_first=True, **options).train(training))
@@ -177,8 +182,7 @@ TRANSFORMERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name, training", in_turn(TRANSFORMERS))
 def test_transformers(name, training):
     make, arguments, named = TRANSFORMERS[name]
     same(Built(lambda: make().train(training)), *arguments, kwargs=named)

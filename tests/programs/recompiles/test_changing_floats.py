@@ -11,6 +11,7 @@ import torch
 
 from tests.support.changing import same_both, same_values
 from tests.support.engine import CAPTURES, ENGINE, Recorder, compile, reset
+from tests.support.long import every
 
 SERIES = [0.5 + step * 0.37 for step in range(20)]
 NAN, INF = math.nan, math.inf
@@ -270,7 +271,7 @@ def test_aot_eager(source, grads, by_name):
         same_both(source, numbers, captures=None, backend="aot_eager", grads=grads)
 
 
-@pytest.mark.parametrize("source", COMPILED[:2])
+@pytest.mark.parametrize("source", every(2, COMPILED[:2], 0))
 def test_inductor(source):
     by_its_name(source, "inductor", [0.5, 1.5, 2.5], grads=True)
 

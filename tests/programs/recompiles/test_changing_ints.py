@@ -260,7 +260,7 @@ COMPILED = [
     "backend, grads, source",
     [
         *itertools.product(["aot_eager"], [False, True], COMPILED),
-        *itertools.product(["inductor"], [True], every(2, COMPILED, 0)),
+        *itertools.product(["inductor"], [True], every(4, COMPILED, 0)),
     ],
 )
 def test_compiling_backends(backend, grads, source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from torch.overrides import has_torch_function, has_torch_function_unary, has_to
 from torch.utils.checkpoint import checkpoint
 
 import stator
+from tests.support.long import every
 
 
 class Named(torch.Tensor):
@@ -225,10 +227,18 @@ def outcome(program: Callable[..., Any], given: tuple[torch.Tensor, ...]) -> Any
     return described(result), seen, gradients
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("requires_grad", [False, True])
-@pytest.mark.parametrize("cls", CLASSES)
-@pytest.mark.parametrize("name", PROGRAMS)
+WAYS = list(itertools.product(["eager", "aot_eager"], [False, True]))
+
+
+@pytest.mark.parametrize(
+    "name, cls, backend, requires_grad",
+    [
+        (name, cls, *way)
+        for i, name in enumerate(PROGRAMS)
+        for j, cls in enumerate(CLASSES)
+        for way in every(2, WAYS, i + j)
+    ],
+)
 def test_as_uncompiled(name: str, cls: type, requires_grad: bool, backend: str) -> None:
     program = PROGRAMS[name]
     expected = outcome(program, arguments(cls, requires_grad))

@@ -13,6 +13,7 @@ import torch
 import torch.nn as nn
 
 from tests.support.engine import ENGINE
+from tests.support.long import long_only
 from tests.support.processes import fresh
 
 if ENGINE == "stator":
@@ -144,7 +145,7 @@ def test_one_entry_for_threads_with_other_arguments():
     in_threads(work, 4)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=long_only)])
 def test_compilers_run_one_at_a_time(backend):
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     shared = stator.compile(model, backend=backend)

@@ -236,3 +236,22 @@ def with_argument(kind):
 def test_arguments(kind, backend):
     for body in BODIES.values():
         assert_same(with_argument(kind), body, backend)
+
+
+def test_whether_an_inlined_callable_is_one_graph_is_guarded():
+    def broken(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x * 2
+
+    chosen = [stator.compile(broken, backend="eager"), stator.compile(broken, backend="eager", fullgraph=True)]
+
+    def program(x, callee):
+        return callee(x) - 1
+
+    compiled = stator.compile(program, backend="eager")
+    x = torch.ones(2)
+    for _ in range(2):
+        assert torch.equal(compiled(x, chosen[0]), program(x, broken))
+        with pytest.raises(stator.Unsupported):
+            compiled(x, chosen[1])

@@ -6,6 +6,7 @@ from torch.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, 
 
 from tests.support.corpus import Corpus
 from tests.support.harness import Source, T, same
+from tests.support.long import long_only
 
 corpus = Corpus()
 
@@ -170,7 +171,7 @@ def mapped_jacobians(x):
 test_programs = corpus.test()
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=long_only)])
 def test_compilers(backend):
     def program(x, y):
         return (

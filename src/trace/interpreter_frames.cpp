@@ -1,0 +1,306 @@
+#include "trace/interpreter.h"
+
+#include <exception>
+
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/stack_room.h"
+#include "value/kinds/class.h"
+#include "value/kinds/exception.h"
+#include "value/kinds/undoable.h"
+
+namespace stator {
+
+BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
+    BytecodeFrame* frame = nullptr;
+    if (free_frames_.empty()) {
+        frame = make<BytecodeFrame>();
+    } else {
+        frame = free_frames_.back();
+        free_frames_.pop_back();
+    }
+    frame->function = function;
+    frame->code = &bytecode::decode(function->code);
+    decoding_seconds_ += frame->code->decoding_seconds_for_first_report();
+    frame->at = {0};
+    frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
+    frame->stack.clear();
+    frame->generator = nullptr;
+    frame->location = nullptr;
+    frame->traced = nullptr;
+    frame->modules = nullptr;
+    return frame;
+}
+
+void Interpreter::enter_task(TaskFrame& frame) {
+    frame.task.resume();
+    if (frame.task.done()) return;
+    frame.is_opaque = !frame.task.promise().continuation.kind;
+    if (frame.is_opaque) ++stack_.opaque_tasks;
+}
+
+void Interpreter::leave_task(TaskFrame& frame) {
+    if (std::exchange(frame.is_opaque, false)) --stack_.opaque_tasks;
+}
+
+void Interpreter::pop_frame() {
+    Activation* top = stack_.frames.back();
+    stack_.frames.pop_back();
+    if (top->is_task) {
+        --open_tasks_;
+        leave_task(static_cast<TaskFrame&>(*top));
+        delete static_cast<TaskFrame*>(top);
+        return;
+    }
+    auto* frame = static_cast<BytecodeFrame*>(top);
+    if (frame->generator == nullptr) free_frames_.push_back(frame);
+}
+
+void Interpreter::expect_room_for_frame() {
+    if (stack_.frames.size() - open_tasks_ >= depth_limit_)
+        break_graph(BreakKind::UnknownFunction, "calls are nested deeper than Python's recursion limit");
+}
+
+Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
+    expect_room_for_frame();
+    if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
+        break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
+    expect_inlined(function);
+    if (is_of_transforms(function) && !recorder_.is_in_transform()) return start(call_transform(function, arguments));
+    BytecodeFrame* frame = new_frame(function);
+    bind_arguments(*this, function, arguments, frame->slots);
+    frame->modules = recorder_.locations().modules_for(function, arguments);
+    stack_.frames.push_back(frame);
+    return Outcome::pending();
+}
+
+Outcome Interpreter::start(Task task) {
+    // Python raises RecursionError much earlier, but does not count tasks.
+    constexpr std::size_t kForEachCall = 8;
+    if (is_stack_low() || open_tasks_ > kForEachCall * static_cast<std::size_t>(Py_GetRecursionLimit()))
+        break_graph(BreakKind::Instruction, "calls are nested too deeply for the tracer");
+    auto* frame = new TaskFrame(std::move(task));
+    stack_.frames.push_back(frame);
+    ++open_tasks_;
+    enter_task(*frame);
+    if (!frame->task.done()) return Outcome::pending();
+    auto& promise = frame->task.promise();
+    Value* result = promise.result;
+    std::exception_ptr failure = promise.failure;
+    pop_frame();
+    if (failure) std::rethrow_exception(failure);
+    return result;
+}
+
+void Interpreter::deliver(Value* value) {
+    while (true) {
+        if (stack_.frames.empty()) {
+            result_ = value;
+            return;
+        }
+        if (!stack_.frames.back()->is_task) {
+            auto& frame = static_cast<BytecodeFrame&>(*stack_.frames.back());
+            return complete_instruction(frame, frame.pops, frame.complete, value);
+        }
+        auto& frame = static_cast<TaskFrame&>(*stack_.frames.back());
+        frame.task.promise().delivered = value;
+        leave_task(frame);
+        enter_task(frame);
+        if (!frame.task.done()) return;
+        std::exception_ptr failure = frame.task.promise().failure;
+        value = frame.task.promise().result;
+        pop_frame();
+        if (failure) std::rethrow_exception(failure);
+    }
+}
+
+void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception) {
+    using bytecode::Op;
+    const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+    // An instruction that raises an exception again adds no traceback entry.
+    bool raises_again =
+        instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
+        (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
+    if (raises_again) return;
+    if (frame.traced == nullptr)
+        set_undoably(*this, frame.traced,
+                     make<TracedFrame>(frame.function->code, frame.function->globals, stack_.frames.size() == 1,
+                                       instruction.offset));
+    // An exception that is thrown into a generator is raised at the yield where it is suspended.
+    bool is_thrown = instruction.op == Op::Resume && (instruction.arg & 3) != 0;
+    add_to_traceback(*this, exception, frame.traced, is_thrown ? frame.waits_at() : instruction.offset);
+}
+
+void Interpreter::unwind(Value* exception) {
+    lifetimes_.check_unwinding(exception);
+    while (!stack_.frames.empty()) {
+        if (stack_.frames.back()->is_task)
+            return throw_into_task(static_cast<TaskFrame&>(*stack_.frames.back()), exception);
+        auto& frame = static_cast<BytecodeFrame&>(*stack_.frames.back());
+        if (auto* raised = cast<ExceptionValue>(exception)) note_in_traceback(frame, raised);
+        if (const bytecode::Handler* handler = frame.code->handler_for(frame.at))
+            return enter_handler(frame, *handler, exception);
+        STATOR_CHECK(stack_.frames.size() > 1, "an exception that nobody catches is left to the real frame");
+        GeneratorValue* generator = frame.generator;
+        if (generator != nullptr) {
+            generator->finished = true;
+            leave_generator(generator);
+            if (PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) {
+                ExceptionValue* replaced = make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                                                          {string("generator raised StopIteration")});
+                replaced->cause = replaced->context = exception;
+                exception = replaced;
+            }
+        }
+        pop_frame();
+    }
+}
+
+void Interpreter::throw_into_task(TaskFrame& frame, Value* exception) {
+    frame.task.promise().delivered_failure = std::make_exception_ptr(Raised{exception});
+    leave_task(frame);
+    enter_task(frame);
+    if (!frame.task.done()) return;
+    std::exception_ptr failure = frame.task.promise().failure;
+    Value* result = frame.task.promise().result;
+    pop_frame();
+    if (failure) std::rethrow_exception(failure);
+    deliver(result);
+}
+
+void Interpreter::enter_handler(BytecodeFrame& frame, const bytecode::Handler& handler, Value* exception) {
+    auto* raised = cast<ExceptionValue>(exception);
+    if (raised != nullptr && raised->context == nullptr) set_context(*this, raised, handled_exception());
+    const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+    frame.stack.resize(static_cast<std::size_t>(handler.depth));
+    if (handler.push_lasti) frame.push(integer(instruction.offset.unit()));
+    frame.push(exception);
+    frame.at = handler.target;
+}
+
+void Interpreter::return_from_frame(BytecodeFrame& frame, Value* value) {
+    if (GeneratorValue* generator = frame.generator; generator != nullptr) {
+        generator->finished = true;
+        leave_generator(generator);
+        generator->returned = value;
+        value = exhausted();
+    }
+    pop_frame();
+    deliver(value);
+}
+
+void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
+    GeneratorValue* generator = frame.generator;
+    generator->frame = &frame;
+    leave_generator(generator);
+    stack_.frames.pop_back();
+    deliver(value);
+}
+
+void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
+    auto* generator = make<GeneratorValue>(&PyGen_Type);
+    generator->name = frame.function->code->co_qualname;
+    generator->function = frame.function;
+    generator->frame = &frame;
+    frame.generator = generator;
+    generators_.push_back(generator);
+    frame.at = frame.at.next();
+    stack_.frames.pop_back();
+    deliver(generator);
+}
+
+Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
+    if (generator->running) raise(PyExc_ValueError, "generator already executing");
+    if (generator->finished) return exhausted();
+    expect_room_for_frame();
+    auto* frame = static_cast<BytecodeFrame*>(generator->frame);
+    if (!generator->started && sent->object() != Py_None)
+        raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
+    on_undo([generator, frame, at = frame->at, stack = frame->stack, started = generator->started,
+             handled = generator->handled, thrown = generator->thrown] {
+        frame->at = at;
+        frame->stack = stack;
+        generator->frame = frame;
+        generator->started = started;
+        generator->running = generator->finished = false;
+        generator->handled = handled;
+        generator->thrown = thrown;
+    });
+    enter_generator(generator);
+    frame->location = nullptr;  // the caller may be another one than last time
+    frame->modules = recorder_.locations().modules();
+    frame->push(sent);
+    stack_.frames.push_back(frame);
+    return Outcome::pending();
+}
+
+void Interpreter::enter_generator(GeneratorValue* generator) {
+    generator->running = true;
+    generator->started = true;
+    generator->frame = nullptr;
+    on_undo([this, around = stack_.handled_around] { stack_.handled_around = around; });
+    stack_.handled_around.push_back(handled_here());
+    set_handled_exception(generator->handled == nullptr ? none() : generator->handled);
+}
+
+void Interpreter::leave_generator(GeneratorValue* generator) {
+    generator->running = false;
+    generator->handled = handled_here();
+    on_undo([this, around = stack_.handled_around] { stack_.handled_around = around; });
+    set_handled_exception(stack_.handled_around.back());
+    stack_.handled_around.pop_back();
+}
+
+Value* Interpreter::handled_here() {
+    if (stack_.handled_exception == nullptr) {
+        Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
+        PyObject* object = handled ? handled.get() : Py_None;
+        stack_.handled_exception = outside(provenance_.handled_exception(object), object);
+    }
+    return stack_.handled_exception;
+}
+
+void Interpreter::set_handled_exception(Value* exception) {
+    handled_here();  // reads the exception from before the trace
+    on_undo([this, before = stack_.handled_exception] { stack_.handled_exception = before; });
+    stack_.handled_exception = exception;
+}
+
+Value* Interpreter::handled_exception() {
+    auto is_one = [this](Value* handled) {
+        realize(handled);
+        return handled->object() != Py_None;
+    };
+    if (is_one(handled_here())) return stack_.handled_exception;
+    for (auto around = stack_.handled_around.rbegin(); around != stack_.handled_around.rend(); ++around)
+        if (is_one(*around)) return *around;
+    return nullptr;
+}
+
+Value* Interpreter::local_of_caller(Borrowed<> name) {
+    BytecodeFrame* frame = stack_.innermost();
+    for (int i = 0; i < frame->code->slot_count(); ++i) {
+        if (PyUnicode_Compare(frame->code->slot_name(i), name) != 0) continue;
+        Value* value = frame->slots[i];
+        if (auto* cell = value == nullptr ? nullptr : cast<CellValue>(value)) return cell->get(*this);
+        return value;
+    }
+    return nullptr;
+}
+
+Value* Interpreter::first_argument_of_caller() {
+    BytecodeFrame* frame = stack_.innermost();
+    if (frame->function->code->co_argcount == 0) raise(PyExc_RuntimeError, "super(): no arguments");
+    Value* value = frame->slots[0];
+    if (auto* cell = value == nullptr ? nullptr : cast<CellValue>(value)) value = cell->get(*this);
+    if (value == nullptr) raise(PyExc_RuntimeError, "super(): arg[0] deleted");
+    return value;
+}
+
+Value* Interpreter::class_cell_of_caller() {
+    Value* cell = local_of_caller(interned("__class__"));
+    if (cell == nullptr) raise(PyExc_RuntimeError, "super(): __class__ cell not found");
+    return cell;
+}
+
+}  // namespace stator
