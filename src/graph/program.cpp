@@ -1,6 +1,7 @@
 #include "graph/program.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -32,6 +33,13 @@ struct Program::Building {
     std::unique_ptr<PreparedCalls> calls;
     std::vector<Plan> plans;
     std::vector<std::uint32_t> value_of;
+    std::map<std::pair<NodeKind, PyObject*>, Preparable> asked;  // most targets come often
+
+    Preparable preparable(const Step& step) {
+        auto [place, is_new] = asked.try_emplace({step.kind, step.target}, Preparable::No);
+        if (is_new) place->second = graph::preparable(step.kind, step.target);
+        return place->second;
+    }
 };
 
 template <class Visit, class VisitInput>
@@ -81,7 +89,7 @@ Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module
     {
         torch_room::CallObserver observer;
         for (const Step& step : runner_.steps_) {
-            Preparable preparable = graph::preparable(step.kind, step.target);
+            Preparable preparable = building.preparable(step);
             std::optional<WarningCount> warnings;
             if (preparable == Preparable::Function) warnings.emplace();
             observer.begin();
