@@ -96,7 +96,10 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 MODULES: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "in place": lambda: (written, (small(),)),
-    "mlp": lambda: (nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)), (small(),)),
+    "mlp": lambda: (
+        nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)),
+        (small(),),
+    ),
     "residual blocks": lambda: (nn.Sequential(*(Residual() for _ in range(6))), (small(),)),
     "attention": lambda: (nn.Sequential(*(Attention() for _ in range(4))), (torch.randn(1, 8, 32),)),
     "convolutions": lambda: (Convolutions(), (torch.randn(1, 3, 16, 16),)),
@@ -208,7 +211,9 @@ Results = list[tuple[Program, Figures]]
 
 
 def table(results: Results) -> str:
-    rows = [["Backend `stator`", "uncompiled", "eager", "stator", "ratio", "training", "first uncompiled", "first stator"]]
+    rows = [
+        ["Backend `stator`", "uncompiled", "eager", "stator", "ratio", "training", "first uncompiled", "first stator"]
+    ]
     for program, each in results:
         training = f"{each.training_ratio:.2f}x" if each.training_ratio else ""
         first = [seconds(each.first_uncompiled), seconds(each.first)]

@@ -24,8 +24,9 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 
 /// These read data of Python objects, or do more than to call operators.
 bool is_more_than_a_call(std::string_view name) {
-    return is_one_of(name, {"tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_file", "new", "new_tensor",
-                            "apply_", "map_", "map2_", "type", "set_", "record_stream", "_make_subclass"});
+    return is_one_of(
+        name, {"tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_file", "new", "new_tensor", "apply_",
+               "map_", "map2_", "type", "set_", "record_stream", "_make_subclass"});
 }
 
 Preparable preparable_builtin(Borrowed<> target) {
@@ -63,7 +64,7 @@ Preparable preparable_method(Borrowed<> name) {
     if (Py_IS_TYPE(method.get(), &PyMethodDescr_Type)) return Preparable::Binding;
     const bool only_calls = is_one_of(text, {"split", "norm", "unflatten", "__rsub__", "__rtruediv__", "__rpow__"});
     return only_calls && text_of_attribute(method.get(), "__module__") == "torch._tensor" ? Preparable::Function
-                                                                                           : Preparable::No;
+                                                                                          : Preparable::No;
 }
 
 /// Of all threads: read under the interpreter's lock.

@@ -75,7 +75,8 @@ Ref<> Program::run(std::span<PyObject* const> inputs, Borrowed<> module, std::op
     return runner_.run_as_captured(inputs, module, failure);
 }
 
-// ---- The first run ---------------------------------------------------------------------------------------------------
+// ---- The first run
+// ---------------------------------------------------------------------------------------------------
 
 Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) {
     // Until it has ended, other threads run the graph as it was captured.
@@ -171,9 +172,8 @@ bool Program::collect(Operand operand, std::span<PyObject* const> inputs, const 
         case Operand::Kind::Container: {
             const Runner::Container& container = runner_.containers_[operand.number];
             if (container.kind == Argument::Kind::Dict || container.type) return false;
-            return std::ranges::all_of(container.values, [&](Operand item) {
-                return collect(item, inputs, registers, building, tensors);
-            });
+            return std::ranges::all_of(
+                container.values, [&](Operand item) { return collect(item, inputs, registers, building, tensors); });
         }
     }
     return false;
@@ -205,7 +205,8 @@ void Program::keep_tuples_of_python(Building& building) const {
         // What the program holds at a failure may be the tuple.
         if (runner_.has_held_values_) keep(step.result);
         Plan& plan = building.plans[step.result];
-        if (plan.takes_item) plan.is_prepared &= building.plans[runner_.operands_[step.first_operand].number].is_prepared;
+        if (plan.takes_item)
+            plan.is_prepared &= building.plans[runner_.operands_[step.first_operand].number].is_prepared;
     }
 }
 
@@ -266,7 +267,8 @@ void Program::make_parts(const Building& building) {
     for_each_place(runner_.output_, read, [](std::uint32_t) {});
 }
 
-// ---- Later runs ------------------------------------------------------------------------------------------------------
+// ---- Later runs
+// ------------------------------------------------------------------------------------------------------
 
 Ref<> Program::run_prepared(std::span<PyObject* const> inputs, Borrowed<> module,
                             std::optional<Failure>* failure) const {

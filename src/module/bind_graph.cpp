@@ -36,7 +36,7 @@ PyObject* make_runner(PyObject*, PyObject* args) {
 PyMethodDef kFunctions[] = {
     {"fx_graph", fx_graph, METH_VARARGS,
      "fx_graph(graph, owning_module, ordinary=False): the torch.fx.Graph of a captured graph."},
-    {"make_runner", make_runner, METH_VARARGS, 
+    {"make_runner", make_runner, METH_VARARGS,
      "make_runner(graph, module=None, prepared=False): a callable that runs it; with prepared calls of operators."},
     {nullptr, nullptr, 0, nullptr},
 };

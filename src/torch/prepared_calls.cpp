@@ -133,8 +133,8 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
     std::optional<c10::OperatorHandle> operation;
     if (schema) operation = c10::Dispatcher::singleton().findSchema(schema->operator_name());
     // A function that changes modes around a call does so for each call.
-    const bool in_other_modes = with_grad != c10::GradMode::is_enabled() ||
-                                !same_keys(keys, c10::impl::tls_local_dispatch_key_set());
+    const bool in_other_modes =
+        with_grad != c10::GradMode::is_enabled() || !same_keys(keys, c10::impl::tls_local_dispatch_key_set());
     if (!operation || in_other_modes || schema->arguments().size() != function.inputs().size()) {
         is_understood = false;
         return;
@@ -177,9 +177,9 @@ namespace {
 struct Slot {
     enum class Kind : std::uint8_t { Constant, Tensor, Tensors, OptionalTensors };
     Kind kind;
-    std::uint32_t value = kNoValue;      // Tensor
-    c10::IValue constant;                // Constant
-    std::vector<std::uint32_t> values;   // Tensors; kNoValue is None
+    std::uint32_t value = kNoValue;     // Tensor
+    c10::IValue constant;               // Constant
+    std::vector<std::uint32_t> values;  // Tensors; kNoValue is None
 };
 
 struct Call {
@@ -291,8 +291,7 @@ struct PreparedCalls::Step {
     std::vector<std::uint32_t> released;
 };
 
-PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
-    : steps_(steps), value_count_(first_value) {}
+PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value) : steps_(steps), value_count_(first_value) {}
 PreparedCalls::~PreparedCalls() = default;
 
 namespace {
@@ -410,12 +409,11 @@ void fill(const Call& call, const at::Tensor* values, std::vector<c10::IValue>& 
 void take_results(const Call& call, std::vector<c10::IValue>& stack, at::Tensor* values) {
     if (call.returns_list) {
         std::vector<at::Tensor> tensors = std::move(stack[0]).toTensorVector();
-        TORCH_CHECK(tensors.size() == call.results.size(), call.operation.schema().name(), " returned ",
-                    tensors.size(), " tensors, not ", call.results.size());
+        TORCH_CHECK(tensors.size() == call.results.size(), call.operation.schema().name(), " returned ", tensors.size(),
+                    " tensors, not ", call.results.size());
         for (std::size_t i = 0; i < tensors.size(); ++i) values[call.results[i]] = std::move(tensors[i]);
     } else {
-        for (std::size_t i = 0; i < call.results.size(); ++i)
-            values[call.results[i]] = std::move(stack[i]).toTensor();
+        for (std::size_t i = 0; i < call.results.size(); ++i) values[call.results[i]] = std::move(stack[i]).toTensor();
     }
     stack.clear();
 }

@@ -292,7 +292,13 @@ def test_a_model_in_training() -> None:
     def trained(compile: Callable) -> Any:
         torch.manual_seed(1)
         model = nn.Sequential(
-            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(), nn.Linear(36, 3)
+            nn.Conv2d(1, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Dropout(),
+            nn.Linear(36, 3),
         )
         call, optimizer = compile(model), torch.optim.Adam(model.parameters(), 0.1)
         losses = []
