@@ -5,6 +5,7 @@ Both are called in turn and the best of many counts, so that the ratio means som
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -104,8 +105,14 @@ MODULES: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "attention": lambda: (nn.Sequential(*(Attention() for _ in range(4))), (torch.randn(1, 8, 32),)),
     "convolutions": lambda: (Convolutions(), (torch.randn(1, 3, 16, 16),)),
 }
+
+
+def micro(name: str, step: Callable[[Tensor], Tensor]) -> Program:
+    return Program(f"micro {name}", lambda: (repeated(step), (small(),)))
+
+
 MICRO = (
-    *(Program(f"micro {name}", lambda step=step: (repeated(step), (small(),))) for name, step in STEPS.items()),
+    *(micro(name, step) for name, step in STEPS.items()),
     *(Program(f"micro {name}", make) for name, make in MODULES.items()),
 )
 
@@ -172,13 +179,15 @@ def measure(program: Program, budget: float = 2.0) -> Figures:
         first = timed(lambda: call(*inputs))
         call(*inputs), captured(*inputs), captured(*inputs)
         times = best_in_turn([lambda: model(*inputs), lambda: call(*inputs), lambda: captured(*inputs)], budget)
-    figures = Figures(*times, first_uncompiled, first, sum(runner.prepared[0] for runner in runners))
+    uncompiled, prepared, as_captured = times
+    prepared_steps = sum(runner.prepared[0] for runner in runners)
+    figures = Figures(uncompiled, prepared, as_captured, first_uncompiled, first, prepared_steps)
     if program.name.startswith("micro") and isinstance(model, nn.Module):
         model.train()
         model(*inputs)
-        uncompiled, compiled = trained(model, model, inputs), trained(model, call, inputs)
-        compiled(), compiled()
-        figures.training_uncompiled, figures.training = best_in_turn([uncompiled, compiled], budget)
+        steps = [trained(model, model, inputs), trained(model, call, inputs)]
+        steps[1](), steps[1]()
+        figures.training_uncompiled, figures.training = best_in_turn(steps, budget)
     return figures
 
 
@@ -198,7 +207,7 @@ def overhead() -> dict[str, float]:
         functions = {"uncompiled": thousand_adds, "stator": call, "eager": captured, "torch.jit": traced}
         for function in functions.values():
             function(x), function(x)
-        times = best_in_turn([lambda f=f: f(x) for f in functions.values()], 3)
+        times = best_in_turn([functools.partial(function, x) for function in functions.values()], 3)
     each = {f"an operator, {name}": value / 1000 for name, value in zip(functions, times, strict=True)}
     return each | {"1,000 nodes, first call with `eager`": first[0], "the same with `stator`": first[1]}
 
@@ -220,10 +229,10 @@ def table(results: Results) -> str:
         times = [seconds(value) for value in (each.uncompiled, each.as_captured, each.prepared)]
         rows.append([program.name, *times, f"{each.ratio:.2f}x", training, *first])
     ratios = [each.ratio for _, each in results]
-    training = [each.training_ratio for _, each in results if each.training_ratio]
+    trainings = [each.training_ratio for _, each in results if each.training_ratio]
     text = f"\ngeometric mean {geometric_mean(ratios):.2f}x (at least 1.40x), least {min(ratios):.2f}x (at least 1.00x)"
-    if training:
-        text += f"; training {geometric_mean(training):.2f}x (at least 1.10x), least {min(training):.2f}x"
+    if trainings:
+        text += f"; training {geometric_mean(trainings):.2f}x (at least 1.10x), least {min(trainings):.2f}x"
     return aligned(rows) + text
 
 
