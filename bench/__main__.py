@@ -7,7 +7,7 @@ import argparse
 import math
 from pathlib import Path
 
-from bench import breaks, captures, depth, dynamic, models, parts, systems, tables, tracker
+from bench import breaks, captures, depth, dynamic, executor, models, parts, systems, tables, tracker
 from bench.measure import Repeats, measure
 from bench.programs import PROGRAMS
 
@@ -42,6 +42,8 @@ def main() -> None:
     # The models have sizes in many places; of the others there is nothing to learn.
     sized = [] if options.dynamo_alone else [each for each in models.PROGRAMS if options.only in each.name]
     sizes = [(each, dynamic.measure(each, systems.both(), repeats)) for each in sized]
+    chosen = [] if options.dynamo_alone else [*executor.MICRO, *models.PROGRAMS]
+    executed = [(each, executor.measure(each)) for each in chosen if options.only in f"executor {each.name}"]
     of_parts = parts.measure() if not options.dynamo_alone and options.only in "parts" else {}
 
     if results:
@@ -60,6 +62,9 @@ def main() -> None:
     if tracking:
         print()
         print(tracker.table(tracking))
+    if executed:
+        print()
+        print(executor.table(executed))
     if of_parts:
         print()
         print(parts.table(of_parts))
@@ -69,6 +74,7 @@ def main() -> None:
         "sizes": dynamic.as_record(sizes),
         "growth": depth.as_record(growing),
         "tracker": tracker.as_record(tracking),
+        "executor": executor.as_record(executed),
         "parts": of_parts,
     }
     print(f"\nWritten to {tables.write_json(results, more, Path(__file__).parent / 'results')}")

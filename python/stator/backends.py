@@ -2,7 +2,7 @@
 
 The conventions are those of torch.compile. A backend gets the graph with real example inputs and runs inside a
 `TracingContext` with a fake mode, with `torch.compiler.is_compiling()` true; random state and modes are restored after
-it. Names are those registered with torch._dynamo. `eager` is defined here, so that it needs no import of that.
+it. Names are those registered with torch._dynamo. `eager` and `stator` are defined here, and need no import of that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from stator import observer, torch_reset, torch_versions
+from stator import _C, observer, torch_reset, torch_versions
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -43,7 +43,7 @@ class Backend:
         # Read by the engine: whether the graph runs operation by operation, whether the backend is one of PyTorch, and
         # whether it accepts fake example inputs, as those do that go through aot_autograd. With fake inputs a backend
         # can't keep references to tensors of the program.
-        self.runs_as_captured = compiler is eager
+        self.runs_as_captured = compiler in (eager, prepared_calls)
         self.is_pytorchs = is_pytorchs
         self.takes_fakes = is_pytorchs and (name == "inductor" or name.startswith("aot_"))
         self.arguments = arguments or {}
@@ -53,8 +53,8 @@ class Backend:
         if (watching := observer.current()) is not None:
             watching.graph(graph_module)
         # The graph runs as it is. No context is needed, because no compiler runs.
-        if self.compiler is eager:
-            return graph_module
+        if self.runs_as_captured:
+            return self.compiler(graph_module, example_inputs)
         from stator import errors, fake
         from stator.compile_lock import compiling_alone
 
@@ -105,7 +105,16 @@ def eager(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[
     return graph_module
 
 
+def prepared_calls(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Runs the operations of the graph as calls of their operators, without Python where that makes no difference."""
+    captured = graph_module.__dict__.get("_captured")
+    if captured is None:
+        return graph_module  # it was changed
+    return _C.make_runner(captured, graph_module, True)
+
+
 _EAGER = Backend("eager", eager)
+_STATOR = Backend("stator", prepared_calls)
 
 
 def resolve(
@@ -141,7 +150,7 @@ def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")
     """The backends that are registered with torch._dynamo, by name."""
     from torch._dynamo.backends import registry
 
-    return sorted({"eager", *registry.list_backends(exclude_tags)})
+    return sorted({"eager", "stator", *registry.list_backends(exclude_tags)})
 
 
 def _by_name(
@@ -149,6 +158,8 @@ def _by_name(
 ) -> Backend:
     if name == "eager" and not options and mode in (None, "default"):
         return _EAGER
+    if name == "stator" and not options and mode in (None, "default"):
+        return _STATOR
     if name == "inductor":
         return Backend(name, torch_versions.inductor(mode, options, dynamic, region), is_pytorchs=True)
     from torch._dynamo.backends import registry

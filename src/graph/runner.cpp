@@ -6,52 +6,32 @@
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "graph/program.h"
 
 namespace stator::graph {
-
-/// The values of one run and the room for the arguments of one call, on the C stack for graphs of ordinary size.
-class Runner::Registers {
-  public:
-    Registers(std::size_t registers, std::size_t longest_call) : count_(registers) {
-        std::size_t size = registers + longest_call + 1;
-        values_ = here_;
-        if (size > kHere) {
-            heap_ = std::make_unique<PyObject*[]>(size);
-            values_ = heap_.get();
-        } else {
-            std::fill_n(values_, size, nullptr);
-        }
-    }
-    ~Registers() {
-        for (std::size_t i = 0; i < count_; ++i) Py_XDECREF(values_[i]);
-    }
-    Registers(const Registers&) = delete;
-    Registers& operator=(const Registers&) = delete;
-
-    PyObject* operator[](std::size_t i) const { return values_[i]; }
-    void set(std::size_t i, PyObject* owned) { values_[i] = owned; }
-    void release(std::size_t i) { Py_CLEAR(values_[i]); }
-    /// The slot before the arguments can be used by the callee, as in the vectorcall protocol.
-    PyObject** call_arguments() { return values_ + count_ + 1; }
-
-  private:
-    static constexpr std::size_t kHere = 128;
-    PyObject* here_[kHere];
-    std::unique_ptr<PyObject*[]> heap_;
-    PyObject** values_;
-    std::size_t count_;
-};
 
 std::string Runner::placeholder(std::size_t number) const {
     const Placeholder& placeholder = placeholders_[number];
     return placeholder.path != nullptr ? identifier(*placeholder.path) : std::string(utf8(placeholder.target.get()));
 }
 
+namespace {
+
+bool has_fixed_sizes(const Result& result) {
+    if (result.expression != nullptr || (result.tensor != nullptr && result.tensor->is_dynamic())) return false;
+    return std::ranges::all_of(result.items, has_fixed_sizes);
+}
+
+}  // namespace
+
 Runner::Runner(const Graph& graph) : texts_(graph.texts()) {
     STATOR_CHECK(graph.is_finished(), "only a finished graph can run");
     place_of_node_.resize(graph.size());
     for (const Node* node : graph.nodes()) {
+        has_fixed_sizes_ &= has_fixed_sizes(node->result);
+        has_held_values_ |= node->held != nullptr;
         if (node->kind == NodeKind::Placeholder) {
+            has_fixed_sizes_ &= node->result.kind != Result::Kind::Constant;
             place_of_node_[node->index] = static_cast<std::uint32_t>(placeholders_.size());
             if (node->path != nullptr)
                 placeholders_.push_back({Ref<>(), node->path});
@@ -166,56 +146,75 @@ Ref<> read_attribute(Borrowed<> module, Borrowed<> target) {
 
 }  // namespace
 
+Runner::~Runner() = default;
+
+void Runner::prepare_calls() {
+    if (program_ == nullptr) program_ = std::make_unique<Program>(*this);
+}
+
 Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const {
     STATOR_DCHECK(inputs.size() == placeholders_.size(), "one input for each placeholder");
     STATOR_CHECK(!reads_attributes_ || module != nullptr, "a graph with attributes needs the module that has them");
+    if (program_ != nullptr) return program_->run(inputs, module, failure);
+    return run_as_captured(inputs, module, failure);
+}
+
+Ref<> Runner::run_as_captured(std::span<PyObject* const> inputs, Borrowed<> module,
+                              std::optional<Failure>* failure) const {
     Registers registers(registers_, longest_call_);
-    PyObject** arguments = registers.call_arguments();
     for (const Step& step : steps_) {
-        // Containers are built for this call only, and freed after it.
-        Ref<> built_here[4];
-        std::vector<Ref<>> built_more;
-        std::size_t built = 0;
-        for (std::uint32_t i = 0; i < step.operands; ++i) {
-            Operand operand = operands_[step.first_operand + i];
-            switch (operand.kind) {
-                case Operand::Kind::Input:
-                    arguments[i] = inputs[operand.number];
-                    break;
-                case Operand::Kind::Register:
-                    arguments[i] = registers[operand.number];
-                    break;
-                case Operand::Kind::Constant:
-                    arguments[i] = constants_[operand.number];
-                    break;
-                case Operand::Kind::Container:
-                    Ref<> container = build(containers_[operand.number], inputs, registers);
-                    if (!container) return nullptr;
-                    arguments[i] = container.get();
-                    if (built < std::size(built_here))
-                        built_here[built++] = std::move(container);
-                    else
-                        built_more.push_back(std::move(container));
-                    break;
-            }
-        }
-        std::size_t flags = step.positional | PY_VECTORCALL_ARGUMENTS_OFFSET;
-        PyObject* result = nullptr;
-        if (step.kind == NodeKind::Function)
-            result = PyObject_Vectorcall(step.target, arguments, flags, step.keyword_names);
-        else if (step.kind == NodeKind::Method)
-            result = PyObject_VectorcallMethod(step.target, arguments, flags, step.keyword_names);
-        else
-            result = read_attribute(module, step.target).release();
-        if (result == nullptr) {
-            leave_contexts(step, registers);
-            if (failure != nullptr) *failure = failure_at(step, registers);
-            return nullptr;
-        }
-        registers.set(step.result, result);
+        if (!call(step, inputs, module, registers)) return fail(step, registers, failure);
         for (std::uint32_t i = 0; i < step.releases; ++i) registers.release(released_[step.first_release + i]);
     }
     return value(output_, inputs, registers);
+}
+
+Ref<> Runner::fail(const Step& step, Registers& registers, std::optional<Failure>* failure) const {
+    leave_contexts(step, registers);
+    if (failure != nullptr) *failure = failure_at(step, registers);
+    return nullptr;
+}
+
+bool Runner::call(const Step& step, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers) const {
+    PyObject** arguments = registers.call_arguments();
+    // Containers are built for this call only, and freed after it.
+    Ref<> built_here[4];
+    std::vector<Ref<>> built_more;
+    std::size_t built = 0;
+    for (std::uint32_t i = 0; i < step.operands; ++i) {
+        Operand operand = operands_[step.first_operand + i];
+        switch (operand.kind) {
+            case Operand::Kind::Input:
+                arguments[i] = inputs[operand.number];
+                break;
+            case Operand::Kind::Register:
+                arguments[i] = registers[operand.number];
+                break;
+            case Operand::Kind::Constant:
+                arguments[i] = constants_[operand.number];
+                break;
+            case Operand::Kind::Container:
+                Ref<> container = build(containers_[operand.number], inputs, registers);
+                if (!container) return false;
+                arguments[i] = container.get();
+                if (built < std::size(built_here))
+                    built_here[built++] = std::move(container);
+                else
+                    built_more.push_back(std::move(container));
+                break;
+        }
+    }
+    std::size_t flags = step.positional | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    PyObject* result = nullptr;
+    if (step.kind == NodeKind::Function)
+        result = PyObject_Vectorcall(step.target, arguments, flags, step.keyword_names);
+    else if (step.kind == NodeKind::Method)
+        result = PyObject_VectorcallMethod(step.target, arguments, flags, step.keyword_names);
+    else
+        result = read_attribute(module, step.target).release();
+    if (result == nullptr) return false;
+    registers.set(step.result, result);
+    return true;
 }
 
 void Runner::leave_contexts(const Step& failed, Registers& registers) const {

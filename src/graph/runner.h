@@ -11,6 +11,7 @@
 
 #include "base/ref.h"
 #include "graph/node.h"
+#include "graph/registers.h"
 
 namespace stator::graph {
 
@@ -25,10 +26,19 @@ struct Failure {
     std::unordered_map<std::uint32_t, Ref<>> values;  // results that are still in use, by the serials of their nodes
 };
 
+class Program;
+
 /// The graph as a flat program over registers. It does not refer to the graph afterwards.
 class Runner {
   public:
     explicit Runner(const Graph& graph);
+    ~Runner();
+    Runner(const Runner&) = delete;
+    Runner& operator=(const Runner&) = delete;
+
+    /// From now on runs look for operations that need no Python call (graph/program.h).
+    void prepare_calls();
+    const Program* program() const { return program_.get(); }
 
     /// The graph's results for its inputs, one for each placeholder; null with the error indicator set if an operation
     /// raised, which is described in `failure` if given. The inputs are borrowed. Attributes are read from `module`,
@@ -69,7 +79,7 @@ class Runner {
         bool has_effect, is_visible_to_program, is_lasting;  // as of its node
         bool gives_token;  // enters a context, which a later step leaves with this token
     };
-    class Registers;
+    friend class Program;
     struct Placeholder {
         Ref<> target;          // where it has no path
         const PathText* path;  // in texts_
@@ -80,6 +90,11 @@ class Runner {
     void release_after_last_use(const Graph& graph);
     PyObject* keep(Ref<> object);
 
+    Ref<> run_as_captured(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const;
+    /// Sets the step's register; false with the error indicator set if it raised.
+    bool call(const Step& step, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers) const;
+    /// Describes a step that raised. Null.
+    Ref<> fail(const Step& step, Registers& registers, std::optional<Failure>* failure) const;
     Failure failure_at(const Step& failed, const Registers& registers) const;
     /// Exits the contexts that are open at a failed step, innermost first. Keeps the exception that is set.
     void leave_contexts(const Step& failed, Registers& registers) const;
@@ -98,12 +113,16 @@ class Runner {
     std::uint32_t registers_ = 0;
     std::uint32_t longest_call_ = 0;
     bool reads_attributes_ = false;
+    bool has_fixed_sizes_ = true;   // no number and no size changes between calls
+    bool has_held_values_ = false;  // some step keeps values for the program
+    std::unique_ptr<Program> program_;
     Operand output_{};
 };
 
 /// The same as a Python callable (`stator._C.Runner`) for a captured graph (graph/captured.h). `module`, whose
 /// attributes the graph reads, may be null. Throws `PythonError`.
-Ref<> make_runner(Borrowed<> captured, Borrowed<> module);
+enum class Calls : std::uint8_t { AsCaptured, Prepared };
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls = Calls::AsCaptured);
 /// The runner of such a callable, null for another object, and the module to run it with. Valid as
 /// long as the callable.
 const Runner* runner_of(Borrowed<> object);

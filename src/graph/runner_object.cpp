@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "graph/captured.h"
+#include "graph/program.h"
 #include "graph/runner.h"
 
 namespace stator::graph {
@@ -19,6 +20,7 @@ struct RunnerObject {
     PyObject* captured;  // owned; null once the runner is created
     Runner* runner;      // created at the first call: many graphs are never run this way
     PyObject* module;    // owned; the graph module whose attributes are read, or null
+    bool prepares_calls;
     PyObject* weak_references;
 };
 
@@ -33,6 +35,7 @@ const Runner& ready(RunnerObject* self) {
     auto runner = std::make_unique<Runner>(captured_of(captured)->graph());
     if (self->runner != nullptr) return *self->runner;
     self->runner = runner.release();
+    if (self->prepares_calls) self->runner->prepare_calls();
     Py_CLEAR(self->captured);
     // A runner that reads no attributes needs no module, which avoids a reference cycle.
     if (!self->runner->reads_attributes()) Py_CLEAR(self->module);
@@ -142,11 +145,22 @@ PyObject* signature(PyObject* self, void*) {
     });
 }
 
+/// Of what was prepared so far: (steps, calls of operators).
+PyObject* prepared(PyObject* self, void*) {
+    return at_boundary([&] {
+        const Program* program = ready(object_of(self)).program();
+        const auto steps = program == nullptr ? 0 : static_cast<Py_ssize_t>(program->prepared_steps());
+        const auto calls = program == nullptr ? 0 : static_cast<Py_ssize_t>(program->prepared_calls());
+        return checked(Py_BuildValue("(nn)", steps, calls));
+    });
+}
+
 PyGetSetDef kProperties[] = {
     {"__name__", name, nullptr, nullptr, nullptr},
     {"__qualname__", name, nullptr, nullptr, nullptr},
     {"__signature__", signature, nullptr, nullptr, nullptr},
     {"placeholders", placeholders, nullptr, "The names of the inputs.", nullptr},
+    {"prepared", prepared, nullptr, "How many steps are prepared, and the operators that they call.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -168,13 +182,14 @@ PyTypeObject kRunnerType = {
 
 }  // namespace
 
-Ref<> make_runner(Borrowed<> captured, Borrowed<> module) {
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls) {
     auto* self = PyObject_GC_New(RunnerObject, &kRunnerType);
     if (self == nullptr) throw PythonError();
     self->vectorcall = call;
     self->captured = Py_NewRef(captured.get());
     self->runner = nullptr;
     self->module = Py_XNewRef(module.get());
+    self->prepares_calls = calls == Calls::Prepared;
     self->weak_references = nullptr;
     PyObject_GC_Track(self);
     return Ref<>::steal(reinterpret_cast<PyObject*>(self));

@@ -26,15 +26,18 @@ PyObject* fx_graph(PyObject*, PyObject* args) {
 
 PyObject* make_runner(PyObject*, PyObject* args) {
     PyObject *object, *module = nullptr;
-    if (!PyArg_ParseTuple(args, "O|O:make_runner", &object, &module)) return nullptr;
+    int prepared = 0;
+    if (!PyArg_ParseTuple(args, "O|Op:make_runner", &object, &module, &prepared)) return nullptr;
     if (captured_or_complain(object) == nullptr) return nullptr;
-    return at_boundary([&] { return graph::make_runner(object, module); });
+    const auto calls = prepared ? graph::Calls::Prepared : graph::Calls::AsCaptured;
+    return at_boundary([&] { return graph::make_runner(object, module, calls); });
 }
 
 PyMethodDef kFunctions[] = {
     {"fx_graph", fx_graph, METH_VARARGS,
      "fx_graph(graph, owning_module, ordinary=False): the torch.fx.Graph of a captured graph."},
-    {"make_runner", make_runner, METH_VARARGS, "make_runner(graph, module=None): a callable that runs it."},
+    {"make_runner", make_runner, METH_VARARGS,
+     "make_runner(graph, module=None, prepared=False): a callable that runs it; with prepared calls of operators."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -241,7 +241,7 @@ DYNAMIC: dict[str, bool | None] = {"automatic": None, "dynamic": True}
 
 def compile_with(backend: str, recorder: engine.Recorder) -> Callable[[Callable], Callable]:
     if backend in DYNAMIC and engine.ENGINE == "stator":
-        return lambda function: engine.stator.compile(function, backend="eager", dynamic=DYNAMIC[backend])
+        return lambda function: engine.stator.compile(function, backend=engine.PLAIN_BACKEND, dynamic=DYNAMIC[backend])
     return lambda function: engine.compile(function, backend=recorder, fullgraph=False)
 
 

@@ -2,6 +2,7 @@
 
 The engine is Stator. STATOR_TEST_IDENTITY=1 puts the identity in its place, which proves that the programs themselves
 are sound; STATOR_TEST_ENGINE=dynamo puts torch._dynamo there, which proves that what the tests ask for is possible.
+STATOR_TEST_PREPARED=1 runs graphs with the backend `stator` where they would run as they were captured.
 """
 
 import contextlib
@@ -25,6 +26,10 @@ CAPTURES = ENGINE != "identity"
 
 if ENGINE == "stator":
     import stator
+    from stator.backends import prepared_calls
+
+PREPARED = ENGINE == "stator" and os.environ.get("STATOR_TEST_PREPARED") == "1"
+PLAIN_BACKEND = "stator" if PREPARED else "eager"
 
 
 def compile(program: Callable, backend: Any = "eager", fullgraph: bool = True) -> Callable:
@@ -33,7 +38,7 @@ def compile(program: Callable, backend: Any = "eager", fullgraph: bool = True) -
         return program
     if ENGINE == "dynamo":
         return torch.compile(program, backend=backend, fullgraph=fullgraph)
-    return stator.compile(program, backend=backend, fullgraph=fullgraph)
+    return stator.compile(program, backend=PLAIN_BACKEND if backend == "eager" else backend, fullgraph=fullgraph)
 
 
 def reset() -> None:
@@ -81,7 +86,9 @@ class Recorder:
 
     def __call__(self, module: torch.fx.GraphModule, example_inputs: list) -> Callable:
         self.graphs.append(module)
-        return self.inner(module, example_inputs) if self.inner else module.forward
+        if self.inner:
+            return self.inner(module, example_inputs)
+        return prepared_calls(module, example_inputs) if PREPARED else module.forward
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,331 @@
+#include "graph/program.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/python_error.h"
+#include "torch/tensor.h"
+
+namespace stator::graph {
+
+using torch_room::OperandTensor;
+using torch_room::PreparedCalls;
+using torch_room::PreparedResult;
+using torch_room::TensorValues;
+
+namespace {
+
+constexpr int kAttempts = 3;
+
+bool is_getitem(PyObject* target) {
+    static PyObject* const getitem = [] {
+        Ref<> module = checked(PyImport_ImportModule("_operator"));
+        return checked(PyObject_GetAttrString(module.get(), "getitem")).release();
+    }();
+    return target == getitem;
+}
+
+}  // namespace
+
+struct Program::Building {
+    std::unique_ptr<PreparedCalls> calls;
+    std::vector<Plan> plans;
+    std::vector<std::uint32_t> value_of;
+    std::map<std::pair<NodeKind, PyObject*>, Preparable> asked;  // most targets come often
+
+    Preparable preparable(const Step& step) {
+        auto [place, is_new] = asked.try_emplace({step.kind, step.target}, Preparable::No);
+        if (is_new) place->second = graph::preparable(step.kind, step.target);
+        return place->second;
+    }
+};
+
+template <class Visit, class VisitInput>
+void Program::for_each_place(Operand operand, const Visit& visit, const VisitInput& visit_input) const {
+    if (operand.kind == Operand::Kind::Register) {
+        visit(operand.number);
+    } else if (operand.kind == Operand::Kind::Input) {
+        visit_input(operand.number);
+    } else if (operand.kind == Operand::Kind::Container) {
+        for (Operand item : runner_.containers_[operand.number].values) for_each_place(item, visit, visit_input);
+    }
+}
+
+template <class Visit>
+void Program::for_each_register(const Step& step, const Visit& visit) const {
+    for (std::uint32_t i = 0; i < step.operands; ++i)
+        for_each_place(runner_.operands_[step.first_operand + i], visit, [](std::uint32_t) {});
+}
+
+std::size_t Program::prepared_steps() const {
+    return static_cast<std::size_t>(std::ranges::count_if(plans_, &Plan::is_prepared));
+}
+
+Ref<> Program::run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) {
+    if (state_ == State::Ready || state_ == State::New) {
+        const torch_room::DispatchState dispatch = torch_room::read_dispatch_state();
+        if (state_ == State::Ready && dispatch == dispatch_) return run_prepared(inputs, module, failure);
+        if (state_ == State::New && !dispatch.is_watched) {
+            dispatch_ = dispatch;
+            return run_observed(inputs, module, failure);
+        }
+    }
+    return runner_.run_as_captured(inputs, module, failure);
+}
+
+// ---- The first run
+// ---------------------------------------------------------------------------------------------------
+
+Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) {
+    // Until it has ended, other threads run the graph as it was captured.
+    state_ = State::Observing;
+    const auto input_count = static_cast<std::uint32_t>(runner_.input_count());
+    Building building;
+    building.calls = std::make_unique<PreparedCalls>(runner_.steps_.size(), input_count + runner_.registers_);
+    building.plans.resize(runner_.steps_.size());
+    for (std::uint32_t i = 0; i < runner_.registers_; ++i) building.value_of.push_back(input_count + i);
+    Registers registers(runner_.registers_, runner_.longest_call_);
+    {
+        torch_room::CallObserver observer;
+        for (const Step& step : runner_.steps_) {
+            Preparable preparable = building.preparable(step);
+            std::optional<WarningCount> warnings;
+            if (preparable == Preparable::Function) warnings.emplace();
+            observer.begin();
+            if (!runner_.call(step, inputs, module, registers)) {
+                state_ = ++attempts_ < kAttempts ? State::New : State::NotWorthIt;
+                return runner_.fail(step, registers, failure);
+            }
+            if (warnings && warnings->any()) preparable = Preparable::No;
+            building.plans[step.result] = plan_step(step, inputs, registers, preparable, observer, building);
+            for (std::uint32_t i = 0; i < step.releases; ++i)
+                registers.release(runner_.released_[step.first_release + i]);
+        }
+    }
+    Ref<> result = runner_.value(runner_.output_, inputs, registers);
+    finish(std::move(building));
+    return result;
+}
+
+Program::Plan Program::plan_step(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
+                                 Preparable preparable, const torch_room::CallObserver& observer,
+                                 Building& building) const {
+    Plan plan;
+    if (preparable == Preparable::No) return plan;
+    if (take_item(step, building, &plan)) return plan;
+    auto is_tensor_operand = [](Operand operand) {
+        return operand.kind == Operand::Kind::Input || operand.kind == Operand::Kind::Register;
+    };
+    if (!runner_.has_fixed_sizes_ && preparable != Preparable::Binding) return plan;
+    std::vector<OperandTensor> tensors;
+    for (std::uint32_t i = 0; i < step.operands; ++i)
+        if (!collect(runner_.operands_[step.first_operand + i], inputs, registers, building, &tensors)) return plan;
+    // A method of a tensor, and not, say, one of a string.
+    if (step.kind == NodeKind::Method && !is_tensor_operand(runner_.operands_[step.first_operand])) return plan;
+    const auto sizes = runner_.has_fixed_sizes_ ? PreparedCalls::Sizes::Fixed : PreparedCalls::Sizes::Change;
+    std::optional<PreparedResult> result =
+        building.calls->prepare(step.result, observer, tensors, registers[step.result], sizes);
+    if (!result) return plan;
+    plan.is_prepared = true;
+    plan.result = std::move(*result);
+    if (plan.result.kind == PreparedResult::Kind::Tensor) building.value_of[step.result] = plan.result.values[0];
+    return plan;
+}
+
+/// `result[1]` of a prepared call with several results.
+bool Program::take_item(const Step& step, Building& building, Plan* plan) const {
+    if (step.kind != NodeKind::Function || !is_getitem(step.target) || step.operands != 2) return false;
+    const Operand container = runner_.operands_[step.first_operand], key = runner_.operands_[step.first_operand + 1];
+    if (container.kind != Operand::Kind::Register || key.kind != Operand::Kind::Constant) return false;
+    const Plan& maker = building.plans[container.number];
+    PyObject* const index = runner_.constants_[key.number];
+    if (!maker.is_prepared || maker.result.kind != PreparedResult::Kind::Tuple || !PyLong_CheckExact(index))
+        return false;
+    const auto size = static_cast<Py_ssize_t>(maker.result.values.size());
+    Py_ssize_t at = PyLong_AsSsize_t(index);
+    if (at < 0) at += size;
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    if (at < 0 || at >= size) return false;
+    plan->is_prepared = plan->takes_item = true;
+    plan->result = {PreparedResult::Kind::Tensor, {maker.result.values[static_cast<std::size_t>(at)]}};
+    building.value_of[step.result] = plan->result.values[0];
+    return true;
+}
+
+/// The tensors of an operand. False if it has a value that is neither a tensor nor the same in all calls.
+bool Program::collect(Operand operand, std::span<PyObject* const> inputs, const Registers& registers,
+                      const Building& building, std::vector<OperandTensor>* tensors) const {
+    auto add = [&](PyObject* object, std::uint32_t value) {
+        if (object == nullptr || !torch_room::is_plain_tensor(object)) return false;
+        tensors->push_back({object, value});
+        return true;
+    };
+    switch (operand.kind) {
+        case Operand::Kind::Input:
+            return add(inputs[operand.number], operand.number);
+        case Operand::Kind::Register:
+            return add(registers[operand.number], building.value_of[operand.number]);
+        case Operand::Kind::Constant:
+            return is_plain_constant(runner_.constants_[operand.number]);
+        case Operand::Kind::Container: {
+            const Runner::Container& container = runner_.containers_[operand.number];
+            if (container.kind == Argument::Kind::Dict || container.type) return false;
+            return std::ranges::all_of(
+                container.values, [&](Operand item) { return collect(item, inputs, registers, building, tensors); });
+        }
+    }
+    return false;
+}
+
+void Program::finish(Building building) {
+    keep_tuples_of_python(building);
+    const bool is_worth_it = std::ranges::any_of(building.plans, &Plan::is_prepared);
+    if (is_worth_it) {
+        release_values(building);
+        make_parts(building);
+        plans_ = std::move(building.plans);
+        value_of_ = std::move(building.value_of);
+        calls_ = std::move(building.calls);
+    }
+    state_ = is_worth_it ? State::Ready : State::NotWorthIt;
+}
+
+/// A tuple of results that Python code reads as a whole is left to the call that makes it, which knows its class.
+void Program::keep_tuples_of_python(Building& building) const {
+    auto keep = [&](std::uint32_t number) {
+        Plan& plan = building.plans[number];
+        if (plan.result.kind == PreparedResult::Kind::Tuple) plan.is_prepared = false;
+    };
+    for_each_place(runner_.output_, keep, [](std::uint32_t) {});
+    for (const Step& step : runner_.steps_)
+        if (!building.plans[step.result].takes_item) for_each_register(step, keep);
+    for (const Step& step : runner_.steps_) {
+        // What the program holds at a failure may be the tuple.
+        if (runner_.has_held_values_) keep(step.result);
+        Plan& plan = building.plans[step.result];
+        if (plan.takes_item)
+            plan.is_prepared &= building.plans[runner_.operands_[step.first_operand].number].is_prepared;
+    }
+}
+
+/// A tensor is released after the last step that reads any of the registers that it is in.
+void Program::release_values(const Building& building) {
+    constexpr std::uint32_t kStays = ~std::uint32_t{0};
+    std::vector<std::uint32_t> last_use(building.calls->value_count(), 0);
+    std::vector<std::uint32_t> released_at(runner_.registers_, kStays);
+    for (const Step& step : runner_.steps_)
+        for (std::uint32_t i = 0; i < step.releases; ++i)
+            released_at[runner_.released_[step.first_release + i]] = step.result;
+    std::vector<bool> is_in_register(last_use.size());
+    auto note = [&](std::uint32_t value, std::uint32_t step) {
+        last_use[value] = std::max(last_use[value], step);
+        is_in_register[value] = true;
+    };
+    for (std::uint32_t i = 0; i < runner_.registers_; ++i) {
+        note(building.value_of[i], released_at[i]);
+        if (building.plans[i].is_prepared)
+            for (std::uint32_t value : building.plans[i].result.values) note(value, released_at[i]);
+    }
+    for (std::uint32_t value = 0; value < last_use.size(); ++value)
+        if (is_in_register[value] && last_use[value] != kStays) building.calls->release_after(last_use[value], value);
+}
+
+void Program::make_parts(const Building& building) {
+    auto made_by_call = [&](std::uint32_t number) { return building.plans[number].is_prepared; };
+    std::vector<bool> is_loaded(runner_.registers_), is_input_loaded(runner_.input_count());
+    for (const Step& step : runner_.steps_) {
+        const bool is_prepared = building.plans[step.result].is_prepared;
+        if (parts_.empty() || !is_prepared || !parts_.back().is_prepared)
+            parts_.push_back({.first = step.result, .last = step.result, .is_prepared = is_prepared});
+        Part& part = parts_.back();
+        part.last = step.result + 1;
+        for (std::uint32_t i = 0; i < step.operands; ++i) {
+            auto read = [&](std::uint32_t number) {
+                if (made_by_call(number) == is_prepared) return;
+                if (!is_prepared) {
+                    part.needed.push_back(number);
+                } else if (!is_loaded[number]) {
+                    is_loaded[number] = true;
+                    part.loaded.push_back(number);
+                }
+            };
+            auto read_input = [&](std::uint32_t number) {
+                if (!is_prepared || is_input_loaded[number]) return;
+                is_input_loaded[number] = true;
+                loaded_inputs_.push_back(number);
+            };
+            for_each_place(runner_.operands_[step.first_operand + i], read, read_input);
+        }
+        for (std::uint32_t i = 0; i < step.releases; ++i)
+            part.released_objects.push_back(runner_.released_[step.first_release + i]);
+    }
+    auto read = [&](std::uint32_t number) {
+        if (made_by_call(number)) needed_outputs_.push_back(number);
+    };
+    for_each_place(runner_.output_, read, [](std::uint32_t) {});
+}
+
+// ---- Later runs
+// ------------------------------------------------------------------------------------------------------
+
+Ref<> Program::run_prepared(std::span<PyObject* const> inputs, Borrowed<> module,
+                            std::optional<Failure>* failure) const {
+    Registers registers(runner_.registers_, runner_.longest_call_);
+    TensorValues values(calls_->value_count());
+    for (std::uint32_t number : loaded_inputs_) values.load(number, inputs[number]);
+    for (const Part& part : parts_) {
+        const Step* failed = nullptr;
+        if (run_part(part, inputs, module, registers, values, &failed)) continue;
+        {
+            ErrorAside aside;
+            for (const Step* step = runner_.steps_.data(); step != failed; ++step)
+                if (registers[step->result] == nullptr) make_object(step->result, registers, values);
+        }
+        return runner_.fail(*failed, registers, failure);
+    }
+    for (std::uint32_t number : needed_outputs_)
+        if (registers[number] == nullptr) make_object(number, registers, values);
+    return runner_.value(runner_.output_, inputs, registers);
+}
+
+void Program::release_objects(const Part& part, Registers& registers) {
+    for (std::uint32_t number : part.released_objects) registers.release(number);
+}
+
+bool Program::run_part(const Part& part, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers,
+                       TensorValues& values, const Step** failed) const {
+    if (part.is_prepared) {
+        for (std::uint32_t number : part.loaded) values.load(value_of_[number], registers[number]);
+        // The values own what the calls read, so that it is freed as soon as it is not needed.
+        if (!runner_.has_held_values_) release_objects(part, registers);
+        if (auto raised = calls_->run(part.first, part.last, values)) {
+            *failed = &runner_.steps_[*raised];
+            return false;
+        }
+        release_objects(part, registers);
+        return true;
+    }
+    const Step& step = runner_.steps_[part.first];
+    for (std::uint32_t number : part.needed)
+        if (registers[number] == nullptr) make_object(number, registers, values);
+    if (!runner_.call(step, inputs, module, registers)) {
+        *failed = &step;
+        return false;
+    }
+    release_objects(part, registers);
+    calls_->release(step.result, values);
+    return true;
+}
+
+/// For Python code: the object of a value. None if it is released.
+void Program::make_object(std::uint32_t number, Registers& registers, const TensorValues& values) const {
+    const PreparedResult& result = plans_[number].result;
+    if (plans_[number].is_prepared && result.kind == PreparedResult::Kind::None)
+        registers.set(number, Py_NewRef(Py_None));
+    else if (values.has(value_of_[number]))
+        registers.set(number, values.object(value_of_[number]).release());
+}
+
+}  // namespace stator::graph

@@ -1,0 +1,85 @@
+/// A runner's steps, as far as possible without Python: docs/design/executor.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/preparable.h"
+#include "graph/runner.h"
+#include "torch/prepared_calls.h"
+
+namespace stator::graph {
+
+/// The first run goes step by step, and observes which operators are called. Later ones call these operators.
+class Program {
+  public:
+    explicit Program(const Runner& runner) : runner_(runner) {}
+
+    /// As `Runner::run`.
+    Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure);
+
+    /// Steps that run as prepared calls, and the operators that they call. None before the first run.
+    std::size_t prepared_steps() const;
+    std::size_t prepared_calls() const { return calls_ ? calls_->call_count() : 0; }
+
+  private:
+    using Operand = Runner::Operand;
+    using Step = Runner::Step;
+    enum class State : std::uint8_t { New, Observing, Ready, NotWorthIt };
+
+    /// How a step runs.
+    struct Plan {
+        bool is_prepared = false;
+        bool takes_item = false;  // of a prepared tuple: no call at all
+        torch_room::PreparedResult result;
+    };
+    /// Consecutive steps that run in the same way.
+    struct Part {
+        std::uint32_t first, last;
+        bool is_prepared;
+        std::vector<std::uint32_t> loaded;  // registers whose tensors the calls read
+        std::vector<std::uint32_t> needed;  // registers of prepared steps that Python code reads
+        std::vector<std::uint32_t> released_objects;
+    };
+    /// What is known while the first run goes on.
+    struct Building;
+
+    Ref<> run_observed(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure);
+    Plan plan_step(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
+                   Preparable preparable, const torch_room::CallObserver& observer, Building& building) const;
+    bool take_item(const Step& step, Building& building, Plan* plan) const;
+    bool collect(Operand operand, std::span<PyObject* const> inputs, const Registers& registers,
+                 const Building& building, std::vector<torch_room::OperandTensor>* tensors) const;
+    void finish(Building building);
+    void keep_tuples_of_python(Building& building) const;
+    void make_parts(const Building& building);
+    void release_values(const Building& building);
+
+    Ref<> run_prepared(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const;
+    bool run_part(const Part& part, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers,
+                  torch_room::TensorValues& values, const Step** failed) const;
+    static void release_objects(const Part& part, Registers& registers);
+    void make_object(std::uint32_t number, Registers& registers, const torch_room::TensorValues& values) const;
+
+    /// Calls `visit(number)` for the registers, and `visit_input(number)` for the inputs, in an operand.
+    template <class Visit, class VisitInput>
+    void for_each_place(Operand operand, const Visit& visit, const VisitInput& visit_input) const;
+    template <class Visit>
+    void for_each_register(const Step& step, const Visit& visit) const;
+
+    const Runner& runner_;
+    State state_ = State::New;
+    int attempts_ = 0;
+    torch_room::DispatchState dispatch_;
+    std::unique_ptr<torch_room::PreparedCalls> calls_;
+    std::vector<Plan> plans_;                    // by step
+    std::vector<std::uint32_t> value_of_;        // by register
+    std::vector<std::uint32_t> loaded_inputs_;   // those that prepared calls read
+    std::vector<std::uint32_t> needed_outputs_;  // registers of prepared steps among the results
+    std::vector<Part> parts_;
+};
+
+}  // namespace stator::graph

@@ -1,0 +1,113 @@
+/// Calls of ATen operators with their arguments in place: what is left of the operations of a graph once it is known
+/// which operators they call. Found by observing a real run (docs/design/executor.md).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ref.h"
+
+namespace stator::torch_room {
+
+/// The tensors of one run, by number. Holds references, not Python objects: most of them never get one.
+class TensorValues {
+  public:
+    explicit TensorValues(std::size_t count);
+    ~TensorValues();
+    TensorValues(const TensorValues&) = delete;
+    TensorValues& operator=(const TensorValues&) = delete;
+
+    /// `tensor` has to be a tensor.
+    void load(std::uint32_t number, Borrowed<> tensor);
+    /// The Python object of the tensor: the same for as long as it lives. Throws PythonError.
+    Ref<> object(std::uint32_t number) const;
+    bool has(std::uint32_t number) const;
+    void release(std::uint32_t number);
+
+  private:
+    friend class PreparedCalls;
+    struct Tensors;
+    std::unique_ptr<Tensors> tensors_;
+};
+
+/// A tensor among the operands of a step.
+struct OperandTensor {
+    PyObject* tensor;
+    std::uint32_t value;  // its number
+};
+
+/// The result of a prepared step.
+struct PreparedResult {
+    enum class Kind : std::uint8_t { Tensor, Tuple, None };
+    Kind kind = Kind::None;
+    std::vector<std::uint32_t> values;  // one for a tensor
+};
+
+/// Observes the calls of this thread that reach the dispatcher from outside of any operator.
+class CallObserver {
+  public:
+    CallObserver();
+    ~CallObserver();
+    CallObserver(const CallObserver&) = delete;
+    CallObserver& operator=(const CallObserver&) = delete;
+
+    /// Forgets what was observed: a step begins.
+    void begin();
+
+    struct Observed;
+
+  private:
+    friend class PreparedCalls;
+    std::unique_ptr<Observed> observed_;
+    std::uint64_t handle_;
+};
+
+class PreparedCalls {
+  public:
+    /// `first_value` is the first number that no other value has.
+    explicit PreparedCalls(std::size_t steps, std::uint32_t first_value);
+    ~PreparedCalls();
+    PreparedCalls(const PreparedCalls&) = delete;
+    PreparedCalls& operator=(const PreparedCalls&) = delete;
+
+    /// How a step may have come to its arguments, besides the tensors and constants among its operands.
+    enum class Sizes : std::uint8_t {
+        Fixed,   // from sizes too: they are the same in all calls
+        Change,  // from nothing else
+    };
+    /// Prepares a step from the calls observed since it began, if they are certainly the same in all calls.
+    std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer,
+                                          std::span<const OperandTensor> operands, Borrowed<> result, Sizes sizes);
+    void release_after(std::size_t step, std::uint32_t value);
+    /// After a step that was run in another way.
+    void release(std::size_t step, TensorValues& values) const;
+    std::uint32_t value_count() const { return value_count_; }
+    std::size_t call_count() const;
+
+    /// Runs steps, none of which needs the interpreter: its lock is released. Null, or the number of the step that
+    /// raised, with the error indicator set.
+    std::optional<std::size_t> run(std::size_t first, std::size_t last, TensorValues& values) const;
+
+  private:
+    struct Step;
+
+    std::size_t run_quietly(std::size_t at, std::size_t last, TensorValues& values, const bool& has_warned) const;
+
+    std::vector<Step> steps_;
+    std::uint32_t value_count_;
+};
+
+/// The state of this thread on which it depends what a call does besides computing its result: dispatch keys that are
+/// included or excluded, modes, observers.
+struct DispatchState {
+    std::uint64_t included = 0, excluded = 0;
+    bool is_watched = false;  // by a mode, a profiler or anomaly detection
+
+    bool operator==(const DispatchState&) const = default;
+};
+DispatchState read_dispatch_state();
+
+}  // namespace stator::torch_room
