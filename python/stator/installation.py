@@ -210,7 +210,7 @@ def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callab
     engine_options = {
         **arguments,
         "registers_attributes": config.register_attributes or torch._dynamo.config.install_free_tensors,
-        "listener": _listener(read),
+        "listener": _listener(read, fn),
         "guard_filter": read.guard_filter_fn,
         "isolate_recompiles": read.isolate_recompiles_id >= 0,
     }
@@ -233,16 +233,18 @@ def _compile_class(context: Any, cls: Any) -> Any:
     return cls
 
 
-def _listener(read: torch_versions.Context) -> Callable[[dict[str, Any]], None] | None:
+def _listener(read: torch_versions.Context, fn: Any) -> Callable[[dict[str, Any]], None] | None:
     """Passes guards to the functions that `torch._dynamo.optimize` takes for them."""
     failed, exported = read.guard_fail_fn, read.guard_export_fn
     if failed is None and exported is None:
         return None
+    module = getattr(fn, "__self__", fn)  # (what is compiled of a wrapped module is its `__call__`)
+    parameters = list(inspect.signature(module.forward).parameters) if isinstance(module, nn.Module) else []
 
     def listen(report: dict[str, Any]) -> None:
         if failed is not None:
             for reason in report.get("recompiled", {}).get("reasons", ()):
-                failed(torch_versions.guard_fail(torch_words.in_torchs_words(reason)))
+                failed(torch_versions.guard_fail(torch_words.in_torchs_words(reason, parameters)))
         if exported is not None:
             for entry in report.get("entries", ()):
                 exported(list(entry["guards"]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +32,7 @@ UNARY_BY_CLASS = {
     "CeilToInt": "math.ceil",
 }
 UNARY = frozenset(UNARY_BY_CLASS.values())
+_SYMBOL = re.compile(r"\bs\d+\b")
 
 
 class Symbol(NamedTuple):
@@ -97,7 +99,7 @@ class Symbols:
             # `example_value`.
             return shape_env.create_unbacked_symint()
         symbol = self.all[number]
-        if symbol.equal_to is not None:
+        if symbol.equal_to is not None and not self._leads_to(symbol.equal_to, name):
             return self.number(symbol.equal_to)
         from torch._dynamo.source import ConstantSource
         from torch.fx.experimental.symbolic_shapes import DimDynamic
@@ -111,6 +113,18 @@ class Symbols:
         if symbol.least is not None or symbol.most is not None:
             shape_env.constrain_symbol_range(expression, *_bounds(symbol.least, symbol.most))
         return shape_env.create_symintnode(expression, hint=symbol.hint, source=source)
+
+    def _leads_to(self, text: str, name: str) -> bool:
+        """Whether a symbol is part of an expression, or of what the symbols in it are equal to: `512 * (s0 // 512)` may
+        be all that is known of s0."""
+        seen: set[str] = set()
+        to_see = _SYMBOL.findall(text)
+        while to_see:
+            if (seen_now := to_see.pop()) in seen:
+                continue
+            seen.add(seen_now)
+            to_see += _SYMBOL.findall(self.all[int(seen_now[1:])].equal_to or "")
+        return name in seen
 
     def assumptions(self) -> Assumptions:
         """What was assumed since `fill`."""

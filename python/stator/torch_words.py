@@ -6,7 +6,7 @@ tensor 'x' size mismatch at index 0. expected 3, actual 4  # L['x']: size of dim
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _SCALARS = {
     "bool": "Bool",
@@ -58,6 +58,10 @@ _FORMS: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]]] = [
         (r"(.+): dtype is (\S+), was (\S+)", _dtype),
         (r"(.+): requires_grad is (\w+), was (\w+)", _requires_grad),
         (r"(.+): type is (\S+), was (\S+)", _type),
+        (
+            r"(.+) is not (.+), was the same object",
+            lambda place, found: f"{_without_scope(found[2])} is {place}",
+        ),
         (r"(.+) has (\d+) items?, had (\d+)", lambda place, found: f"len({place}) == {found[3]}"),
         (r"type of (.+) is (\S+), was (\S+)", lambda place, found: f"___check_type_id({place}, {found[3]})"),
         (
@@ -68,12 +72,26 @@ _FORMS: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]]] = [
 ]
 
 
-def in_torchs_words(reason: str) -> str:
-    """The guard that failed as TorchDynamo writes it, and the reason as a comment; else the reason alone."""
+def in_torchs_words(reason: str, parameters: Sequence[str] = ()) -> str:
+    """The guard that failed as TorchDynamo writes it, and the reason as a comment; else the reason alone.
+
+    A module is captured from its `__call__(*args, **kwargs)` on, and TorchDynamo's words are about `forward`, whose
+    parameters may be given."""
+    reason = _in_terms_of_forward(reason, parameters) if parameters else reason
     for form, say in _FORMS:
         if (found := form.fullmatch(reason)) is not None:
             return f"{say(_without_scope(found[1]), found)}  # {reason}"
     return reason
+
+
+def _in_terms_of_forward(reason: str, parameters: Sequence[str]) -> str:
+    """`L['x']` for `L['args'][0]`."""
+
+    def name(found: re.Match[str]) -> str:
+        position = int(found[1])
+        return f"L['{parameters[position]}']" if position < len(parameters) else found[0]
+
+    return re.sub(r"L\['kwargs'\]\['([^']*)'\]", r"L['\1']", re.sub(r"L\['args'\]\[(\d+)\]", name, reason))
 
 
 def _without_scope(place: str) -> str:

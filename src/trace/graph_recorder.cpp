@@ -69,13 +69,20 @@ void GraphRecorder::emit_switch(Borrowed<> function, const Arguments& arguments)
         graph::Node* last = graph_->at(i);
         if (last->kind == graph::NodeKind::Placeholder) continue;
         if (last->target == function.get() && !last->has_effect) continue;  // cancelled before
-        if (last->target != function.get()) break;
+        if (last->target != function.get() || std::ranges::find(idle_switches_, last) != idle_switches_.end()) break;
         last->has_effect = false;
         tracer_.on_undo([last] { last->has_effect = true; });
         return;
     }
     // If the graph fails, the modes are restored: the program can't observe the switch.
     emit_effect(function, arguments)->is_visible_to_program = false;
+}
+
+void GraphRecorder::emit_idle_switch(Borrowed<> function, const Arguments& arguments) {
+    graph::Node* node = emit_effect(function, arguments);
+    node->is_visible_to_program = false;
+    idle_switches_.push_back(node);
+    tracer_.on_undo([this] { idle_switches_.pop_back(); });
 }
 
 shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> target) const {

@@ -33,6 +33,7 @@ class GraphRecorder final : public Recorder {
     Value* emit_method(Borrowed<> name, const Arguments& arguments) override;
     graph::Node* emit_effect(Borrowed<> function, const Arguments& arguments) override;
     void emit_switch(Borrowed<> function, const Arguments& arguments) override;
+    void emit_idle_switch(Borrowed<> function, const Arguments& arguments) override;
     Value* emit_transform(Borrowed<> function, const Arguments& arguments) override;
     Value* ask_transform(Borrowed<> function, const Arguments& arguments) override;
     bool is_in_transform() const override { return transforms_.is_called(); }
@@ -120,6 +121,7 @@ class GraphRecorder final : public Recorder {
     bool has_stopped_ = false;
 
     NodeLocations locations_;
+    std::vector<const graph::Node*> idle_switches_;  // set a mode to what it is
     Rows rows_;
     InputWrites writes_;
     AutogradViews views_;

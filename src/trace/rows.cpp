@@ -42,13 +42,24 @@ graph::Node* Rows::as_output(graph::Node* node, bool is_return) {
     return part;
 }
 
+graph::Result Rows::result_of_unbind(const graph::Node* first) const {
+    graph::Result result;
+    result.kind = graph::Result::Kind::Tuple;
+    for (const auto& [node, row] : rows_) {
+        if (row.first != first) continue;
+        if (result.items.size() <= row.index) result.items.resize(row.index + 1);
+        result.items[row.index] = node->result;
+    }
+    return result;
+}
+
 graph::Node* Rows::unbound(const Row& row, const graph::Node* node) {
     graph::Node*& unbound = unbound_[row.first];
     if (unbound == nullptr) {
         unbound = graph_.add(graph::NodeKind::Method, interned("unbind"), {graph::Argument::of(row.base)});
         unbound->location = node->location;
         unbound->modules = node->modules;
-        unbound->result.kind = graph::Result::Kind::Tuple;
+        unbound->result = result_of_unbind(row.first);
     }
     return unbound;
 }

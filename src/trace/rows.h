@@ -33,6 +33,7 @@ class Rows {
         bool needs_gradient;
     };
     graph::Node* unbound(const Row& row, const graph::Node* node);
+    graph::Result result_of_unbind(const graph::Node* first) const;
 
     Tracer& tracer_;
     graph::Graph& graph_;

@@ -37,6 +37,8 @@ class Recorder {
     /// The same for a setter with two states, such as `set_grad_enabled`: two calls with no operation in between cancel
     /// each other.
     virtual void emit_switch(Borrowed<> function, const Arguments& arguments) = 0;
+    /// A node that sets a mode to what it is. It cancels nothing, and is never cancelled.
+    virtual void emit_idle_switch(Borrowed<> function, const Arguments& arguments) = 0;
     /// `tensor.select`, by an int within bounds that may change between calls.
     virtual TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) = 0;
     /// Adds a call that gives a number or bool (`type`) which depends on data. Null where that can't be captured. The

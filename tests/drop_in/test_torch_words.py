@@ -36,3 +36,18 @@ def test_reasons_of_recompiles(words):
     compiled(torch.ones(2), before)
     compiled(torch.ones(2), after)
     assert len(told) == 1 and told[0].startswith(words) and "  # " in told[0], told
+
+
+def test_reasons_of_a_module_name_the_parameters_of_forward():
+    class Module(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y.add_(x)
+
+    told: list[str] = []
+    compiled = torch._dynamo.optimize("eager", guard_fail_fn=lambda failed: told.append(failed[0]))(Module())
+    a = torch.ones(3)
+    compiled(a, a)
+    compiled(a, torch.ones(3))
+    compiled(a, torch.ones(3, dtype=torch.float64))
+    assert told[0].startswith("x is y  # L['y'] is not L['x']"), told
+    assert any(words.startswith("tensor 'y' dtype mismatch. expected Float, actual Double") for words in told), told

@@ -34,7 +34,9 @@ void SubgraphTrace::begin(Value* function, const Arguments& arguments) {
 
 void SubgraphTrace::expect_no_effects() {
     if (tracer_.effects().size() != effects_ || tracer_.modes().current() != modes_ || within_reach() != before_)
-        refuse("the function has side effects");
+        // (The first words are those of torch._dynamo.)
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "HOP: Unsafe side effect: " + operation_ + ": the function has side effects");
 }
 
 TracedFunction SubgraphTrace::end(Value* result) {

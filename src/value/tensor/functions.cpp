@@ -53,12 +53,26 @@ Outcome is_grad_enabled(Tracer& tracer, const Arguments&) {
     return tracer.boolean(tracer.modes().current().grad);
 }
 
+/// Whether `torch.no_grad` and its like set the mode, and not the program itself.
+bool is_called_by_context(Tracer& tracer) {
+    const FunctionValue* caller = tracer.running_function();
+    if (caller->globals == nullptr) return false;
+    PyObject* module = PyDict_GetItemString(caller->globals, "__name__");
+    return module != nullptr && PyUnicode_CheckExact(module) && utf8(module) == "torch.autograd.grad_mode";
+}
+
 Outcome set_grad_enabled(Tracer& tracer, const Arguments& arguments) {
     expect_known_grad_mode(tracer);
     Ref<> wanted = constant_argument(tracer, arguments.positional.at(0), "the grad mode");
     bool enabled = PyObject_IsTrue(wanted.get()) == 1;
     torch_room::Modes modes = tracer.modes().current();
-    if (modes.grad == enabled) return tracer.none();
+    // As in torch._dynamo's graphs, where the program sets the mode that it has already, the call is a node.
+    if (modes.grad == enabled) {
+        if (!is_called_by_context(tracer))
+            tracer.recorder().emit_idle_switch(torch_room::known().set_grad_enabled,
+                                               Arguments::of(tracer.boolean(enabled)));
+        return tracer.none();
+    }
     modes.grad = enabled;
     tracer.recorder().emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer.boolean(enabled)));
     tracer.modes().set(modes);

@@ -50,6 +50,8 @@ bool is_plain_class(PyTypeObject* type) {
 }  // namespace
 
 void TensorValue::realize(Tracer& tracer) {
+    if (has_new_data)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor is used after its `data` was assigned");
     if (!is_of_object && !is_plain_class(Py_TYPE(outside)))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
@@ -126,6 +128,30 @@ bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     return true;
 }
 
+namespace {
+
+/// `x.data = y`: the plan assigns, after the graph, a `y.data` of now, because operations may change the sizes of y.
+/// Nothing in the graph may read x any more. PyTorch raises its own errors for tensors that don't fit.
+bool assign_data(Tracer& tracer, TensorValue* tensor, Value* value) {
+    const auto* given = cast<TensorValue>(value);
+    if (given == nullptr || given == tensor || tensor->source == nullptr || tensor->is_of_object || given->is_of_object)
+        return false;
+    const torch_room::TensorMeta &now = *tensor->meta, &then = *given->meta;
+    if (now.dtype != then.dtype || now.device != then.device || now.layout != then.layout ||
+        now.dispatch_keys != then.dispatch_keys || tensor->view_of != nullptr)
+        return false;
+    if (tracer.deferred_graphs().is_open() || data_function() == nullptr) return false;
+    Value* data = tracer.recorder().emit_function(data_function(), Arguments::of(value));
+    tracer.guard_distinct(tensor);
+    tracer.guard_distinct(value);
+    tracer.effects().log({PlanOp::SetAttribute, {tensor, data}, interned("data")});
+    set_undoably(tracer, tensor->has_new_data, true);
+    set_undoably(tracer, tensor->realized, false);
+    return true;
+}
+
+}  // namespace
+
 bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     if (value == nullptr) return false;
     tracer.realize(this);
@@ -134,6 +160,7 @@ bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* val
         set_requires_grad(tracer, this, value->object() == Py_True);
         return true;
     }
+    if (name.get() == interned("data")) return assign_data(tracer, this, value);
     if (name.get() != interned("grad")) return false;
     if (value->object() != Py_None) {
         // PyTorch's own error is raised for invalid gradients.
@@ -243,7 +270,8 @@ int TensorValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     // `x.data` of an input is computed from the input by the plan: a backend may count writes to it as writes to the
     // input.
-    if (source == nullptr && view_of != nullptr && is_as_it_came(view_of) && node->target == data_function()) {
+    if (source == nullptr && view_of != nullptr && is_as_it_came(view_of) && !view_of->has_new_data &&
+        node->target == data_function()) {
         int data = plan.add(PlanOp::Call, {view_of->rebuild(plan)}, node->target);
         plan.remember(this, data);
         return data;

@@ -21,6 +21,7 @@ struct TensorValue final : Value {
     bool is_of_object = false;      // the tensor of a TensorObjectValue that came from outside
     bool is_row = false;            // of iterating over a tensor
     Value* set_gradient = nullptr;  // the value that the program has assigned to `grad`
+    bool has_new_data = false;      // the program has assigned to `data`
     bool is_gradient = false;       // the gradient in a backward function or a hook: its strides are not known
 
     void realize(Tracer& tracer) override;

@@ -515,3 +515,18 @@ def test_mode_left_changed():
         return w * 2
 
     same(program, T(3, grad=True), under=torch.enable_grad)
+
+
+def test_a_mode_that_is_set_to_what_it_is():
+    def program(x):
+        torch._C._set_grad_enabled(True)
+        torch._C._set_grad_enabled(False)
+        y = x * 2
+        torch._C._set_grad_enabled(False)
+        torch._C._set_grad_enabled(True)
+        torch._C._set_grad_enabled(True)
+        return x * 3, y
+
+    same(program, lambda: torch.ones(2, requires_grad=True))
+    same(program, lambda: torch.ones(2, requires_grad=True), backend="aot_eager")
+    same(program, lambda: torch.ones(2, requires_grad=True), under=torch.no_grad, compare_dynamo=False)

@@ -200,3 +200,39 @@ def test_from_several_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def read_examples(graph_module, inputs):
+    """A backend that reads what graphs say about each node."""
+    for node in graph_module.graph.nodes:
+        node.meta.get("example_value")
+    return graph_module
+
+
+def test_rows_that_leave_at_a_break_have_example_values():
+    def program(x):
+        first, second = x.min(dim=0).values[:2]
+        torch._dynamo.graph_break()
+        return first + second
+
+    x = torch.arange(12.0).view(3, 4).requires_grad_()
+    assert stator.compile(program, backend=read_examples, dynamic=True)(x) == program(x)
+
+
+def test_a_size_that_is_known_by_its_own_quotient():
+    def program(x):
+        chunks = x.view(x.size(0), x.size(1) // 8, 8, x.size(2))
+        sizes, strides = list(chunks.size()), list(chunks.stride())
+        return chunks.as_strided((sizes[0], sizes[1] * 2 - 1, *sizes[2:]), (strides[0], strides[1] // 2, *strides[2:]))
+
+    graphs = []
+
+    def backend(graph_module, inputs):
+        graphs.append(graph_module)
+        return read_examples(graph_module, inputs)
+
+    compiled = stator.compile(program, backend=backend, dynamic=True)
+    for size in 32, 64, 128:
+        x = torch.randn(1, size, 1)
+        assert torch.equal(compiled(x), program(x))
+    assert len(graphs) == 1
