@@ -214,10 +214,10 @@ def _python_function(fn: Any) -> Callable[..., Any]:
     if not callable(fn):
         raise TypeError(f"stator.compile takes functions, methods and modules, not {fn!r}.")
     call = inspect.getattr_static(type(fn), "__call__")
-    if isinstance(call, FunctionType):
+    if isinstance(call, FunctionType) and not isinstance(fn, (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)):
         return MethodType(call, fn)
 
-    # C functions and partials have no Python frame: a function around them has.
+    # C functions and partials have no Python frame: a function around them has. That of an operator is PyTorch's own.
     @functools.wraps(fn, assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
     def called(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)

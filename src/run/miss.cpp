@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -62,6 +63,19 @@ bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
         default:
             return true;
     }
+}
+
+/// Whether a dispatch mode sees the operations of the frame one by one, so that it runs as it is, even with
+/// `fullgraph=True`. Modes may say that compiled code is none of their business.
+bool is_seen_by_dispatch_mode() {
+    // Older PyTorch has neither of them: operations under a mode break the graph.
+    static PyObject* const on_stack =
+        find_imported("torch.utils._python_dispatch", "any_torch_dispatch_mode_on_stack").release();
+    static PyObject* const around =
+        find_imported("torch.utils._python_dispatch", "is_in_any_mode_without_ignore_compile_internals").release();
+    if (on_stack == nullptr || around == nullptr) return false;
+    const bool reads_stack = dynamo_number("inline_torch_dispatch_torch_compile", 1) != 0;
+    return checked(PyObject_CallNoArgs(reads_stack ? on_stack : around)).get() == Py_True;
 }
 
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
@@ -234,7 +248,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
         return nullptr;
     }
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) return nullptr;
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode()) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;

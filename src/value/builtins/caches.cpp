@@ -3,9 +3,11 @@
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "torch/tensor.h"
 #include "value/builtins/registry.h"
 #include "value/effect_log.h"
 #include "value/kinds/object.h"
+#include "value/kinds/sequence.h"
 #include "value/protocol/calling.h"
 #include "value/tracer.h"
 
@@ -29,13 +31,23 @@ PyObject* cache_of(PyObject* cached) {
     return found.dict;
 }
 
+/// Tensors hash and compare by identity in the keys of a cache, unless two of them have the same hash.
+bool is_plain_tensor(Value* value) {
+    static PyTypeObject* const tensor = imported_class("torch", "Tensor");
+    static PyTypeObject* const parameter = imported_class("torch.nn", "Parameter");
+    return value->kind == Kind::Tensor && (value->type() == tensor || value->type() == parameter);
+}
+
 /// The value as an argument of a cached call, if looking it up in a dict runs no user code: constants, and objects that
-/// compare by identity. Null for anything else.
+/// compare by identity. Null for anything else. A tensor is guarded only if the cache holds it: others share the
+/// capture that breaks the graph.
 Ref<> as_cache_argument(Tracer& tracer, Value* value) {
     tracer.realize(value);
     if (Ref<> constant = value->as_constant(tracer)) return constant;
     PyObject* object = value->object();
-    if (object == nullptr || value->source == nullptr || value->kind != Kind::Object) return {};
+    if (object == nullptr || value->source == nullptr) return {};
+    if (is_plain_tensor(value)) return Ref<>::share(object);
+    if (value->kind != Kind::Object) return {};
     if (Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash ||
         Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
         return {};
@@ -47,6 +59,7 @@ Ref<> as_cache_argument(Tracer& tracer, Value* value) {
 struct CachedCall {
     PyObject* arguments = nullptr;  // a tuple
     PyObject* keywords = nullptr;   // a dict; null if there are none
+    std::vector<Value*> tensors{};  // those among them
 
     Ref<> run(PyObject* cached) const { return Ref<>::steal(PyObject_Call(cached, arguments, keywords)); }
 };
@@ -104,8 +117,12 @@ Entry entry_for(PyObject* cache, const CachedCall& call) {
         return {};
     }
     Entry entry;
-    for (Py_ssize_t position = 0; PyDict_Next(cache, &position, &entry.key, &entry.held) != 0;)
-        if (PyObject_RichCompareBool(entry.key, wanted, Py_EQ) == 1) return entry;
+    for (Py_ssize_t position = 0; PyDict_Next(cache, &position, &entry.key, &entry.held) != 0;) {
+        // `==` of two tensors is a tensor.
+        const bool is_found = call.tensors.empty() ? PyObject_RichCompareBool(entry.key, wanted, Py_EQ) == 1
+                                                   : is_same_part(entry.key, wanted);
+        if (is_found) return entry;
+    }
     return {};
 }
 
@@ -114,8 +131,14 @@ Value* cached_result(Tracer& tracer, PyObject* cached, PyObject* cache, const En
     Source* place =
         tracer.provenance().child(tracer.provenance().pinned(cache), Access::DictItem, entry.key, 0, entry.held);
     tracer.guard({GuardKind::Identity, place, entry.held});
+    for (Value* tensor : call.tensors) tracer.guard({GuardKind::Identity, tensor->source, tensor->object()});
     PyObject* result = tracer.keep(checked(call.run(cached).release()));
-    return tracer.outside(tracer.provenance().pinned(result), result);
+    if (!torch_room::is_tensor(result)) return tracer.outside(tracer.provenance().pinned(result), result);
+    // A tensor may have changed by the next call: an item of a pinned tuple is guarded, a pinned tensor is not.
+    PyObject* holder = tracer.keep(checked(PyTuple_Pack(1, result)));
+    Value* pinned = tracer.outside(tracer.provenance().pinned(holder), holder);
+    tracer.realize(pinned);
+    return as_sequence(pinned)->item(tracer, 0);
 }
 
 [[noreturn]] void refuse(Tracer& tracer, const char* why) {
@@ -155,15 +178,17 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, cached});
     Arguments given = arguments;
     given.positional.erase(given.positional.begin());
+    CachedCall call;
     auto hashable_argument = [&](Value* value) {
         Ref<> argument = as_cache_argument(tracer, value);
+        if (argument && is_plain_tensor(value)) call.tensors.push_back(value);
         if (!argument || PyObject_Hash(argument.get()) == -1) {
             PyErr_Clear();
             refuse(tracer, "is called with arguments that are not constants");
         }
         return argument;
     };
-    CachedCall call{tracer.keep(checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size()))))};
+    call.arguments = tracer.keep(checked(PyTuple_New(static_cast<Py_ssize_t>(given.positional.size()))));
     for (std::size_t i = 0; i < given.positional.size(); ++i)
         PyTuple_SET_ITEM(call.arguments, static_cast<Py_ssize_t>(i), hashable_argument(given.positional[i]).release());
     if (!given.keywords.empty()) call.keywords = tracer.keep(checked(PyDict_New()));
@@ -171,6 +196,7 @@ Outcome call_cached(Tracer& tracer, const Arguments& arguments) {
         checked(PyDict_SetItem(call.keywords, keyword.name, hashable_argument(keyword.value).get()));
     if (Entry entry = entry_for(cache, call); entry.held != nullptr)
         return cached_result(tracer, cached, cache, entry, call);
+    if (!call.tensors.empty()) refuse(tracer, "is called with tensors that its cache does not hold");
     return tracer.start(first_result(tracer, cached, cache, call, std::move(given)));
 }
 

@@ -1,5 +1,7 @@
 #include "value/tensor/tensor.h"
 
+#include <algorithm>
+
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -108,11 +110,42 @@ Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         if (is_new) tracer.guard({held != nullptr ? GuardKind::Present : GuardKind::Absent, place});
         if (held != nullptr) return tracer.outside(place, held);
     }
-    if (raw == nullptr) raise_no_attribute(tracer, this, name);
+    if (raw == nullptr) {
+        for (auto& [own, value] : own_attributes)
+            if (own == name.get() && value != nullptr) return value;
+        raise_no_attribute(tracer, this, name);
+    }
     tracer.break_graph(BreakKind::UnsupportedTensor, "attribute '" + std::string(utf8(name)) + "' of a tensor is read");
 }
 
+namespace {
+
+/// Sets an attribute of a result, or deletes it: in the trace, and when the graph has computed the tensor.
+void change_attribute_of_result(Tracer& tracer, TensorValue* tensor, Borrowed<> name, Value* value) {
+    auto place = std::find_if(tensor->own_attributes.begin(), tensor->own_attributes.end(),
+                              [&](const auto& attribute) { return attribute.first == name.get(); });
+    if (place == tensor->own_attributes.end()) {
+        tensor->own_attributes.emplace_back(tracer.keep(Ref<>::share(name.get())), value);
+        tracer.on_undo([tensor] { tensor->own_attributes.pop_back(); });
+    } else {
+        const auto at = place - tensor->own_attributes.begin();
+        tracer.on_undo([tensor, at, before = place->second] { tensor->own_attributes[at].second = before; });
+        place->second = value;
+    }
+    tracer.effects().log({PlanOp::SetAttribute, {tensor, value}, name});
+}
+
+/// Whether the real tensor of a result is the object that the program has: rows of an iteration and tensors inside of a
+/// transform or a backward pass are made anew.
+bool keeps_attributes(Tracer& tracer, const TensorValue* tensor) {
+    return tensor->source == nullptr && tensor->outside == nullptr && !tensor->is_row && !tensor->is_gradient &&
+           !tracer.recorder().is_in_transform() && !tracer.deferred_graphs().is_open();
+}
+
+}  // namespace
+
 void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (keeps_attributes(tracer, this)) return change_attribute_of_result(tracer, this, name, value);
     DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
     if (held == nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor,
@@ -122,7 +155,15 @@ void TensorValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
 }
 
 bool TensorValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
-    DictValue* held = source == nullptr ? nullptr : attributes_to_change(tracer, this);
+    if (source == nullptr) {
+        for (auto& [own, value] : own_attributes) {
+            if (own != name.get() || value == nullptr) continue;
+            change_attribute_of_result(tracer, this, name, nullptr);
+            return true;
+        }
+        return false;
+    }
+    DictValue* held = attributes_to_change(tracer, this);
     if (held == nullptr || held->take(tracer, tracer.constant(name)) == nullptr) return false;
     tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
     return true;

@@ -1,6 +1,9 @@
 /// Tensors: a node of the graph and the metadata of its result.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "torch/meta.h"
 #include "value/value.h"
 
@@ -22,7 +25,9 @@ struct TensorValue final : Value {
     bool is_row = false;            // of iterating over a tensor
     Value* set_gradient = nullptr;  // the value that the program has assigned to `grad`
     bool has_new_data = false;      // the program has assigned to `data`
-    bool is_gradient = false;       // the gradient in a backward function or a hook: its strides are not known
+    /// What the program has set on a result, by name; null for what it has deleted. A tensor from outside has a dict.
+    std::vector<std::pair<PyObject*, Value*>> own_attributes;
+    bool is_gradient = false;  // the gradient in a backward function or a hook: its strides are not known
 
     void realize(Tracer& tracer) override;
     PyTypeObject* type() const override;

@@ -272,3 +272,35 @@ def test_one_function_compiled_for_two_backends():
     if CAPTURES:
         assert (first.count, second.count) == (1, 1)
     reset()
+
+
+def test_a_dispatch_mode_runs_a_full_graph_uncompiled():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Doubling(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            return result * 2 if function is torch.ops.aten.relu.default else result
+
+    reset()
+    graphs = []
+    compiled = compile(
+        lambda x: torch.relu(x) + 1, backend=lambda graph, _: graphs.append(graph) or graph, fullgraph=True
+    )
+    x = torch.arange(3.0)
+    with Doubling():
+        assert torch.equal(compiled(x), x * 2 + 1)
+    assert graphs == []
+    assert torch.equal(compiled(x), x + 1)
+    assert len(graphs) == 1
+    with Doubling():
+        assert torch.equal(compiled(x), x * 2 + 1)
+    reset()
+
+
+@pytest.mark.parametrize("operator", [torch.ops.aten.add.Tensor, torch.ops.aten.add])
+def test_an_operator_is_compiled(operator):
+    reset()
+    x = torch.arange(3.0)
+    assert torch.equal(compile(operator, backend="eager", fullgraph=True)(x, x), x + x)
+    reset()
