@@ -1,7 +1,8 @@
 """A report as one HTML file: `report.html("report.html")`.
 
 The file has the data as JSON and the code of page.js; it loads nothing. Texts that repeat (guards, files) are indices
-into `strings`, and stacks into `stacks`. Only files of the program are included, not those of Python's and PyTorch's folders.
+into `strings`, and stacks into `stacks`. Only files of the program are included, not
+those of Python's and PyTorch's folders.
 """
 
 from __future__ import annotations
