@@ -117,8 +117,9 @@ class _Page:
     def _files(self) -> list[dict[str, Any]]:
         fixed = self._fixed()
         broken: dict[str, set[int]] = {}
-        for one in [*self.report.breaks, *self.report.recompiles]:
-            broken.setdefault(one.file, set()).add(one.line)
+        places = [(one.file, one.line) for one in self.report.breaks]
+        for file, line in [*places, *((one.file, one.line) for one in self.report.recompiles)]:
+            broken.setdefault(file, set()).add(line)
         files = []
         for path in {**broken, **self.captured, **fixed}:
             text = [line.rstrip("\n") for line in linecache.getlines(path)]

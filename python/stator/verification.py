@@ -153,8 +153,8 @@ def _contents(cell: CellType) -> tuple[Any, ...]:
         return ()
 
 
-def _error(run: _Run) -> tuple[str, str] | None:
-    return None if run.error is None else (type(run.error).__qualname__, str(run.error))
+def _error(run: _Run) -> str:
+    return "none" if run.error is None else f"{type(run.error).__qualname__}: {run.error}"
 
 
 def _random_state() -> tuple[Any, ...]:

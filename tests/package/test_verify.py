@@ -106,12 +106,12 @@ def test_random_numbers_drawn_in_excess():
 
 
 def test_an_exception_of_one_run_alone():
-    def program(x):
-        if torch.compiler.is_compiling():
-            raise ValueError("lost")
-        return x + 1
+    def backend(graph_module, example_inputs):
+        raise ValueError("no such target")
 
-    assert mismatch(program, lambda inputs, results: results, torch.ones(2)).place == "exception"
+    with pytest.raises(stator.Mismatch, match="no such target") as raised:
+        stator.verify(lambda x: x + 1, backend=backend)(torch.ones(2))
+    assert raised.value.place == "exception"
 
 
 def test_an_exception_of_both_runs_is_raised():
