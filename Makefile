@@ -39,6 +39,10 @@ $(VENV)/.models-ready: requirements/models.txt $(VENV)/.demo-ready
 	$(PYTHON) tools/environment.py $(VENV) --no-deps models
 	touch $@
 
+$(VENV)/.page-ready: requirements/page.txt requirements/constraints.txt $(VENV)/.ready
+	$(PYTHON) tools/environment.py $(VENV) page
+	touch $@
+
 # ---- The build: configured once, then left to Ninja, which configures again when a build file changes -----------------
 CONFIGURE = $(IN_VENV)/cmake -G Ninja -S . -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(IN_VENV)/ninja
 CONFIGURE_TORCH = $(CONFIGURE) -DPython_EXECUTABLE=$(CURDIR)/$(IN_VENV)/python
@@ -64,6 +68,12 @@ test-long: build
 
 test-shapes:
 	$(MAKE) test-long TESTS=tests/shape
+
+# The page of a report in a browser: Debian's Chromium, or one that playwright fetches.
+.PHONY: test-page
+test-page: build $(VENV)/.page-ready
+	command -v chromium || $(IN_VENV)/playwright install chromium
+	$(IN_VENV)/python -m pytest -q tests/page
 
 demo: build $(VENV)/.demo-ready
 	$(IN_VENV)/python -m demo

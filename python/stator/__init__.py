@@ -25,16 +25,18 @@ _requirements.check()
 if TYPE_CHECKING:
     from stator.api import compile, reset
     from stator.backends import list_backends
-    from stator.errors import BackendCompilerFailed, RecompileLimitHit, Unsupported
+    from stator.errors import BackendCompilerFailed, Mismatch, RecompileLimitHit, Unsupported
     from stator.installation import install, installed, is_installed, uninstall
     from stator.module_tracker import ModuleTracker
     from stator.recordings import replay
     from stator.report import Report, explain, watch
     from stator.settings import config
+    from stator.verification import verify
 
 # Public name -> the module that defines it.
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
+    "Mismatch": "errors",
     "ModuleTracker": "module_tracker",
     "RecompileLimitHit": "errors",
     "Report": "report",
@@ -50,10 +52,12 @@ _PUBLIC = {
     "replay": "recordings",
     "reset": "api",
     "uninstall": "installation",
+    "verify": "verification",
 }
 
 __all__ = [
     "BackendCompilerFailed",
+    "Mismatch",
     "ModuleTracker",
     "RecompileLimitHit",
     "Report",
@@ -69,6 +73,7 @@ __all__ = [
     "replay",
     "reset",
     "uninstall",
+    "verify",
     "watch",
 ]
 

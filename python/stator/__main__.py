@@ -3,6 +3,7 @@
 python -m stator                      versions and settings, for a bug report
 python -m stator run SCRIPT ARGS...   runs a script with Stator behind torch.compile
 python -m stator run -m MODULE ARGS...
+python -m stator report [-o FILE] SCRIPT ARGS...   the same, and writes what was captured to stator-report.html
 """
 
 from __future__ import annotations
@@ -40,6 +41,25 @@ def run(arguments: list[str]) -> None:
     runpy.run_path(arguments[0], run_name="__main__")
 
 
+def report(arguments: list[str]) -> None:
+    """Runs a script as `run` does and writes a report of the main thread, also if the script ends with an exception."""
+    path = "stator-report.html"
+    if arguments[0] == "-o":
+        path, arguments = arguments[1], arguments[2:]
+    path = os.path.abspath(path)  # the script may change the folder
+    try:
+        with stator.watch(path):
+            run(arguments)
+    finally:
+        print(f"stator: the report is in {path}", file=sys.stderr)
+
+
+def _takes_script(arguments: list[str]) -> bool:
+    if arguments[:1] == ["-o"]:
+        arguments = arguments[2:]
+    return len(arguments) > (1 if arguments[:1] == ["-m"] else 0)
+
+
 def _add_to_path(folder: str) -> None:
     if not sys.flags.safe_path:
         sys.path.insert(0, folder)
@@ -49,10 +69,10 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments:
         show()
-    elif arguments[0] == "run" and len(arguments) > (2 if arguments[1:2] == ["-m"] else 1):
+    elif arguments[0] in ("run", "report") and _takes_script(arguments[1:]):
         if not sys.flags.safe_path:
             del sys.path[0]  # the current folder, for `python -m stator` itself
-        run(arguments[1:])
+        {"run": run, "report": report}[arguments[0]](arguments[1:])
     else:
         raise SystemExit((__doc__ or "").strip())
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch._dynamo.exc import Unsupported as _DynamoUnsupported
     from torch.fx import GraphModule
 
-    from stator.report import Break
+    from stator.report import Break, Report
 
     class Unsupported(_DynamoUnsupported):
         """A graph break with `fullgraph=True`. `break_` is the `stator.report.Break`."""
@@ -33,6 +33,20 @@ if TYPE_CHECKING:
 
     class RecompileLimitHit(_DynamoFailOnRecompileLimitHit):
         """With `fullgraph=True`: a recompile would exceed `stator.config.recompile_limit`."""
+
+
+class Mismatch(AssertionError):
+    """`stator.verify` found a difference between the compiled and the uncompiled program.
+
+    Attributes:
+        place: the first value that differs, such as `result[0]` or `arguments[1].grad`.
+        call: the number of the call, from 1 on.
+        report: what was captured, as a `stator.Report`.
+    """
+
+    def __init__(self, difference: str, place: str, call: int, report: Report) -> None:
+        self.place, self.call, self.report = place, call, report
+        super().__init__(f"call {call}: {difference}\n\n{report}")
 
 
 @cache

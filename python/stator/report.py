@@ -4,7 +4,9 @@ The engine passes a plain dict for each attempt to capture a frame:
 
     {"code": "forward (model.py:12)",
      "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
-                  "times": {step: seconds}, "knowledge": [text, ...]}, ...],
+                  "times": {step: seconds}, "knowledge": [text, ...],
+                  "places": {node: {"module": path, "lines": [(file, line), ...]}}}, ...],
+     "line": the line at which the capture starts,
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
      "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],
@@ -12,6 +14,7 @@ The engine passes a plain dict for each attempt to capture a frame:
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend, summed over all attempts of a capture.
+"places" has the module and the lines, the innermost first, that called the operation of a node.
 "knowledge" lists the facts from earlier attempts and calls that the capture relied on. If a graph break left the frame
 uncompiled, "entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that
 failed for each.
@@ -19,6 +22,8 @@ failed for each.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -81,6 +86,8 @@ class Recompile:
         line: the line of the program.
         source: the text of that line.
         reasons: the guard that failed for each entry, the most recently used first.
+        before: the number of the capture before this one at the same instruction, if the report has it.
+        after: the number of the new capture; None if the frame runs uncompiled.
     """
 
     code: str
@@ -88,6 +95,8 @@ class Recompile:
     line: int
     source: str
     reasons: list[str]
+    before: int | None = None
+    after: int | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.code} at {self.file}:{self.line}"]
@@ -152,6 +161,8 @@ class Capture:
         symbols: the numbers and sizes that change between calls, each with its source and its range, or with the value
             that it was specialized to.
         relations: the conditions on them that later calls have to satisfy, each with the line that needs it.
+        places: for each node that calls an operation, its module and the lines of the program that called it.
+        line: the line at which the capture starts.
     """
 
     code: str
@@ -162,6 +173,8 @@ class Capture:
     knowledge: list[str] = field(default_factory=list)
     symbols: list[str] = field(default_factory=list)
     relations: list[str] = field(default_factory=list)
+    places: dict[str, dict[str, Any]] = field(default_factory=dict)
+    line: int = 0
 
     def __str__(self) -> str:
         parts = [
@@ -192,6 +205,8 @@ class Report:
         graph_modules: the graph modules that the backend received (`stator.explain` only).
         idle: compiled callables that were never called, or that captured no tensor operation, in words.
         result: what the function returned (`stator.explain` only).
+        events: the attempts to capture in their order, each with its kind ("capture", "recompile" or "uncompiled"), its
+            function, when it ended in seconds since the report began, and how long it took.
     """
 
     captures: list[Capture] = field(default_factory=list)
@@ -202,6 +217,8 @@ class Report:
     graph_modules: list[GraphModule] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     result: Any = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter, repr=False)
 
     def add(self, report: dict[str, Any]) -> None:
         """Adds one of the engine's dicts."""
@@ -217,13 +234,31 @@ class Report:
                     list(entry.get("knowledge", ())),
                     list(entry.get("symbols", ())),
                     [_relation(**relation) for relation in entry.get("relations", ())],
+                    dict(entry.get("places", {})),
+                    report.get("line", 0),
                 )
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
         self.mismatched_calls += [MismatchedCall(**call) for call in report.get("mismatched_calls", ())]
         self.notes += [Note(**note) for note in report.get("notes", ())]
         if "recompiled" in report:
-            self.recompiles.append(Recompile(code, **report["recompiled"]))
+            self._add_recompile(code, report)
+        if report.get("entries") or report.get("breaks"):
+            self._add_event(code, report)
+
+    def _add_recompile(self, code: str, report: dict[str, Any]) -> None:
+        after = len(self.captures) - 1 if report.get("entries") else None
+        earlier = self.captures[:after] if after is not None else self.captures
+        at = (code, report.get("line", 0))
+        same = [number for number, capture in enumerate(earlier) if (capture.code, capture.line) == at]
+        self.recompiles.append(Recompile(code, **report["recompiled"], before=same[-1] if same else None, after=after))
+
+    def _add_event(self, code: str, report: dict[str, Any]) -> None:
+        entries = report.get("entries", ())
+        kind = "uncompiled" if not entries else "recompile" if "recompiled" in report else "capture"
+        seconds = sum(sum(entry["times"].values()) for entry in entries)
+        now = time.perf_counter() - self.began
+        self.events.append({"kind": kind, "code": code, "at": now, "seconds": seconds})
 
     @property
     def graphs(self) -> list[Capture]:
@@ -254,6 +289,17 @@ class Report:
             for step, seconds in capture.times.items():
                 total[step] = total.get(step, 0.0) + seconds
         return total
+
+    def html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as one HTML file: summary, program, graphs, recompiles, guards, times. It loads nothing."""
+        from stator import page
+
+        page.write(self, path)
+
+    def _repr_html_(self) -> str:
+        from stator import page
+
+        return page.frame(self)
 
     def __str__(self) -> str:
         head = ", ".join(
@@ -293,12 +339,20 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
 
 
 @contextmanager
-def watch() -> Iterator[Report]:
-    """`with stator.watch() as report:` collects the graphs, graph breaks and recompiles of this thread."""
+def watch(path: str | os.PathLike[str] | None = None) -> Iterator[Report]:
+    """`with stator.watch() as report:` collects the graphs, graph breaks and recompiles of this thread.
+
+    Args:
+        path: where to write the report as HTML at the end, also after an exception (see `Report.html`).
+    """
     report = Report()
-    with _collecting(report.add):
-        yield report
-    report.idle += _idle()
+    try:
+        with _collecting(report.add):
+            yield report
+    finally:
+        report.idle += _idle()
+        if path is not None:
+            report.html(path)
 
 
 class _Watched(backends.Backend):

@@ -61,6 +61,15 @@ Ref<> as_dict(const BreakReport& report) {
 
 namespace {
 
+Ref<> as_dict(const CaptureReport::NodePlace& place) {
+    Ref<> dict = checked(PyDict_New());
+    set(dict.get(), "module", text(place.module));
+    set(dict.get(), "lines", list_of(place.lines, [](const auto& at) {
+            return checked(Py_BuildValue("(Ni)", text(at.first).release(), at.second));
+        }));
+    return dict;
+}
+
 Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "code",
@@ -85,9 +94,14 @@ Ref<> as_dict(const CaptureReport& report) {
                 if (relation.where.code) set(described.get(), "where", describe(relation.where));
                 return described;
             }));
+        Ref<> places = checked(PyDict_New());
+        for (const CaptureReport::NodePlace& place : report.places)
+            set(places.get(), place.node.c_str(), as_dict(place));
+        set(entry.get(), "places", places);
         checked(PyList_Append(entries.get(), entry.get()));
     }
     set(dict.get(), "entries", entries);
+    set(dict.get(), "line", checked(PyLong_FromLong(report.start.line)));
     if (!report.recompiled.empty()) {
         Ref<> recompiled = checked(PyDict_New());
         set(recompiled.get(), "file", text(report.start.file));
@@ -114,6 +128,19 @@ Ref<> as_dict(const CaptureReport& report) {
 }
 
 }  // namespace
+
+void CaptureReport::describe_places(const graph::Graph& graph) {
+    places.clear();
+    graph.ensure_names();
+    for (const graph::Node* node : graph.nodes()) {
+        if (node->location == nullptr) continue;
+        NodePlace& place = places.emplace_back();
+        place.node = node->name;
+        if (node->modules != nullptr) place.module = graph::print(*node->modules);
+        for (const graph::Location* at = node->location; at != nullptr; at = at->caller)
+            place.lines.emplace_back(utf8(at->code->co_filename), at->line);
+    }
+}
 
 void CaptureReport::describe_numbers(const Trace& trace) {
     symbols = print_symbols(trace);

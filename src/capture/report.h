@@ -35,6 +35,12 @@ struct CaptureReport {
         UserLine where;
     };
     std::vector<RelationLine> relations;  // between those
+    struct NodePlace {
+        std::string node;
+        std::string module;                              // `L['self'].layers.0`; empty if there is none
+        std::vector<std::pair<std::string, int>> lines;  // file and line, the innermost frame first
+    };
+    std::vector<NodePlace> places;  // where in the program each operation was called
     bool is_captured = false;
     std::optional<BreakReport> broken;
 
@@ -43,6 +49,8 @@ struct CaptureReport {
         mismatched_calls.clear();
         broken.reset();
     }
+    /// Describes where the operations of a graph come from.
+    void describe_places(const graph::Graph& graph);
     /// Describes the symbols and relations of a trace.
     void describe_numbers(const Trace& trace);
     /// A condition that the backend needs.
