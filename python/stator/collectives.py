@@ -129,7 +129,8 @@ def _all_gather(mine: Captured) -> list[Captured]:
             "its own inputs before"
         ) from None
     # One request for all ranks, where the store has it.
-    answers = store.multi_get(keys) if store.has_extended_api() else [store.get(key) for key in keys]
+    has_multi_get = store.has_extended_api()  # type: ignore[attr-defined]  # torch's stub lacks it
+    answers = store.multi_get(keys) if has_multi_get else [store.get(key) for key in keys]
     if _rounds > 1:
         # All ranks have reached this round, so none reads the last one any more.
         store.delete_key(f"{_rounds - 1}/{rank}")
