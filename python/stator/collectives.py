@@ -1,19 +1,20 @@
 """Agreement of ranks: the ranks of a process group compare what they captured before they compile it.
 
 With `stator.config.enable_compiler_collectives` the engine calls `run_compiler_collective` for every graph, right
-before the backend. Numbers that differ between ranks become variables on all ranks, which then trace again. Any other
-difference, or a missing rank, raises `RanksDiverged` on all ranks, which names the rank and the difference.
+before the backend. Numbers and sizes that differ between ranks become variables on all ranks, which then trace again.
+Any other difference, or a missing rank, raises `RanksDiverged` on all ranks, which names the rank and the difference.
 
-The exchange goes through the store of the process group, not through a collective of its backend: a store has
-timeouts, needs no device, and tells which rank is missing.
+Ranks exchange JSON: what a rank reads of another is data and can't run code. The exchange goes through the store of the
+process group, not through a collective of its backend: a store has timeouts, needs no device, and tells which rank is
+missing.
 """
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -37,8 +38,17 @@ class Captured:
     function: str  # with file and line
     end: str  # how the captured region ends: it returns, or there is a graph break somewhere
     inputs: tuple[str, ...]
-    numbers: tuple[tuple[str, Any], ...]  # sources of numbers that the graph is specialized on, and their values
+    numbers: dict[str, int | float]  # sources of numbers that the graph is specialized on, and their values
+    sizes: dict[str, int]  # the same for sizes of tensors
     graph: str
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Captured:
+        fields = json.loads(data)
+        return cls(**{**fields, "inputs": tuple(fields["inputs"])})
 
 
 # The verb of a message, for one rank and for several.
@@ -51,65 +61,86 @@ _VERBS = {
 
 
 def run_compiler_collective(
-    graph_module: torch.fx.GraphModule, inputs: Sequence[Any], numbers: dict[str, Any], function: str, end: str
+    graph_module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    numbers: dict[str, Any],
+    sizes: dict[str, int],
+    function: str,
+    end: str,
 ) -> list[str]:
-    """The sources of numbers that have to become variables; none if all ranks agree. Raises RanksDiverged."""
+    """The sources of numbers and sizes that have to become variables; none if all ranks agree. Raises RanksDiverged."""
     if not torch.distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
         return []
-    mine = Captured(
-        function, end, tuple(map(_described, inputs)), tuple(sorted(numbers.items())), str(graph_module.graph).strip()
-    )
-    all_ranks = all_gather_object(mine)
+    mine = Captured(function, end, tuple(map(_described, inputs)), numbers, sizes, str(graph_module.graph).strip())
+    all_ranks = _all_gather(mine)
     for part in ("function", "end"):
         _expect_same(all_ranks, part)
-    numbers_of_ranks = [dict(each.numbers) for each in all_ranks]
-    places = set.intersection(*(set(each) for each in numbers_of_ranks))
-    changing = sorted(place for place in places if len({repr(each[place]) for each in numbers_of_ranks}) > 1)
-    for place in changing:
+    changing = _differing([{**each.numbers, **each.sizes} for each in all_ranks])
+    for place, values in changing.items():
         if (function, place) in _made_variables:
-            values = ", ".join(f"{each[place]!r} on rank {rank}" for rank, each in enumerate(numbers_of_ranks))
-            raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {values}")
+            raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {_on_ranks(values)}")
         _made_variables.add((function, place))
     if not changing:
+        _expect_symbols(all_ranks)
         for part in ("inputs", "graph"):
             _expect_same(all_ranks, part)
-    return changing
+    return list(changing)
 
 
 _made_variables: set[tuple[str, str]] = set()
 _rounds = 0
 
 
-def all_gather_object(mine: Captured) -> list[Captured]:
+def _differing(constants: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """What is a constant on all ranks, but not the same one: its value on each rank."""
+    places = set.intersection(*(set(each) for each in constants))
+    values = {place: [each[place] for each in constants] for place in sorted(places)}
+    return {place: each for place, each in values.items() if len({repr(value) for value in each}) > 1}
+
+
+def _expect_symbols(all_ranks: Sequence[Captured]) -> None:
+    """A size that the ranks made a symbol is one on all of them: 0 and 1 can't be."""
+    function = all_ranks[0].function
+    for place in sorted({place for each in all_ranks for place in each.sizes}):
+        values = [each.sizes.get(place, "a symbol") for each in all_ranks]
+        if (function, place) in _made_variables and len(set(values)) > 1:
+            raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {_on_ranks(values)}")
+
+
+def _on_ranks(values: Sequence[Any]) -> str:
+    return ", ".join(f"{value} on rank {rank}" for rank, value in enumerate(values))
+
+
+def _all_gather(mine: Captured) -> list[Captured]:
     """What each rank captured in this round, by rank."""
     global _rounds
     store = PrefixStore("stator.collectives", distributed.distributed_c10d._get_default_store())
     rank, count = distributed.get_rank(), distributed.get_world_size()
     _rounds += 1
-    store.set(f"{_rounds}/{rank}", pickle.dumps(mine))  # type: ignore[arg-type]  # it stores bytes
-    answers = {rank: mine}
-    limit = timedelta(seconds=config.collective_seconds)
-    for other in range(count):
-        if other == rank:
-            continue
-        try:
-            store.wait([f"{_rounds}/{other}"], limit)
-        except RuntimeError:
-            raise RanksDiverged(
-                f"rank {other} did not compile {mine.function} together with rank {rank} within "
-                f"{config.collective_seconds} s: it took another path through the program, or it has compiled this for "
-                "its own inputs before"
-            ) from None
-        answers[other] = pickle.loads(store.get(f"{_rounds}/{other}"))
+    keys = [f"{_rounds}/{other}" for other in range(count)]
+    store.set(keys[rank], mine.to_bytes())  # type: ignore[arg-type]  # it stores bytes
+    try:
+        store.wait(keys, timedelta(seconds=config.collective_seconds))
+    except RuntimeError:
+        missing = ", ".join(str(other) for other, key in enumerate(keys) if not store.check([key]))
+        raise RanksDiverged(
+            f"rank {missing} did not compile {mine.function} together with rank {rank} within "
+            f"{config.collective_seconds} s: it took another path through the program, or it has compiled this for "
+            "its own inputs before"
+        ) from None
+    # One request for all ranks, where the store has it.
+    has_multi_get = store.has_extended_api()  # type: ignore[attr-defined]  # torch's stub lacks it
+    answers = store.multi_get(keys) if has_multi_get else [store.get(key) for key in keys]
     if _rounds > 1:
         # All ranks have reached this round, so none reads the last one any more.
         store.delete_key(f"{_rounds - 1}/{rank}")
-    return [answers[other] for other in range(count)]
+    return [Captured.from_bytes(answer) for answer in answers]
 
 
 def _described(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{list(value.shape)} on {value.device.type}"
+        # Sizes are compared by themselves: some of them are symbols.
+        return f"{value.dtype} with {value.dim()} dimensions on {value.device.type}"
     return type(value).__name__
 
 

@@ -1,5 +1,7 @@
 #include "capture/rank_agreement.h"
 
+#include <algorithm>
+
 #include "base/python_error.h"
 #include "base/text.h"
 
@@ -18,6 +20,22 @@ Ref<> numbers_of(std::span<const Guard> guards) {
     return numbers;
 }
 
+/// The sizes of tensors that the graph is specialized on.
+Ref<> sizes_of(std::span<const Guard> guards) {
+    Ref<> sizes = checked(PyDict_New());
+    for (const Guard& guard : guards) {
+        if (guard.kind != GuardKind::Tensor) continue;
+        const std::size_t dimensions = torch_room::make_check(guard.expected).dimensions;
+        for (std::size_t i = 0; i < std::min(dimensions, torch_room::DynamicSizes::kMostDimensions); ++i) {
+            if (guard.dynamic != nullptr && guard.dynamic->is_dynamic(i)) continue;
+            const std::string place = path(*guard.source) + torch_room::print_layout_number(i);
+            Ref<> size = checked(PyLong_FromLongLong(torch_room::layout_number(guard.expected, i)));
+            checked(PyDict_SetItemString(sizes.get(), place.c_str(), size.get()));
+        }
+    }
+    return sizes;
+}
+
 }  // namespace
 
 std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace& trace, const Knowledge& knowledge,
@@ -30,9 +48,9 @@ std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace&
         ends = "ends at " + callee_of(at.code.get(), at.line).print() + ": " + trace.report.reason;
     }
     Ref<> collectives = checked(PyImport_ImportModule("stator.collectives"));
-    Ref<> places = checked(PyObject_CallMethod(collectives.get(), "run_compiler_collective", "OOOss",
-                                               module.module.get(), examples.get(), numbers_of(trace.guards).get(),
-                                               report.start.print().c_str(), ends.c_str()));
+    Ref<> places = checked(PyObject_CallMethod(
+        collectives.get(), "run_compiler_collective", "OOOOss", module.module.get(), examples.get(),
+        numbers_of(trace.guards).get(), sizes_of(trace.guards).get(), report.start.print().c_str(), ends.c_str()));
     Again again{"numbers differ between ranks", {}};
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places.get()); ++i) {
         std::string place(utf8(PyList_GET_ITEM(places.get(), i)));

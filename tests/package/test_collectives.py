@@ -68,17 +68,74 @@ print("again", f(torch.ones(2), 7).sum().item())
     assert len(set(graphs_of(printed))) == 1
 
 
-def test_a_rank_with_other_sizes_is_named(tmp_path):
+def test_sizes_that_differ_become_symbols(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x, w: torch.relu(x @ w) + 1, backend=backend)
+for rows in (2 + rank, 5, 9 - rank):
+    x, w = torch.ones(rows, 4), torch.ones(4, 3)
+    print("same", rows, torch.equal(f(x, w), torch.relu(x @ w) + 1))
+""",
+        tmp_path, ranks=3,
+    )  # fmt: skip
+    for rank, text in enumerate(printed):
+        assert all(f"same {rows} True" in text for rows in (2 + rank, 5, 9 - rank)), printed
+        assert "graphs 1" in text and "RanksDiverged" not in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_an_attribute_of_another_size_becomes_a_symbol(tmp_path):
+    printed = run(
+        """
+table = {"rows": torch.ones(2 + rank, 4)}
+def f(x):
+    return x + table["rows"].sum(0)
+f = stator.compile(f, backend=backend)
+print("sum", f(torch.ones(4)).sum().item())
+""",
+        tmp_path,
+    )
+    for rank, text in enumerate(printed):
+        assert f"sum {4.0 * (3 + rank)}" in text and "graphs 1" in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_a_rank_with_a_size_that_is_no_symbol_is_named(tmp_path):
     printed = run(
         """
 f = stator.compile(lambda x: torch.relu(x) + 1, backend=backend)
-f(torch.ones(3 if rank == 1 else 2))
+f(torch.ones(1 if rank == 1 else 2))
 """,
         tmp_path, ranks=3,
     )  # fmt: skip
     for text in printed:
-        assert "RanksDiverged" in text and "rank 1 has the inputs torch.float32[3] on cpu" in text, printed
-        assert "ranks 0, 2 have the inputs torch.float32[2]" in text and "graphs 0" in text, printed
+        assert "RanksDiverged" in text and "1 on rank 1" in text and "graphs 0" in text, printed
+
+
+def test_a_rank_with_other_dimensions_is_named(tmp_path):
+    printed = run(
+        """
+f = stator.compile(lambda x: torch.relu(x) + 1, backend=backend)
+f(torch.ones(2, 2) if rank == 1 else torch.ones(2))
+""",
+        tmp_path, ranks=3,
+    )  # fmt: skip
+    for text in printed:
+        assert "RanksDiverged" in text and "rank 1 has the inputs torch.float32 with 2 dimensions on cpu" in text, (
+            printed
+        )
+        assert "ranks 0, 2 have the inputs torch.float32 with 1 dimensions" in text and "graphs 0" in text, printed
+
+
+def test_what_ranks_exchange_is_data():
+    from stator.collectives import Captured
+
+    captured = Captured("f at a.py:1", "returns", ("torch.float32",), {"L['n']": 0.1, "L['k']": 3}, {"x": 2}, "graph")
+    assert Captured.from_bytes(captured.to_bytes()) == captured
+    import pickle
+
+    with pytest.raises(ValueError):
+        Captured.from_bytes(pickle.dumps(captured))
 
 
 def test_a_rank_that_breaks_elsewhere_is_named(tmp_path):
