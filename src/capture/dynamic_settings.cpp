@@ -93,6 +93,8 @@ DynamicPolicy read_dynamic_policy(DynamicShapes dynamic) {
     DynamicPolicy policy;
     read_lists(policy);
     read_dynamo_config(policy);
+    if (PyObject* settings = module_of_settings("torch.fx.experimental._config"); settings != nullptr)
+        policy.shares_symbols = is_on(settings, "use_duck_shape", true);
     if (dynamic == DynamicShapes::Always) policy.is_static_by_default = false;
     if (dynamic == DynamicShapes::Never) {
         policy.is_automatic = false;

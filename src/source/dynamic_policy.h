@@ -37,6 +37,7 @@ struct DynamicPolicy {
     bool has_static_parameters = true;         // `force_parameter_static_shapes`
     bool has_static_module_properties = true;  // `force_nn_module_property_static_shapes`
     bool has_dynamic_ints_of_modules = false;  // `allow_unspec_int_on_nn_module`
+    bool shares_symbols = true;                // `use_duck_shape`: equal sizes are taken to stay equal
     bool may_specialize_marked_sizes = false;  // `allow_ignore_mark_dynamic`
 
     /// An entry of `torch.compiler.config.dynamic_sources`.

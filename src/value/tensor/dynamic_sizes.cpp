@@ -130,7 +130,7 @@ void make_size_dynamic(Tracer& tracer, const TensorValue* tensor, const Marks& m
     if (!origin) return;
     const Expression* symbol = tracer.numbers().variable(source, Number::of_int(value), kDynamic);
     tracer.set_origin(symbol, *origin);
-    if (*origin == SymbolOrigin::Default) share_symbol(tracer, symbol);
+    if (*origin == SymbolOrigin::Default && tracer.dynamic().shares_symbols) share_symbol(tracer, symbol);
     if (*origin == SymbolOrigin::Marked && !tracer.dynamic().may_specialize_marked_sizes)
         tracer.require_dynamic(symbol, marks.range(dimension));
     size = Dim::of(tracer.numbers().resolved(symbol));

@@ -328,3 +328,20 @@ def test_as_torch_has_them(name):
         assert len(captured) < len(captured_by_dynamo)
     else:
         assert captured == captured_by_dynamo
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_equal_sizes_share_a_symbol_unless_told_otherwise(is_shared):
+    import torch.fx.experimental._config as settings
+
+    def program(x, y):
+        return x * 2, y * 3
+
+    engine.reset()
+    with settings.patch(use_duck_shape=is_shared):
+        compiled = stator.compile(program, backend="eager", dynamic=True)
+        before = engine.captures()
+        for sizes in (3, 3), (4, 5), (6, 6), (7, 8):
+            x, y = map(torch.ones, sizes)
+            assert torch.equal(compiled(x, y)[1], y * 3)
+        assert engine.captures() - before == (2 if is_shared else 1)
