@@ -40,6 +40,7 @@ class Captured:
     inputs: tuple[str, ...]
     numbers: dict[str, int | float]  # sources of numbers that the graph is specialized on, and their values
     sizes: dict[str, int]  # the same for sizes of tensors
+    made_variables: tuple[str, ...]  # those of them that should be variables by now, and can't be
     graph: str
 
     def to_bytes(self) -> bytes:
@@ -48,7 +49,8 @@ class Captured:
     @classmethod
     def from_bytes(cls, data: bytes) -> Captured:
         fields = json.loads(data)
-        return cls(**{**fields, "inputs": tuple(fields["inputs"])})
+        tuples = {name: tuple(fields[name]) for name in ("inputs", "made_variables")}
+        return cls(**{**fields, **tuples})
 
 
 # The verb of a message, for one rank and for several.
@@ -65,21 +67,32 @@ def run_compiler_collective(
     inputs: Sequence[Any],
     numbers: dict[str, Any],
     sizes: dict[str, int],
+    made_variables: Sequence[str],
     function: str,
     end: str,
 ) -> list[str]:
-    """The sources of numbers and sizes that have to become variables; none if all ranks agree. Raises RanksDiverged."""
+    """The sources of numbers and sizes that have to become variables; none if all ranks agree. Raises RanksDiverged.
+
+    `made_variables` are the sources that became variables before, in this or an earlier capture of the callable.
+    """
     if not torch.distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
         return []
-    mine = Captured(function, end, tuple(map(_described, inputs)), numbers, sizes, str(graph_module.graph).strip())
+    constants = {**numbers, **sizes}
+    mine = Captured(
+        function,
+        end,
+        inputs=tuple(map(_described, inputs)),
+        numbers=numbers,
+        sizes=sizes,
+        made_variables=tuple(sorted(set(made_variables).intersection(constants))),
+        graph=str(graph_module.graph).strip(),
+    )
     all_ranks = _all_gather(mine)
     for part in ("function", "end"):
         _expect_same(all_ranks, part)
     changing = _differing([{**each.numbers, **each.sizes} for each in all_ranks])
-    for place, values in changing.items():
-        if (function, place) in _made_variables:
-            raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {_on_ranks(values)}")
-        _made_variables.add((function, place))
+    # Each rank decides by what all of them sent, so all raise or all trace again.
+    _expect_variables(all_ranks, changing)
     if not changing:
         _expect_symbols(all_ranks)
         for part in ("inputs", "graph"):
@@ -87,7 +100,6 @@ def run_compiler_collective(
     return list(changing)
 
 
-_made_variables: set[tuple[str, str]] = set()
 _rounds = 0
 
 
@@ -98,13 +110,19 @@ def _differing(constants: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     return {place: each for place, each in values.items() if len({repr(value) for value in each}) > 1}
 
 
+def _expect_variables(all_ranks: Sequence[Captured], values: dict[str, list[Any]]) -> None:
+    """What differs between ranks is not a number or size that some rank failed to make a variable."""
+    failed = {place for each in all_ranks for place in each.made_variables}
+    for place in sorted(failed.intersection(values)):
+        function = all_ranks[0].function
+        raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {_on_ranks(values[place])}")
+
+
 def _expect_symbols(all_ranks: Sequence[Captured]) -> None:
     """A size that the ranks made a symbol is one on all of them: 0 and 1 can't be."""
-    function = all_ranks[0].function
-    for place in sorted({place for each in all_ranks for place in each.sizes}):
-        values = [each.sizes.get(place, "a symbol") for each in all_ranks]
-        if (function, place) in _made_variables and len(set(values)) > 1:
-            raise RanksDiverged(f"the graph of {function} is specialized on {place}, which is {_on_ranks(values)}")
+    places = {place for each in all_ranks for place in each.sizes}
+    values = {place: [each.sizes.get(place, "a symbol") for each in all_ranks] for place in places}
+    _expect_variables(all_ranks, {place: each for place, each in values.items() if len(set(each)) > 1})
 
 
 def _on_ranks(values: Sequence[Any]) -> str:

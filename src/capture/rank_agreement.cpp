@@ -36,6 +36,14 @@ Ref<> sizes_of(std::span<const Guard> guards) {
     return sizes;
 }
 
+/// What an attempt before this one should have made an input of the graph.
+Ref<> made_variables_of(const Knowledge& knowledge) {
+    Ref<> places = checked(PyList_New(0));
+    for (const std::string& place : knowledge.changing_in_place)
+        checked(PyList_Append(places.get(), checked(PyUnicode_FromString(place.c_str())).get()));
+    return places;
+}
+
 }  // namespace
 
 std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace& trace, const Knowledge& knowledge,
@@ -48,18 +56,18 @@ std::optional<Again> agree_between_ranks(const GraphModule& module, const Trace&
         ends = "ends at " + callee_of(at.code.get(), at.line).print() + ": " + trace.report.reason;
     }
     Ref<> collectives = checked(PyImport_ImportModule("stator.collectives"));
-    Ref<> places = checked(PyObject_CallMethod(
-        collectives.get(), "run_compiler_collective", "OOOOss", module.module.get(), examples.get(),
-        numbers_of(trace.guards).get(), sizes_of(trace.guards).get(), report.start.print().c_str(), ends.c_str()));
+    Ref<> places =
+        checked(PyObject_CallMethod(collectives.get(), "run_compiler_collective", "OOOOOss", module.module.get(),
+                                    examples.get(), numbers_of(trace.guards).get(), sizes_of(trace.guards).get(),
+                                    made_variables_of(knowledge).get(), report.start.print().c_str(), ends.c_str()));
+    if (PyList_GET_SIZE(places.get()) == 0) return std::nullopt;
     Again again{"numbers differ between ranks", {}};
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places.get()); ++i) {
         std::string place(utf8(PyList_GET_ITEM(places.get(), i)));
-        // A number that is an input already, or can't be one, is not learned again.
-        if (knowledge.changing_numbers.contains(place)) continue;
+        // Both, because an int of a module that only differs between instances stays a constant.
         again.learned.changing_in_place.insert(place);
         again.learned.changing_numbers.insert(std::move(place));
     }
-    if (again.learned.changing_numbers.empty()) return std::nullopt;
     return again;
 }
 

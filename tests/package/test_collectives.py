@@ -1,5 +1,7 @@
 """Ranks that compile together: they agree on their graphs, or all report which of them differs."""
 
+import socket
+
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ HEAD = """
 import sys, torch, stator
 from torch import distributed
 rank, count = int(sys.argv[1]), int(sys.argv[2])
-distributed.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=count)
+distributed.init_process_group("gloo", init_method=sys.argv[3], rank=rank, world_size=count)
 stator.config.enable_compiler_collectives = True
 stator.config.collective_seconds = 8
 graphs = []
@@ -31,10 +33,11 @@ print("graphs", len(graphs), repr(graphs))
 """
 
 
-def run(program, folder, ranks=2):
-    """What each rank printed."""
+def run(program, folder, ranks=2, address=None):
+    """What each rank printed. They meet in a file, or at an address."""
     text = HEAD + "".join(f"    {line}\n" for line in program.strip().splitlines()) + TAIL
-    running = [Fresh(text, str(rank), str(ranks), str(folder / "store")) for rank in range(ranks)]
+    address = address or f"file://{folder / 'store'}"
+    running = [Fresh(text, str(rank), str(ranks), address) for rank in range(ranks)]
     return [rank.printed(check=False) for rank in running]
 
 
@@ -100,6 +103,97 @@ print("sum", f(torch.ones(4)).sum().item())
     assert len(set(graphs_of(printed))) == 1
 
 
+@pytest.mark.parametrize("reset", ["stator.reset()", "torch.compiler.reset()"])
+def test_what_differs_becomes_a_variable_again_after_a_reset(tmp_path, reset):
+    printed = run(
+        f"""
+f = stator.compile(lambda x, n: torch.relu(x) * n, backend=backend)
+for _ in range(2):
+    print("sum", f(torch.ones(2 + rank), 3 + rank).sum().item())
+    {reset}
+""",
+        tmp_path,
+    )
+    for rank, text in enumerate(printed):
+        assert text.count(f"sum {(2.0 + rank) * (3 + rank)}") == 2 and "graphs 2" in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_what_differs_becomes_a_variable_in_each_callable(tmp_path):
+    printed = run(
+        """
+def f(x, n):
+    return torch.relu(x) * n
+for _ in range(2):
+    compiled = stator.compile(f, backend=backend, isolate_recompiles=True)
+    print("sum", compiled(torch.ones(2 + rank), 3 + rank).sum().item())
+""",
+        tmp_path,
+    )
+    for rank, text in enumerate(printed):
+        assert text.count(f"sum {(2.0 + rank) * (3 + rank)}") == 2 and "graphs 2" in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_an_int_that_differs_between_instances_and_ranks_becomes_a_variable(tmp_path):
+    printed = run(
+        """
+class Scale(torch.nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+    def forward(self, x):
+        return torch.relu(x) * self.factor
+f = stator.compile(Scale.forward, backend=backend)
+for factor in (3, 4, 5 + rank):
+    print("sum", f(Scale(factor), torch.ones(2)).sum().item())
+""",
+        tmp_path,
+    )
+    for rank, text in enumerate(printed):
+        assert all(f"sum {2.0 * factor}" in text for factor in (3, 4, 5 + rank)), printed
+    assert len(set(graphs_of(printed))) == 1
+
+
+def test_a_number_that_can_not_be_a_variable_is_named(tmp_path):
+    """Rank 0 knows from its own calls that the number changes, rank 1 does not."""
+    printed = run(
+        """
+factors = {3: 2, 4: 5}
+f = stator.compile(lambda x, n: torch.relu(x) * factors[n], backend=backend)
+f(torch.ones(2), 3)
+f(torch.ones(2), 4) if rank == 0 else f(torch.ones(2).double(), 3)
+""",
+        tmp_path,
+    )
+    assert all("RanksDiverged" in text and "4 on rank 0, 3 on rank 1" in text for text in printed), printed
+
+
+def test_ranks_that_meet_over_tcp(tmp_path):
+    """As under torchrun: the exchange goes through a TCPStore."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    printed = run(
+        """
+f = stator.compile(lambda x, n: torch.relu(x) * n, backend=backend)
+for rows in (2 + rank, 5, 9 - rank):
+    print("sum", rows, f(torch.ones(rows), 3 + rank).sum().item())
+store = distributed.distributed_c10d._get_default_store()
+while isinstance(store, distributed.PrefixStore):
+    store = store.underlying_store
+print(type(store).__name__, store.has_extended_api())
+distributed.barrier()
+""",
+        tmp_path,
+        address=f"tcp://127.0.0.1:{port}",
+    )
+    for rank, text in enumerate(printed):
+        assert all(f"sum {rows} {float(rows * (3 + rank))}" in text for rows in (2 + rank, 5, 9 - rank)), printed
+        assert "TCPStore True" in text and "graphs 1" in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
 def test_a_rank_with_a_size_that_is_no_symbol_is_named(tmp_path):
     printed = run(
         """
@@ -130,7 +224,9 @@ f(torch.ones(2, 2) if rank == 1 else torch.ones(2))
 def test_what_ranks_exchange_is_data():
     from stator.collectives import Captured
 
-    captured = Captured("f at a.py:1", "returns", ("torch.float32",), {"L['n']": 0.1, "L['k']": 3}, {"x": 2}, "graph")
+    captured = Captured(
+        "f at a.py:1", "returns", ("torch.float32",), {"L['n']": 0.1, "L['k']": 3}, {"x": 2}, ("x",), "graph"
+    )
     assert Captured.from_bytes(captured.to_bytes()) == captured
     import pickle
 

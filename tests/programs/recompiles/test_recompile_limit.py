@@ -253,3 +253,28 @@ def test_python_with_warnings_as_errors():
     """
     printed = python("-W", "error", "-c", textwrap.dedent(text))
     assert "went on" in printed and "recompile_limit" in printed
+
+
+def test_beyond_the_limit_only_compiled_callables_stay_compiled():
+    """A compiled function runs what another call of `compile` captured only if the program calls that callable."""
+
+    def scaled(x):
+        return x * 2 if torch.compiler.is_compiling() else x
+
+    def shifted(x):
+        return x + 10 if torch.compiler.is_compiling() else x
+
+    compiled_scaled = stator.compile(scaled, backend="eager")
+    compiled_shifted = stator.compile(shifted, backend="eager")
+
+    def program(x, n):
+        return shifted(compiled_scaled(x)) + n
+
+    x = torch.ones(2)
+    assert compiled_shifted(x)[0] == 11
+    compiled = stator.compile(program, backend="eager", recompile_limit=1)
+    assert compiled(x, 100)[0] == 112
+    with pytest.warns(RuntimeWarning, match="recompile limit"):
+        assert compiled(x, 200)[0] == 202
+    assert compiled(x, 300)[0] == 302
+    assert compiled(x, 100)[0] == 112
