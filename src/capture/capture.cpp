@@ -242,11 +242,10 @@ TraceRequest CaptureRequest::for_trace() const {
 std::string print_capture_settings(const CompileOptions& options) {
     const DynamicPolicy policy = read_dynamic_policy(options.dynamic_shapes);
     std::string text;
-    for (bool is_on :
-         {captures_scalars(options), captures_data_sizes(options), captures_autograd(), policy.is_automatic,
-          policy.is_static_by_default, policy.specializes_ints, policy.specializes_floats, policy.has_static_parameters,
-          policy.has_static_module_properties, policy.has_dynamic_ints_of_modules, policy.may_specialize_marked_sizes,
-          policy.shares_symbols})
+    for (bool is_on : {captures_scalars(options), captures_data_sizes(options), captures_autograd(),
+                       policy.is_automatic, policy.is_static_by_default, policy.specializes_ints,
+                       policy.specializes_floats, policy.has_static_parameters, policy.has_static_module_properties,
+                       policy.has_dynamic_ints_of_modules, policy.may_specialize_marked_sizes, policy.shares_symbols})
         text += is_on ? '1' : '0';
     for (const auto& named : policy.named) text += "," + named.name + ":" + std::to_string(named.dimension);
     for (std::int64_t value : policy.values) text += "," + std::to_string(value);
