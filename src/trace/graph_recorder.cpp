@@ -287,6 +287,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
     numbers_.note_sizes(node, *tensor->meta);
+    histories_.note_input(tensor);
     return node;
 }
 

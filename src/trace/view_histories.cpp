@@ -4,6 +4,8 @@
 
 #include "base/imported.h"
 #include "base/names.h"
+#include "base/python_error.h"
+#include "torch/dtypes.h"
 
 namespace stator {
 
@@ -36,9 +38,36 @@ bool ViewHistories::has_views(const TensorValue* tensor) const {
     });
 }
 
-void ViewHistories::note_history(const TensorValue* written) {
-    const TensorValue* base = autograd_base(written);
-    auto follow = [&](TensorValue* tensor) {
+Source* ViewHistories::outside_base(TensorValue* input) {
+    PyObject* base = tracer_.keep(checked(PyObject_GetAttrString(input->outside, "_base")));
+    Source* place = tracer_.provenance().child(input->source, Access::Member, interned("_base"), 0, base);
+    if (base == Py_None) {
+        tracer_.guard({GuardKind::Identity, place, Py_None});
+        return input->source;
+    }
+    tracer_.guard({GuardKind::Type, place, reinterpret_cast<PyObject*>(Py_TYPE(base))});
+    return place;
+}
+
+bool ViewHistories::share_base(TensorValue* one, TensorValue* other) {
+    Source *left = outside_base(one), *right = outside_base(other);
+    const bool is_same = left->object == right->object;
+    if (left->access == Access::Pinned) std::swap(left, right);
+    if (left->access != Access::Pinned)
+        tracer_.guard({is_same ? GuardKind::Same : GuardKind::Different, left, nullptr, 0, right});
+    return is_same;
+}
+
+void ViewHistories::note_input(TensorValue* input) {
+    if (input->is_of_object || input->meta->requires_grad || !torch_room::can_have_grad(input->meta->dtype)) return;
+    inputs_.push_back(input);
+    tracer_.on_undo([this] { inputs_.pop_back(); });
+    for (TensorValue* written : with_new_histories_)
+        if (share_base(written, input)) return follow(input);
+}
+
+void ViewHistories::follow(TensorValue* base) {
+    auto follow_one = [&](TensorValue* tensor) {
         if (tensor->meta == nullptr || tensor->meta->requires_grad) return;
         auto* meta = arena_.make<torch_room::TensorMeta>(*tensor->meta);
         meta->requires_grad = true;
@@ -46,9 +75,19 @@ void ViewHistories::note_history(const TensorValue* written) {
         tracer_.on_undo([tensor, before = tensor->meta] { tensor->meta = before; });
         tensor->meta = meta;
     };
-    follow(const_cast<TensorValue*>(base));
+    follow_one(base);
     for (TensorValue* view : views_)
-        if (autograd_base(view) == base) follow(view);
+        if (autograd_base(view) == base) follow_one(view);
+}
+
+void ViewHistories::note_history(const TensorValue* written) {
+    auto* base = const_cast<TensorValue*>(autograd_base(written));
+    follow(base);
+    if (std::ranges::find(inputs_, base) == inputs_.end()) return;
+    with_new_histories_.push_back(base);
+    tracer_.on_undo([this] { with_new_histories_.pop_back(); });
+    for (TensorValue* input : inputs_)
+        if (input != base && !input->meta->requires_grad && share_base(base, input)) follow(input);
 }
 
 }  // namespace stator
