@@ -154,6 +154,8 @@ import torch
 import stator
 stator.install()
 when = sys.argv[1]
+# (A process that is started in the background ignores interrupts.)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def interrupt():
     signal.raise_signal(signal.SIGINT)
