@@ -66,7 +66,7 @@ bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
 }
 
 /// Whether a dispatch mode sees the operations of the frame one by one, so that it runs as it is, even with
-/// `fullgraph=True`. Modes may say that compiled code is none of their business.
+/// `fullgraph=True`. A mode with `ignore_compile_internals` does not count.
 bool is_seen_by_dispatch_mode() {
     // Older PyTorch has neither of them: operations under a mode break the graph.
     static PyObject* const on_stack =

@@ -240,7 +240,7 @@ import torch
 import stator
 stator.install()
 
-model = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), backend="eager").eval()
+model = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), backend="aot_eager").eval()
 
 async def handle(reader, writer):
     numbers = [float(word) for word in (await reader.readline()).split()]

@@ -103,6 +103,12 @@ print("sum", f(torch.ones(4)).sum().item())
     assert len(set(graphs_of(printed))) == 1
 
 
+def expect_two_equal_captures(printed):
+    for rank, text in enumerate(printed):
+        assert text.count(f"sum {(2.0 + rank) * (3 + rank)}") == 2 and "graphs 2" in text, printed
+    assert len(set(graphs_of(printed))) == 1
+
+
 @pytest.mark.parametrize("reset", ["stator.reset()", "torch.compiler.reset()"])
 def test_what_differs_becomes_a_variable_again_after_a_reset(tmp_path, reset):
     printed = run(
@@ -114,9 +120,7 @@ for _ in range(2):
 """,
         tmp_path,
     )
-    for rank, text in enumerate(printed):
-        assert text.count(f"sum {(2.0 + rank) * (3 + rank)}") == 2 and "graphs 2" in text, printed
-    assert len(set(graphs_of(printed))) == 1
+    expect_two_equal_captures(printed)
 
 
 def test_what_differs_becomes_a_variable_in_each_callable(tmp_path):
@@ -130,9 +134,7 @@ for _ in range(2):
 """,
         tmp_path,
     )
-    for rank, text in enumerate(printed):
-        assert text.count(f"sum {(2.0 + rank) * (3 + rank)}") == 2 and "graphs 2" in text, printed
-    assert len(set(graphs_of(printed))) == 1
+    expect_two_equal_captures(printed)
 
 
 def test_an_int_that_differs_between_instances_and_ranks_becomes_a_variable(tmp_path):

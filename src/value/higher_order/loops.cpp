@@ -48,6 +48,21 @@ struct Map {
     std::vector<Value*> others;  // that it gets as they are
 };
 
+/// The results of a node are those of one step: the first ones are carried from step to step, the others are stacked.
+void give_stacked_results(Tracer& tracer, graph::Node* node, const TracedFunction& traced, std::size_t carried,
+                          const Dim& count, bool gradient) {
+    std::vector<TensorValue*> results = tensors_in(traced.outputs);
+    std::vector<const torch_room::TensorMeta*> metas;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        TensorValue* result = results[i];
+        metas.push_back(nullptr);
+        if (result == nullptr) continue;
+        metas.back() = result_meta(tracer, i < carried ? *result->meta : stacked(*result->meta, count), gradient);
+        set_undoably(tracer, result->view_of, nullptr);
+    }
+    tracer.deferred_graphs().give_results(node, results, metas);
+}
+
 Value* emit(Tracer& tracer, const Map& call, const TracedFunction& traced, Dim count) {
     DeferredGraphs& graphs = tracer.deferred_graphs();
     std::vector<graph::Argument> rows = as_arguments(tracer, call.rows);
@@ -67,13 +82,7 @@ Value* emit(Tracer& tracer, const Map& call, const TracedFunction& traced, Dim c
     arguments.push_back(as_container(tracer, std::move(rows), graph::Argument::Kind::List));
     arguments.push_back(as_container(tracer, std::move(others), graph::Argument::Kind::List));
     graph::Node* node = graphs.emit_higher_order(call.operation, std::move(arguments), {}, traced.subgraph);
-    std::vector<TensorValue*> results = tensors_in(traced.outputs);
-    std::vector<const torch_room::TensorMeta*> metas;
-    for (TensorValue* result : results) {
-        metas.push_back(result == nullptr ? nullptr : result_meta(tracer, stacked(*result->meta, count), gradient));
-        if (result != nullptr) set_undoably(tracer, result->view_of, nullptr);
-    }
-    graphs.give_results(node, results, metas);
+    give_stacked_results(tracer, node, traced, 0, count, gradient);
     return traced.result;
 }
 
@@ -146,15 +155,7 @@ Value* emit(Tracer& tracer, const Scan& scan, const TracedFunction& traced, Dim 
     for (std::vector<graph::Argument>* operands : {&carried, &rows, &others})
         arguments.push_back(as_container(tracer, std::move(*operands), graph::Argument::Kind::List));
     graph::Node* node = graphs.emit_higher_order(scan.operation, std::move(arguments), {}, traced.subgraph);
-    std::vector<TensorValue*> results = tensors_in(traced.outputs);
-    std::vector<const torch_room::TensorMeta*> metas;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-        const bool is_carried = i < scan.carried.size();
-        metas.push_back(
-            result_meta(tracer, is_carried ? *results[i]->meta : stacked(*results[i]->meta, count), gradient));
-        set_undoably(tracer, results[i]->view_of, nullptr);
-    }
-    graphs.give_results(node, results, metas);
+    give_stacked_results(tracer, node, traced, scan.carried.size(), count, gradient);
     return traced.result;
 }
 
