@@ -54,7 +54,7 @@ class Backend:
             watching.graph(graph_module)
         # The graph runs as it is. No context is needed, because no compiler runs.
         if self.runs_as_captured:
-            return self.compiler(graph_module, example_inputs)
+            return self.compiler(graph_module, example_inputs, **self.arguments)
         from stator import errors, fake
         from stator.compile_lock import compiling_alone
 
@@ -105,12 +105,23 @@ def eager(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[
     return graph_module
 
 
-def prepared_calls(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Runs the operations of the graph as calls of their operators, without Python where that makes no difference."""
+def prepared_calls(
+    graph_module: GraphModule, example_inputs: Sequence[Any], *, options: dict[str, bool] | None = None
+) -> Callable[..., Any]:
+    """Runs the operations of the graph as calls of their operators, without Python where that makes no difference.
+
+    Args:
+        options: `cuda_graphs` (True by default): whether calls on CUDA are recorded as CUDA graphs.
+            `overwrite_results` (False): the results of a CUDA graph are not copied; the next call overwrites them.
+    """
     captured = graph_module.__dict__.get("_captured")
     if captured is None:
         return graph_module  # it was changed
-    return _C.make_runner(captured, graph_module, True)
+    given = {**_STATOR_OPTIONS, **(options or {})}
+    return _C.make_runner(captured, graph_module, True, given["cuda_graphs"], given["overwrite_results"])
+
+
+_STATOR_OPTIONS = {"cuda_graphs": True, "overwrite_results": False}
 
 
 _EAGER = Backend("eager", eager)
@@ -158,8 +169,8 @@ def _by_name(
 ) -> Backend:
     if name == "eager" and not options and mode in (None, "default"):
         return _EAGER
-    if name == "stator" and not options and mode in (None, "default"):
-        return _STATOR
+    if name == "stator":
+        return _stator(options, mode)
     if name == "inductor":
         return Backend(name, torch_versions.inductor(mode, options, dynamic, region), is_pytorchs=True)
     from torch._dynamo.backends import registry
@@ -171,6 +182,14 @@ def _by_name(
         known = ", ".join(list_backends(exclude_tags=None))
         raise ValueError(f"There is no backend {name!r}. The known ones are: {known}.") from None
     return _registered(name, compiler, _arguments(name, compiler, options, mode))
+
+
+def _stator(options: dict[str, Any] | None, mode: str | None) -> Backend:
+    if unknown := sorted(set(options or ()) - set(_STATOR_OPTIONS)):
+        known = ", ".join(sorted(_STATOR_OPTIONS))
+        raise ValueError(f"The backend 'stator' has no option {unknown[0]!r}. The known ones are: {known}.")
+    arguments = _arguments("stator", prepared_calls, options, mode)
+    return Backend("stator", prepared_calls, arguments) if arguments else _STATOR
 
 
 def _registered(name: str, compiler: CompilerFunction, arguments: dict[str, Any]) -> Backend:

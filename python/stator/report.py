@@ -329,10 +329,12 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
     def explained(*args: Any, **kwargs: Any) -> Report:
         report = Report()
         chosen = backends.resolve(backend, dynamic=None, options=None, mode=None)
-        watched = api.compile(api.original_of(fn), backend=_Watched(chosen, report.graph_modules.append))
+        backend_watched = _Watched(chosen, report.graph_modules.append)
+        watched = api.compile(api.original_of(fn), backend=backend_watched)
         with _collecting(report.add):
             report.result = watched(*args, **kwargs)
         report.idle += _idle(watched)
+        report.notes += backend_watched.notes()
         return report
 
     return explained
@@ -361,10 +363,20 @@ class _Watched(backends.Backend):
     def __init__(self, chosen: backends.Backend, keep: Callable[[GraphModule], None]) -> None:
         super().__init__(chosen.name, chosen.compiler, chosen.arguments)
         self.keep = keep
+        self.compiled: list[Any] = []
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         self.keep(graph_module)
-        return super().__call__(graph_module, example_inputs)
+        self.compiled.append(super().__call__(graph_module, example_inputs))
+        return self.compiled[-1]
+
+    def notes(self) -> list[Note]:
+        """What the graphs that were compiled have to say, after they ran."""
+        if self.name != "stator":
+            return []
+        from stator.cuda_graphs import unrecorded
+
+        return [Note("cuda_graphs", text, "?", 0) for compiled in self.compiled for text in unrecorded(compiled)]
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/text.h"
 #include "torch/tensor.h"
 
 namespace stator::graph {
@@ -188,6 +189,7 @@ void Program::finish(Building building) {
         plans_ = std::move(building.plans);
         value_of_ = std::move(building.value_of);
         calls_ = std::move(building.calls);
+        if (recording_ != Recording::Off) make_recorded_parts();
     }
     state_ = is_worth_it ? State::Ready : State::NotWorthIt;
 }
@@ -232,12 +234,23 @@ void Program::release_values(const Building& building) {
         if (is_in_register[value] && last_use[value] != kStays) building.calls->release_after(last_use[value], value);
 }
 
+/// Steps of one part run in the same way: prepared or not, recordable on one device or not.
+bool Program::begins_part(const Building& building, const Step& step) const {
+    if (parts_.empty() || !building.plans[step.result].is_prepared || !parts_.back().is_prepared) return true;
+    if (recording_ == Recording::Off || building.plans[step.result].takes_item) return false;
+    const std::uint32_t first = parts_.back().first;
+    const PreparedCalls& calls = *building.calls;
+    const bool is_recorded = calls.why_not_recorded(step.result) == nullptr;
+    if (is_recorded != (calls.why_not_recorded(first) == nullptr)) return true;
+    return is_recorded && calls.device_of(step.result) != calls.device_of(first);
+}
+
 void Program::make_parts(const Building& building) {
     auto made_by_call = [&](std::uint32_t number) { return building.plans[number].is_prepared; };
     std::vector<bool> is_loaded(runner_.registers_), is_input_loaded(runner_.input_count());
     for (const Step& step : runner_.steps_) {
         const bool is_prepared = building.plans[step.result].is_prepared;
-        if (parts_.empty() || !is_prepared || !parts_.back().is_prepared)
+        if (begins_part(building, step))
             parts_.push_back({.first = step.result, .last = step.result, .is_prepared = is_prepared});
         Part& part = parts_.back();
         part.last = step.result + 1;
@@ -265,6 +278,53 @@ void Program::make_parts(const Building& building) {
         if (made_by_call(number)) needed_outputs_.push_back(number);
     };
     for_each_place(runner_.output_, read, [](std::uint32_t) {});
+}
+
+void Program::make_recorded_parts() {
+    for (Part& part : parts_) {
+        if (!part.is_prepared || calls_->why_not_recorded(part.first) != nullptr) continue;
+        const std::int32_t device = calls_->device_of(part.first);
+        torch_room::Row row = torch_room::make_row(*calls_, part.first, part.last);
+        if (device < 0 || row.calls < RecordedPart::kLeastCalls) continue;
+        auto& pool = pools_[device];
+        if (pool == nullptr)
+            pool = std::make_unique<torch_room::RecordingPool>(device, recording_ == Recording::OverwrittenResults);
+        part.recorded = std::make_unique<RecordedPart>(*calls_, std::move(row), *pool);
+    }
+}
+
+std::string Program::why_not_recorded(const Part& part) const {
+    if (part.recorded != nullptr) return part.recorded->reason();
+    if (!part.is_prepared) return "it is called as it is, in Python";
+    if (const char* reason = calls_->why_not_recorded(part.first)) return reason;
+    return "it is too short: a recording takes " + std::to_string(RecordedPart::kLeastCalls) + " calls";
+}
+
+std::vector<Program::RecordingState> Program::recording_states() const {
+    std::vector<RecordingState> states;
+    bool is_any_recordable = false;
+    for (const Part& part : parts_) {
+        RecordingState state{.first = part.first, .last = part.last, .reason = why_not_recorded(part)};
+        if (part.is_prepared) {
+            is_any_recordable |= calls_->why_not_recorded(part.first) == nullptr && calls_->device_of(part.first) >= 0;
+            for (std::uint32_t step = part.first; step < part.last; ++step) state.calls += calls_->call_count(step);
+        }
+        if (part.recorded != nullptr) {
+            state.recordings = part.recorded->recordings();
+            state.replays = part.recorded->replays();
+        }
+        states.push_back(std::move(state));
+    }
+    if (!is_any_recordable) states.clear();
+    return states;
+}
+
+std::string Program::step_name(std::uint32_t number) const {
+    const Step& step = runner_.steps_[number];
+    if (PyUnicode_Check(step.target)) return std::string(utf8(step.target));
+    Ref<> name = Ref<>::steal(PyObject_GetAttrString(step.target, "__name__"));
+    if (!name) PyErr_Clear();
+    return name && PyUnicode_Check(name.get()) ? std::string(utf8(name.get())) : "?";
 }
 
 // ---- Later runs
@@ -300,6 +360,19 @@ bool Program::run_part(const Part& part, std::span<PyObject* const> inputs, Borr
         for (std::uint32_t number : part.loaded) values.load(value_of_[number], registers[number]);
         // The values own what the calls read, so that it is freed as soon as it is not needed.
         if (!runner_.has_held_values_) release_objects(part, registers);
+        if (part.recorded != nullptr) {
+            bool has_run = false;
+            try {
+                has_run = part.recorded->run(values);
+            } catch (const PythonError&) {
+                *failed = &runner_.steps_[part.first];
+                return false;
+            }
+            if (has_run) {
+                release_objects(part, registers);
+                return true;
+            }
+        }
         if (auto raised = calls_->run(part.first, part.last, values)) {
             *failed = &runner_.steps_[*raised];
             return false;

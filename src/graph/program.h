@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/preparable.h"
+#include "graph/recorded_part.h"
 #include "graph/runner.h"
 #include "torch/prepared_calls.h"
 
@@ -16,7 +19,7 @@ namespace stator::graph {
 /// The first run goes step by step, and observes which operators are called. Later ones call these operators.
 class Program {
   public:
-    explicit Program(const Runner& runner) : runner_(runner) {}
+    explicit Program(const Runner& runner, Recording recording) : runner_(runner), recording_(recording) {}
 
     /// As `Runner::run`.
     Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure);
@@ -24,6 +27,17 @@ class Program {
     /// Steps that run as prepared calls, and the operators that they call. None before the first run.
     std::size_t prepared_steps() const;
     std::size_t prepared_calls() const { return calls_ ? calls_->call_count() : 0; }
+
+    /// Consecutive steps, and what the device has recorded of them.
+    struct RecordingState {
+        std::uint32_t first, last;
+        std::size_t calls = 0, recordings = 0;
+        std::uint64_t replays = 0;
+        std::string reason;  // why it is not recorded; empty if it is, or may be
+    };
+    /// Empty if no step could be recorded.
+    std::vector<RecordingState> recording_states() const;
+    std::string step_name(std::uint32_t step) const;
 
   private:
     using Operand = Runner::Operand;
@@ -43,6 +57,7 @@ class Program {
         std::vector<std::uint32_t> loaded;  // registers whose tensors the calls read
         std::vector<std::uint32_t> needed;  // registers of prepared steps that Python code reads
         std::vector<std::uint32_t> released_objects;
+        std::unique_ptr<RecordedPart> recorded;  // null if a device can't record it
     };
     /// What is known while the first run goes on.
     struct Building;
@@ -57,6 +72,9 @@ class Program {
     void keep_tuples_of_python(Building& building) const;
     void make_parts(const Building& building);
     void release_values(const Building& building);
+    bool begins_part(const Building& building, const Step& step) const;
+    void make_recorded_parts();
+    std::string why_not_recorded(const Part& part) const;
 
     Ref<> run_prepared(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const;
     bool run_part(const Part& part, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers,
@@ -71,13 +89,15 @@ class Program {
     void for_each_register(const Step& step, const Visit& visit) const;
 
     const Runner& runner_;
+    Recording recording_;
     State state_ = State::New;
     int attempts_ = 0;
     torch_room::DispatchState dispatch_;
     std::unique_ptr<torch_room::PreparedCalls> calls_;
-    std::vector<Plan> plans_;                    // by step
-    std::vector<std::uint32_t> value_of_;        // by register
-    std::vector<std::uint32_t> loaded_inputs_;   // those that prepared calls read
+    std::map<std::int32_t, std::unique_ptr<torch_room::RecordingPool>> pools_;  // by device
+    std::vector<Plan> plans_;                                                   // by step
+    std::vector<std::uint32_t> value_of_;                                       // by register
+    std::vector<std::uint32_t> loaded_inputs_;                                  // those that prepared calls read
     std::vector<std::uint32_t> needed_outputs_;  // registers of prepared steps among the results
     std::vector<Part> parts_;
 };

@@ -148,8 +148,8 @@ Ref<> read_attribute(Borrowed<> module, Borrowed<> target) {
 
 Runner::~Runner() = default;
 
-void Runner::prepare_calls() {
-    if (program_ == nullptr) program_ = std::make_unique<Program>(*this);
+void Runner::prepare_calls(Recording recording) {
+    if (program_ == nullptr) program_ = std::make_unique<Program>(*this, recording);
 }
 
 Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const {

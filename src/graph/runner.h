@@ -28,6 +28,9 @@ struct Failure {
 
 class Program;
 
+/// Whether parts of a program are recorded as CUDA graphs, and where their results are.
+enum class Recording : std::uint8_t { Off, FreshResults, OverwrittenResults };
+
 /// The graph as a flat program over registers. It does not refer to the graph afterwards.
 class Runner {
   public:
@@ -37,7 +40,7 @@ class Runner {
     Runner& operator=(const Runner&) = delete;
 
     /// From now on runs look for operations that need no Python call (graph/program.h).
-    void prepare_calls();
+    void prepare_calls(Recording recording);
     const Program* program() const { return program_.get(); }
 
     /// The graph's results for its inputs, one for each placeholder; null with the error indicator set if an operation
@@ -122,7 +125,8 @@ class Runner {
 /// The same as a Python callable (`stator._C.Runner`) for a captured graph (graph/captured.h). `module`, whose
 /// attributes the graph reads, may be null. Throws `PythonError`.
 enum class Calls : std::uint8_t { AsCaptured, Prepared };
-Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls = Calls::AsCaptured);
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls = Calls::AsCaptured,
+                  Recording recording = Recording::FreshResults);
 /// The runner of such a callable, null for another object, and the module to run it with. Valid as
 /// long as the callable.
 const Runner* runner_of(Borrowed<> object);

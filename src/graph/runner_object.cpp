@@ -21,6 +21,7 @@ struct RunnerObject {
     Runner* runner;      // created at the first call: many graphs are never run this way
     PyObject* module;    // owned; the graph module whose attributes are read, or null
     bool prepares_calls;
+    Recording recording;
     PyObject* weak_references;
 };
 
@@ -35,7 +36,7 @@ const Runner& ready(RunnerObject* self) {
     auto runner = std::make_unique<Runner>(captured_of(captured)->graph());
     if (self->runner != nullptr) return *self->runner;
     self->runner = runner.release();
-    if (self->prepares_calls) self->runner->prepare_calls();
+    if (self->prepares_calls) self->runner->prepare_calls(self->recording);
     Py_CLEAR(self->captured);
     // A runner that reads no attributes needs no module, which avoids a reference cycle.
     if (!self->runner->reads_attributes()) Py_CLEAR(self->module);
@@ -155,12 +156,34 @@ PyObject* prepared(PyObject* self, void*) {
     });
 }
 
+Ref<> list_of_recordings(const Program& program) {
+    Ref<> list = checked(PyList_New(0));
+    for (const Program::RecordingState& state : program.recording_states()) {
+        Ref<> part =
+            checked(Py_BuildValue("{s:I,s:I,s:s,s:n,s:n,s:K,s:s}", "first", state.first, "last", state.last, "name",
+                                  program.step_name(state.first).c_str(), "calls", static_cast<Py_ssize_t>(state.calls),
+                                  "recordings", static_cast<Py_ssize_t>(state.recordings), "replays",
+                                  static_cast<unsigned long long>(state.replays), "reason", state.reason.c_str()));
+        checked(PyList_Append(list.get(), part.get()));
+    }
+    return list;
+}
+
+/// Of the parts of a program on a device that records: what was recorded, and what was not, and why.
+PyObject* recorded(PyObject* self, void*) {
+    return at_boundary([&] {
+        const Program* program = ready(object_of(self)).program();
+        return program == nullptr ? checked(PyList_New(0)) : list_of_recordings(*program);
+    });
+}
+
 PyGetSetDef kProperties[] = {
     {"__name__", name, nullptr, nullptr, nullptr},
     {"__qualname__", name, nullptr, nullptr, nullptr},
     {"__signature__", signature, nullptr, nullptr, nullptr},
     {"placeholders", placeholders, nullptr, "The names of the inputs.", nullptr},
     {"prepared", prepared, nullptr, "How many steps are prepared, and the operators that they call.", nullptr},
+    {"recorded", recorded, nullptr, "The parts of the graph, and what is recorded of them.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -182,7 +205,7 @@ PyTypeObject kRunnerType = {
 
 }  // namespace
 
-Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls) {
+Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls, Recording recording) {
     auto* self = PyObject_GC_New(RunnerObject, &kRunnerType);
     if (self == nullptr) throw PythonError();
     self->vectorcall = call;
@@ -190,6 +213,7 @@ Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls) {
     self->runner = nullptr;
     self->module = Py_XNewRef(module.get());
     self->prepares_calls = calls == Calls::Prepared;
+    self->recording = recording;
     self->weak_references = nullptr;
     PyObject_GC_Track(self);
     return Ref<>::steal(reinterpret_cast<PyObject*>(self));

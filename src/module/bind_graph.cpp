@@ -26,18 +26,23 @@ PyObject* fx_graph(PyObject*, PyObject* args) {
 
 PyObject* make_runner(PyObject*, PyObject* args) {
     PyObject *object, *module = nullptr;
-    int prepared = 0;
-    if (!PyArg_ParseTuple(args, "O|Op:make_runner", &object, &module, &prepared)) return nullptr;
+    int prepared = 0, records = 1, overwrites = 0;
+    if (!PyArg_ParseTuple(args, "O|Oppp:make_runner", &object, &module, &prepared, &records, &overwrites))
+        return nullptr;
     if (captured_or_complain(object) == nullptr) return nullptr;
     const auto calls = prepared ? graph::Calls::Prepared : graph::Calls::AsCaptured;
-    return at_boundary([&] { return graph::make_runner(object, module, calls); });
+    const auto recording = !records     ? graph::Recording::Off
+                           : overwrites ? graph::Recording::OverwrittenResults
+                                        : graph::Recording::FreshResults;
+    return at_boundary([&] { return graph::make_runner(object, module, calls, recording); });
 }
 
 PyMethodDef kFunctions[] = {
     {"fx_graph", fx_graph, METH_VARARGS,
      "fx_graph(graph, owning_module, ordinary=False): the torch.fx.Graph of a captured graph."},
     {"make_runner", make_runner, METH_VARARGS,
-     "make_runner(graph, module=None, prepared=False): a callable that runs it; with prepared calls of operators."},
+     "make_runner(graph, module=None, prepared=False, records=True, overwrites_results=False): a callable that runs "
+     "it; with prepared calls of operators, which CUDA graphs may record."},
     {nullptr, nullptr, 0, nullptr},
 };
 

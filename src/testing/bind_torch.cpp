@@ -2,6 +2,7 @@
 #include <Python.h>
 
 #include "base/boundary.h"
+#include "torch/device_recording.h"
 #include "torch/known.h"
 
 namespace stator {
@@ -17,7 +18,19 @@ PyObject* role(PyObject*, PyObject* callable) {
     return at_boundary([&] { return PyUnicode_FromString(kWords[static_cast<int>(torch_room::role_of(callable))]); });
 }
 
+PyObject* set_recorder(PyObject*, PyObject* args) {
+    const char* device = nullptr;
+    PyObject* recorder = nullptr;
+    if (PyArg_ParseTuple(args, "sO:set_recorder", &device, &recorder) == 0) return nullptr;
+    return at_boundary([&] {
+        torch_room::set_recorder(device, recorder);
+        return Ref<>::share(Py_None);
+    });
+}
+
 PyMethodDef kFunctions[] = {
+    {"set_recorder", set_recorder, METH_VARARGS,
+     "set_recorder(device, recorder): what records rows of calls on this kind of device; None removes it."},
     {"role", role, METH_O, "How a callable of PyTorch takes part in a trace."},
     {},
 };

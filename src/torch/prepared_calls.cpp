@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "torch/errors.h"
+#include "torch/recordable.h"
 #include "torch/tensor.h"
 
 namespace stator::torch_room {
@@ -87,6 +88,10 @@ bool TensorValues::has(std::uint32_t number) const {
 
 void TensorValues::release(std::uint32_t number) {
     tensors_->data[number].reset();
+}
+
+at::Tensor* TensorValues::tensors() const {
+    return tensors_->data;
 }
 
 struct CallObserver::Observed {
@@ -289,6 +294,7 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 struct PreparedCalls::Step {
     std::vector<Call> calls;
     std::vector<std::uint32_t> released;
+    Recordability recordability;  // of all of its calls
 };
 
 PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value) : steps_(steps), value_count_(first_value) {}
@@ -317,6 +323,22 @@ std::optional<PreparedResult> result_of(Borrowed<> result, const KnownTensors& k
         if (tuple.values.back() == kNoValue) return std::nullopt;
     }
     return tuple;
+}
+
+}  // namespace
+
+namespace {
+
+Recordability recordability_of(const std::vector<CallObserver::Observed::Call>& calls) {
+    Recordability all;
+    for (const auto& call : calls) {
+        const Recordability one = recordability(call.operation, call.inputs, call.outputs);
+        if (one.reason == nullptr && all.device && one.device && *all.device != *one.device)
+            return {"it has tensors on several devices", std::nullopt};
+        if (one.reason != nullptr) return one;
+        if (one.device) all.device = one.device;
+    }
+    return all;
 }
 
 }  // namespace
@@ -359,6 +381,7 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
         if (std::ranges::find(prepared->values, value) == prepared->values.end()) release_after(step, value);
     value_count_ = next;
     steps_[step].calls = std::move(calls);
+    steps_[step].recordability = recordability_of(observed.calls);
     return prepared;
 }
 
@@ -419,6 +442,49 @@ void take_results(const Call& call, std::vector<c10::IValue>& stack, at::Tensor*
 }
 
 }  // namespace
+
+std::size_t PreparedCalls::call_count(std::size_t step) const {
+    return steps_[step].calls.size();
+}
+
+CallValues PreparedCalls::values_of(std::size_t step, std::size_t call) const {
+    const Call& made = steps_[step].calls[call];
+    CallValues values;
+    values.results = made.results;
+    values.is_mutable = made.operation.schema().is_mutable();
+    const std::vector<bool> is_written = written_arguments(made.operation.schema());
+    for (std::size_t i = 0; i < made.slots.size(); ++i) {
+        auto add = [&](std::uint32_t value) {
+            if (value == kNoValue) return;
+            values.operands.push_back(value);
+            if (is_written[i]) values.written.push_back(value);
+        };
+        add(made.slots[i].value);
+        for (std::uint32_t value : made.slots[i].values) add(value);
+    }
+    return values;
+}
+
+void PreparedCalls::run_call(std::size_t step, std::size_t call, TensorValues& values) const {
+    const Call& made = steps_[step].calls[call];
+    std::vector<c10::IValue> stack;
+    fill(made, values.tensors_->data, stack);
+    made.operation.callBoxed(stack);
+    take_results(made, stack, values.tensors_->data);
+}
+
+const std::vector<std::uint32_t>& PreparedCalls::released_after(std::size_t step) const {
+    return steps_[step].released;
+}
+
+const char* PreparedCalls::why_not_recorded(std::size_t step) const {
+    return steps_[step].recordability.reason;
+}
+
+std::int32_t PreparedCalls::device_of(std::size_t step) const {
+    const std::optional<c10::Device>& device = steps_[step].recordability.device;
+    return device ? static_cast<std::int32_t>(device->type()) << 8 | static_cast<std::uint8_t>(device->index()) : -1;
+}
 
 /// Runs steps up to the first one that gives a warning, and returns the next one.
 std::size_t PreparedCalls::run_quietly(std::size_t at, std::size_t last, TensorValues& values,

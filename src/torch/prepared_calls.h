@@ -10,6 +10,10 @@
 
 #include "base/ref.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace stator::torch_room {
 
 /// The tensors of one run, by number. Holds references, not Python objects: most of them never get one.
@@ -26,6 +30,8 @@ class TensorValues {
     Ref<> object(std::uint32_t number) const;
     bool has(std::uint32_t number) const;
     void release(std::uint32_t number);
+    /// By number, for files of this room.
+    at::Tensor* tensors() const;
 
   private:
     friend class PreparedCalls;
@@ -65,6 +71,12 @@ class CallObserver {
     std::uint64_t handle_;
 };
 
+/// The tensors of a prepared call, by their numbers.
+struct CallValues {
+    std::vector<std::uint32_t> operands, written, results;
+    bool is_mutable = false;  // by its schema
+};
+
 class PreparedCalls {
   public:
     /// `first_value` is the first number that no other value has.
@@ -86,6 +98,17 @@ class PreparedCalls {
     void release(std::size_t step, TensorValues& values) const;
     std::uint32_t value_count() const { return value_count_; }
     std::size_t call_count() const;
+
+    // For recordings (torch/device_recording.h), which run calls one by one.
+    std::size_t call_count(std::size_t step) const;
+    CallValues values_of(std::size_t step, std::size_t call) const;
+    /// Throws what the operator throws.
+    void run_call(std::size_t step, std::size_t call, TensorValues& values) const;
+    const std::vector<std::uint32_t>& released_after(std::size_t step) const;
+    /// Why a device can't record the step; null if it can.
+    const char* why_not_recorded(std::size_t step) const;
+    /// The device on which all tensors of the step are, packed; -1 if it has none.
+    std::int32_t device_of(std::size_t step) const;
 
     /// Runs steps, none of which needs the interpreter: its lock is released. Null, or the number of the step that
     /// raised, with the error indicator set.
