@@ -254,8 +254,11 @@ void Program::make_parts(const Building& building) {
             parts_.push_back({.first = step.result, .last = step.result, .is_prepared = is_prepared});
         Part& part = parts_.back();
         part.last = step.result + 1;
+        // Of a tuple that an earlier part has made.
+        if (building.plans[step.result].takes_item) part.read.push_back(building.value_of[step.result]);
         for (std::uint32_t i = 0; i < step.operands; ++i) {
             auto read = [&](std::uint32_t number) {
+                if (is_prepared && number < part.first) part.read.push_back(building.value_of[number]);
                 if (made_by_call(number) == is_prepared) return;
                 if (!is_prepared) {
                     part.needed.push_back(number);
@@ -265,7 +268,9 @@ void Program::make_parts(const Building& building) {
                 }
             };
             auto read_input = [&](std::uint32_t number) {
-                if (!is_prepared || is_input_loaded[number]) return;
+                if (!is_prepared) return;
+                part.read.push_back(number);
+                if (is_input_loaded[number]) return;
                 is_input_loaded[number] = true;
                 loaded_inputs_.push_back(number);
             };
@@ -273,6 +278,10 @@ void Program::make_parts(const Building& building) {
         }
         for (std::uint32_t i = 0; i < step.releases; ++i)
             part.released_objects.push_back(runner_.released_[step.first_release + i]);
+    }
+    for (Part& part : parts_) {
+        std::ranges::sort(part.read);
+        part.read.erase(std::ranges::unique(part.read).begin(), part.read.end());
     }
     auto read = [&](std::uint32_t number) {
         if (made_by_call(number)) needed_outputs_.push_back(number);
@@ -373,7 +382,7 @@ bool Program::run_part(const Part& part, std::span<PyObject* const> inputs, Borr
                 return true;
             }
         }
-        if (auto raised = calls_->run(part.first, part.last, values)) {
+        if (auto raised = calls_->run(part.first, part.last, part.read, values)) {
             *failed = &runner_.steps_[*raised];
             return false;
         }

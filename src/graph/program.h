@@ -54,6 +54,7 @@ class Program {
     struct Part {
         std::uint32_t first, last;
         bool is_prepared;
+        std::vector<std::uint32_t> read;    // values from outside of the part that its calls read
         std::vector<std::uint32_t> loaded;  // registers whose tensors the calls read
         std::vector<std::uint32_t> needed;  // registers of prepared steps that Python code reads
         std::vector<std::uint32_t> released_objects;

@@ -2,7 +2,9 @@
 #include <Python.h>
 
 #include "base/boundary.h"
+#include "base/python_error.h"
 #include "torch/device_recording.h"
+#include "torch/kernel_times.h"
 #include "torch/known.h"
 
 namespace stator {
@@ -28,9 +30,23 @@ PyObject* set_recorder(PyObject*, PyObject* args) {
     });
 }
 
+PyObject* kernel_time(PyObject*, PyObject* args) {
+    const char* name = nullptr;
+    PyObject *first = nullptr, *second = nullptr;
+    Py_ssize_t count = 0;
+    if (!PyArg_ParseTuple(args, "sOOn", &name, &first, &second, &count)) return nullptr;
+    return at_boundary([&]() -> Ref<> {
+        const double seconds = torch_room::time_kernel(name, first, second, static_cast<std::size_t>(count));
+        return checked(PyFloat_FromDouble(seconds));
+    });
+}
+
 PyMethodDef kFunctions[] = {
     {"set_recorder", set_recorder, METH_VARARGS,
      "set_recorder(device, recorder): what records rows of calls on this kind of device; None removes it."},
+    {"kernel_time", kernel_time, METH_VARARGS,
+     "kernel_time(name, first, second, count): seconds of so many calls of an operator's CPU kernel, in a loop in "
+     "C++."},
     {"role", role, METH_O, "How a callable of PyTorch takes part in a trace."},
     {},
 };

@@ -15,6 +15,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "torch/errors.h"
+#include "torch/global_state.h"
 #include "torch/recorded_run.h"
 #include "torch/recording_pool.h"
 
@@ -30,6 +31,7 @@ Row make_row(const PreparedCalls& calls, std::size_t first, std::size_t last) {
             for (std::uint32_t value : used.operands)
                 if (!made.contains(value)) inputs.insert(value);
             made.insert(used.results.begin(), used.results.end());
+            released.insert(used.released.begin(), used.released.end());
         }
         released.insert(calls.released_after(step).begin(), calls.released_after(step).end());
     }
@@ -83,7 +85,7 @@ bool share_memory(const at::Tensor& one, const at::Tensor& other) {
 void look_at(const Row& row, const TensorValues& values, SeenInputs* seen) {
     seen->layout.clear();
     seen->addresses.clear();
-    seen->is_differentiated = false;
+    seen->is_differentiated = is_in_dual_level();
     seen->layout.push_back(kernel_settings());
     const bool may_record = c10::GradMode::is_enabled();
     const at::Tensor* const tensors = values.tensors();

@@ -1,19 +1,23 @@
 #include "torch/prepared_calls.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <exception>
 #include <utility>
 
+#include "torch/call_observer.h"
 #include "torch/errors.h"
+#include "torch/operator_call.h"
 #include "torch/recordable.h"
 #include "torch/tensor.h"
 
@@ -52,8 +56,6 @@ void give_beside_error(KeptWarnings& warnings) {
         PyErr_Clear();
     }
 }
-
-constexpr std::uint32_t kNoValue = ~std::uint32_t{0};
 
 }  // namespace
 
@@ -94,105 +96,7 @@ at::Tensor* TensorValues::tensors() const {
     return tensors_->data;
 }
 
-struct CallObserver::Observed {
-    struct Call {
-        c10::OperatorHandle operation;
-        std::vector<c10::IValue> inputs;
-        std::vector<c10::IValue> outputs;
-        bool has_ended = false;
-    };
-    std::vector<Call> calls;
-    int depth = 0;
-    bool is_understood = true;
-    Observed* outer = nullptr;
-    c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-    bool with_grad = true;
-
-    void start(const at::RecordFunction& function);
-    void end(const at::RecordFunction& function);
-};
-
 namespace {
-
-/// The innermost observer of this thread.
-thread_local CallObserver::Observed* observing = nullptr;
-
-std::unique_ptr<at::ObserverContext> start_call(const at::RecordFunction& function) {
-    if (observing != nullptr) observing->start(function);
-    return nullptr;
-}
-
-void end_call(const at::RecordFunction& function, at::ObserverContext*) {
-    if (observing != nullptr) observing->end(function);
-}
-
-bool same_keys(const c10::impl::LocalDispatchKeySet& a, const c10::impl::LocalDispatchKeySet& b) {
-    return a.included_ == b.included_ && a.excluded_ == b.excluded_;
-}
-
-}  // namespace
-
-void CallObserver::Observed::start(const at::RecordFunction& function) {
-    if (depth++ > 0) return;
-    auto schema = function.operator_schema();
-    std::optional<c10::OperatorHandle> operation;
-    if (schema) operation = c10::Dispatcher::singleton().findSchema(schema->operator_name());
-    // A function that changes modes around a call does so for each call.
-    const bool in_other_modes =
-        with_grad != c10::GradMode::is_enabled() || !same_keys(keys, c10::impl::tls_local_dispatch_key_set());
-    if (!operation || in_other_modes || schema->arguments().size() != function.inputs().size()) {
-        is_understood = false;
-        return;
-    }
-    const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
-    calls.push_back({.operation = *operation, .inputs = std::vector<c10::IValue>(inputs.begin(), inputs.end())});
-}
-
-void CallObserver::Observed::end(const at::RecordFunction& function) {
-    if (--depth > 0 || calls.empty()) return;
-    Call& call = calls.back();
-    call.outputs = function.outputs();
-    call.has_ended = true;
-}
-
-CallObserver::CallObserver() : observed_(std::make_unique<Observed>()) {
-    observed_->outer = std::exchange(observing, observed_.get());
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(start_call, end_call)
-                                             .needsInputs(true)
-                                             .needsOutputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}));
-}
-
-CallObserver::~CallObserver() {
-    at::removeCallback(handle_);
-    observing = observed_->outer;
-}
-
-void CallObserver::begin() {
-    observed_->calls.clear();
-    observed_->depth = 0;
-    observed_->is_understood = true;
-    observed_->keys = c10::impl::tls_local_dispatch_key_set();
-    observed_->with_grad = c10::GradMode::is_enabled();
-}
-
-namespace {
-
-/// An argument of a prepared call: a constant, or where its tensors are.
-struct Slot {
-    enum class Kind : std::uint8_t { Constant, Tensor, Tensors, OptionalTensors };
-    Kind kind;
-    std::uint32_t value = kNoValue;     // Tensor
-    c10::IValue constant;               // Constant
-    std::vector<std::uint32_t> values;  // Tensors; kNoValue is None
-};
-
-struct Call {
-    c10::OperatorHandle operation;
-    std::vector<Slot> slots;
-    std::vector<std::uint32_t> results;
-    bool returns_list = false;
-};
 
 /// Numbers the tensors that one step has met. A tensor is known by its implementation.
 class KnownTensors {
@@ -240,19 +144,24 @@ bool is_constant(const c10::IValue& value) {
 }
 
 std::optional<Slot> tensor_slot(const at::Tensor& tensor, const KnownTensors& known) {
-    if (!tensor.defined()) return Slot{Slot::Kind::Constant, kNoValue, c10::IValue(tensor), {}};
-    if (std::uint32_t value = known.find(tensor); value != kNoValue) return Slot{Slot::Kind::Tensor, value, {}, {}};
+    if (!tensor.defined()) return Slot{Slot::Kind::Constant, kNoValue, c10::IValue(tensor), {}, {}};
+    if (std::uint32_t value = known.find(tensor); value != kNoValue) return Slot{Slot::Kind::Tensor, value, {}, {}, {}};
     // The binding has made it of a number among the operands. Operators don't write to it.
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.dim() == 0 && tensor.device().is_cpu())
-        return Slot{Slot::Kind::Constant, kNoValue, c10::IValue(tensor), {}};
+        return Slot{Slot::Kind::Constant, kNoValue, c10::IValue(tensor), {}, {}};
     return std::nullopt;
 }
 
 std::optional<Slot> slot_of(const c10::IValue& input, const KnownTensors& known) {
     if (input.isTensor()) return tensor_slot(input.toTensor(), known);
-    if (is_constant(input)) return Slot{Slot::Kind::Constant, kNoValue, input, {}};
+    if (is_constant(input))
+        return Slot{Slot::Kind::Constant,
+                    kNoValue,
+                    input,
+                    {},
+                    input.isIntList() ? input.toIntVector() : std::vector<std::int64_t>()};
     if (input.isTensorList()) {
-        Slot slot{Slot::Kind::Tensors, kNoValue, {}, {}};
+        Slot slot{Slot::Kind::Tensors, kNoValue, {}, {}, {}};
         for (const at::Tensor& tensor : input.toTensorVector()) {
             slot.values.push_back(tensor.defined() ? known.find(tensor) : kNoValue);
             if (slot.values.back() == kNoValue) return std::nullopt;
@@ -260,7 +169,7 @@ std::optional<Slot> slot_of(const c10::IValue& input, const KnownTensors& known)
         return slot;
     }
     if (input.isOptionalTensorList()) {
-        Slot slot{Slot::Kind::OptionalTensors, kNoValue, {}, {}};
+        Slot slot{Slot::Kind::OptionalTensors, kNoValue, {}, {}, {}};
         for (const std::optional<at::Tensor>& tensor : input.toOptionalTensorVector()) {
             slot.values.push_back(tensor ? known.find(*tensor) : kNoValue);
             if (tensor && slot.values.back() == kNoValue) return std::nullopt;
@@ -291,9 +200,18 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 
 }  // namespace
 
+/// `values[to] = values[from]`: a call that would have returned its argument.
+struct Alias {
+    std::uint32_t from, to;
+};
+
 struct PreparedCalls::Step {
     std::vector<Call> calls;
     std::vector<std::uint32_t> released;
+    /// The same where no gradient is wanted: without the composite operators.
+    bool has_plain_calls = false;
+    std::vector<Call> plain_calls;
+    std::vector<Alias> aliases;   // after the plain calls
     Recordability recordability;  // of all of its calls
 };
 
@@ -332,7 +250,8 @@ namespace {
 Recordability recordability_of(const std::vector<CallObserver::Observed::Call>& calls) {
     Recordability all;
     for (const auto& call : calls) {
-        const Recordability one = recordability(call.operation, call.inputs, call.outputs);
+        const bool is_inner = call.parent != CallObserver::Observed::kNone;
+        const Recordability one = recordability(call.operation, call.inputs, call.outputs, is_inner);
         if (one.reason == nullptr && all.device && one.device && *all.device != *one.device)
             return {"it has tensors on several devices", std::nullopt};
         if (one.reason != nullptr) return one;
@@ -341,47 +260,176 @@ Recordability recordability_of(const std::vector<CallObserver::Observed::Call>& 
     return all;
 }
 
+Level level_of(const c10::OperatorHandle& operation) {
+    using c10::DispatchKey;
+    auto has = [&](DispatchKey key) { return operation.hasKernelForDispatchKey(key); };
+    // The last two are functions of the program's own for the operator's gradients, which may do anything.
+    if (!has(DispatchKey::Autograd) || has(DispatchKey::CompositeImplicitAutograd) || has(DispatchKey::AutogradCPU) ||
+        has(DispatchKey::AutogradCUDA))
+        return Level::Top;
+    auto is_alias = [](const c10::Argument& argument) { return argument.alias_info() != nullptr; };
+    const c10::FunctionSchema& schema = operation.schema();
+    if (std::ranges::none_of(schema.arguments(), is_alias) && std::ranges::none_of(schema.returns(), is_alias))
+        return Level::BelowViewTracking;
+    return has(DispatchKey::ADInplaceOrView) ? Level::BelowAutograd : Level::Top;
+}
+
+using Seen = CallObserver::Observed::Call;
+
+/// Makes calls of those that were seen.
+class CallWriter {
+  public:
+    CallWriter(KnownTensors known, std::uint32_t first) : known(std::move(known)), next(first) {}
+
+    /// False if the call depends on anything else than its operands.
+    bool add(const Seen& seen, PreparedCalls::Sizes sizes) {
+        if (!seen.has_ended) return false;
+        Call call{.operation = seen.operation, .level = level_of(seen.operation)};
+        for (const c10::IValue& input : seen.inputs) {
+            std::optional<Slot> slot = slot_of(input, known);
+            if (!slot) return false;
+            call.slots.push_back(std::move(*slot));
+        }
+        std::vector<at::Tensor> outputs;
+        if (!tensors_of(seen.outputs, &outputs, &call.returns_list)) return false;
+        if (sizes == PreparedCalls::Sizes::Change && call.returns_list) return false;
+        for (const at::Tensor& output : outputs) {
+            if (known.find(output) == kNoValue && was_marked(output)) return false;
+            call.results.push_back(next);
+            known.name(output, next++);
+        }
+        find_direct_call(call);
+        calls.push_back(std::move(call));
+        return true;
+    }
+
+    /// Adds the calls that a composite operator made in its place. False if they are not understood.
+    bool add_inner(const std::vector<Seen>& seen, std::size_t parent) {
+        if (!seen[parent].is_understood || !seen[parent].has_ended) return false;
+        for (std::size_t i = parent + 1; i < seen.size(); ++i)
+            if (seen[i].parent == parent && !add_plain(seen, i)) return false;
+        return true;
+    }
+
+    /// Adds a call, or the calls that it consists of.
+    bool add_plain(const std::vector<Seen>& seen, std::size_t at) {
+        if (seen[at].is_composite) {
+            const CallWriter before = *this;
+            if (add_inner(seen, at) && knows_results(seen[at])) return true;
+            *this = before;
+        }
+        return add(seen[at], PreparedCalls::Sizes::Fixed);
+    }
+
+    KnownTensors known;
+    std::uint32_t next;
+    std::vector<Call> calls;
+
+  private:
+    /// A result that is no tensor is read by another composite operator only.
+    bool knows_results(const Seen& seen) const {
+        return std::ranges::all_of(seen.outputs, [&](const c10::IValue& output) {
+            if (output.isTensorList()) return false;
+            return !output.isTensor() || known.find(output.toTensor()) != kNoValue;
+        });
+    }
+};
+
+bool wants_gradient(const at::Tensor& tensor) {
+    return tensor.requires_grad();
+}
+
+/// Lets each call release what no later one of the step reads. `first` is the first number of the step's own values.
+void release_early(std::vector<Call>& calls, std::uint32_t first, const std::vector<std::uint32_t>& kept) {
+    std::vector<std::uint32_t> done = kept;
+    auto release = [&](Call& call, std::uint32_t value) {
+        if (value == kNoValue || value < first || std::ranges::find(done, value) != done.end()) return;
+        done.push_back(value);
+        call.released.push_back(value);
+    };
+    for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+        for (std::uint32_t value : call->results) release(*call, value);
+        for (const Slot& slot : call->slots) {
+            if (slot.kind == Slot::Kind::Tensor) release(*call, slot.value);
+            for (std::uint32_t value : slot.values) release(*call, value);
+        }
+    }
+}
+
+void rename(std::vector<Call>& calls, std::uint32_t from, std::uint32_t to) {
+    for (Call& call : calls) {
+        std::ranges::replace(call.results, from, to);
+        for (Slot& slot : call.slots) {
+            if (slot.value == from) slot.value = to;
+            std::ranges::replace(slot.values, from, to);
+        }
+    }
+}
+
 }  // namespace
+
+/// Prepares the step once more for runs in which no gradient is wanted, in which composite operators do nothing but
+/// to call others. The results get the numbers that they have in the other case.
+void PreparedCalls::prepare_plain(Step& step, const CallObserver& observer, std::span<const OperandTensor> operands,
+                                  Borrowed<> result, const PreparedResult& prepared) {
+    const CallObserver::Observed& observed = *observer.observed_;
+    if (std::ranges::none_of(observed.calls, &Seen::is_composite)) return;
+    KnownTensors known;
+    for (const OperandTensor& operand : operands) {
+        const at::Tensor& tensor = THPVariable_Unpack(operand.tensor);
+        if (c10::GradMode::is_enabled() && wants_gradient(tensor)) return;
+        known.add(tensor, operand.value);
+    }
+    const std::uint32_t first = value_count_;
+    CallWriter writer(std::move(known), first);
+    for (std::size_t i = 0; i < observed.calls.size(); ++i)
+        if (observed.calls[i].parent == CallObserver::Observed::kNone && !writer.add_plain(observed.calls, i)) return;
+    std::optional<PreparedResult> plain = result_of(result, writer.known);
+    if (!plain || plain->kind != prepared.kind || plain->values.size() != prepared.values.size()) return;
+    std::vector<Alias> aliases;
+    std::vector<std::uint32_t> kept;
+    for (std::size_t i = 0; i < prepared.values.size(); ++i) {
+        const std::uint32_t from = plain->values[i], to = prepared.values[i];
+        if (from == to) continue;
+        if (from >= first && std::ranges::count(plain->values, from) == 1)
+            rename(writer.calls, from, to), kept.push_back(to);
+        else
+            aliases.push_back({from, to}), kept.push_back(from);
+    }
+    release_early(writer.calls, first, kept);
+    step.plain_calls = std::move(writer.calls);
+    step.aliases = std::move(aliases);
+    step.has_plain_calls = true;
+    for (const Alias& alias : step.aliases)
+        if (alias.from >= first) step.released.push_back(alias.from);
+    value_count_ = writer.next;
+}
 
 std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const CallObserver& observer,
                                                      std::span<const OperandTensor> operands, Borrowed<> result,
                                                      Sizes sizes) {
     const CallObserver::Observed& observed = *observer.observed_;
     if (!observed.is_understood || observed.calls.empty()) return std::nullopt;
-    // Which calls a function of several makes may depend on sizes.
-    if (sizes == Sizes::Change && observed.calls.size() > 1) return std::nullopt;
     KnownTensors known;
     for (const OperandTensor& operand : operands) {
         const at::Tensor& tensor = THPVariable_Unpack(operand.tensor);
         if (!is_plain(tensor) || !known.add(tensor, operand.value)) return std::nullopt;
     }
-    std::vector<Call> calls;
-    std::uint32_t next = value_count_;
-    for (const auto& made : observed.calls) {
-        if (!made.has_ended) return std::nullopt;
-        Call call{made.operation, {}, {}};
-        for (const c10::IValue& input : made.inputs) {
-            std::optional<Slot> slot = slot_of(input, known);
-            if (!slot) return std::nullopt;
-            call.slots.push_back(std::move(*slot));
-        }
-        std::vector<at::Tensor> outputs;
-        if (!tensors_of(made.outputs, &outputs, &call.returns_list)) return std::nullopt;
-        if (sizes == Sizes::Change && call.returns_list) return std::nullopt;
-        for (const at::Tensor& output : outputs) {
-            if (known.find(output) == kNoValue && was_marked(output)) return std::nullopt;
-            call.results.push_back(next);
-            known.name(output, next++);
-        }
-        calls.push_back(std::move(call));
+    const std::uint32_t first = value_count_;
+    CallWriter writer(std::move(known), first);
+    for (const Seen& seen : observed.calls) {
+        if (seen.parent != CallObserver::Observed::kNone) continue;
+        // Which calls a function of several makes may depend on sizes.
+        if (sizes == Sizes::Change && !writer.calls.empty()) return std::nullopt;
+        if (!writer.add(seen, sizes)) return std::nullopt;
     }
-    std::optional<PreparedResult> prepared = result_of(result, known);
+    std::optional<PreparedResult> prepared = result_of(result, writer.known);
     if (!prepared) return std::nullopt;
-    for (std::uint32_t value = value_count_; value < next; ++value)
-        if (std::ranges::find(prepared->values, value) == prepared->values.end()) release_after(step, value);
-    value_count_ = next;
-    steps_[step].calls = std::move(calls);
+    release_early(writer.calls, first, prepared->values);
+    value_count_ = writer.next;
+    steps_[step].calls = std::move(writer.calls);
     steps_[step].recordability = recordability_of(observed.calls);
+    if (sizes == Sizes::Fixed) prepare_plain(steps_[step], observer, operands, result, *prepared);
     return prepared;
 }
 
@@ -443,6 +491,49 @@ void take_results(const Call& call, std::vector<c10::IValue>& stack, at::Tensor*
 
 }  // namespace
 
+namespace {
+
+void make_call(const Call& call, at::Tensor* values, std::vector<c10::IValue>& stack) {
+    if (call.direct != nullptr) {
+        call.direct(call, values);
+    } else {
+        fill(call, values, stack);
+        call.operation.callBoxed(stack);
+        take_results(call, stack, values);
+    }
+}
+
+void make_calls(const std::vector<Call>& calls, at::Tensor* values, std::vector<c10::IValue>& stack) {
+    for (const Call& call : calls) {
+        make_call(call, values, stack);
+        for (std::uint32_t value : call.released) values[value].reset();
+    }
+}
+
+/// Nothing but the call runs in the state below autograd: releasing a tensor may run code of the program.
+void make_calls_without_autograd(const std::vector<Call>& calls, at::Tensor* values, std::vector<c10::IValue>& stack) {
+    for (const Call& call : calls) {
+        switch (call.level) {
+            case Level::Top:
+                make_call(call, values, stack);
+                break;
+            case Level::BelowAutograd: {
+                at::AutoDispatchBelowAutograd guard;
+                make_call(call, values, stack);
+                break;
+            }
+            case Level::BelowViewTracking: {
+                at::AutoDispatchBelowADInplaceOrView guard;
+                make_call(call, values, stack);
+                break;
+            }
+        }
+        for (std::uint32_t value : call.released) values[value].reset();
+    }
+}
+
+}  // namespace
+
 std::size_t PreparedCalls::call_count(std::size_t step) const {
     return steps_[step].calls.size();
 }
@@ -451,6 +542,7 @@ CallValues PreparedCalls::values_of(std::size_t step, std::size_t call) const {
     const Call& made = steps_[step].calls[call];
     CallValues values;
     values.results = made.results;
+    values.released = made.released;
     values.is_mutable = made.operation.schema().is_mutable();
     const std::vector<bool> is_written = written_arguments(made.operation.schema());
     for (std::size_t i = 0; i < made.slots.size(); ++i) {
@@ -468,9 +560,7 @@ CallValues PreparedCalls::values_of(std::size_t step, std::size_t call) const {
 void PreparedCalls::run_call(std::size_t step, std::size_t call, TensorValues& values) const {
     const Call& made = steps_[step].calls[call];
     std::vector<c10::IValue> stack;
-    fill(made, values.tensors_->data, stack);
-    made.operation.callBoxed(stack);
-    take_results(made, stack, values.tensors_->data);
+    make_call(made, values.tensors_->data, stack);
 }
 
 const std::vector<std::uint32_t>& PreparedCalls::released_after(std::size_t step) const {
@@ -486,31 +576,46 @@ std::int32_t PreparedCalls::device_of(std::size_t step) const {
     return device ? static_cast<std::int32_t>(device->type()) << 8 | static_cast<std::uint8_t>(device->index()) : -1;
 }
 
+/// Whether autograd's kernels would do nothing but to go on.
+bool PreparedCalls::needs_no_autograd(std::span<const std::uint32_t> read, const TensorValues& values) {
+    if (c10::GradMode::is_enabled()) {
+        const at::Tensor* const tensors = values.tensors_->data;
+        for (std::uint32_t number : read)
+            if (tensors[number].defined() && wants_gradient(tensors[number])) return false;
+    }
+    // Tangents of forward-mode differentiation exist only inside of a level.
+    return torch::autograd::ForwardADLevel::try_get_by_idx(0) == nullptr;
+}
+
 /// Runs steps up to the first one that gives a warning, and returns the next one.
-std::size_t PreparedCalls::run_quietly(std::size_t at, std::size_t last, TensorValues& values,
+std::size_t PreparedCalls::run_quietly(std::size_t at, std::size_t last, bool without_autograd, TensorValues& values,
                                        const bool& has_warned) const {
     at::Tensor* const tensors = values.tensors_->data;
     std::vector<c10::IValue>& stack = values.tensors_->stack;
     for (; at < last && !has_warned; ++at) {
         values.tensors_->running = at;
-        for (const Call& call : steps_[at].calls) {
-            fill(call, tensors, stack);
-            call.operation.callBoxed(stack);
-            take_results(call, stack, tensors);
+        const Step& step = steps_[at];
+        if (!without_autograd) {
+            make_calls(step.calls, tensors, stack);
+        } else {
+            make_calls_without_autograd(step.has_plain_calls ? step.plain_calls : step.calls, tensors, stack);
+            for (const Alias& alias : step.aliases) tensors[alias.to] = tensors[alias.from];
         }
-        for (std::uint32_t value : steps_[at].released) tensors[value].reset();
+        for (std::uint32_t value : step.released) tensors[value].reset();
     }
     return at;
 }
 
-std::optional<std::size_t> PreparedCalls::run(std::size_t first, std::size_t last, TensorValues& values) const {
+std::optional<std::size_t> PreparedCalls::run(std::size_t first, std::size_t last, std::span<const std::uint32_t> read,
+                                              TensorValues& values) const {
     KeptWarnings warnings;
+    const bool without_autograd = needs_no_autograd(read, values);
     try {
         for (std::size_t at = first; at < last;) {
             {
                 c10::WarningUtils::WarningHandlerGuard guard(&warnings);
                 pybind11::gil_scoped_release without_lock;
-                at = run_quietly(at, last, values, warnings.has_any);
+                at = run_quietly(at, last, without_autograd, values, warnings.has_any);
             }
             if (warnings.has_any) warnings.give();
         }
@@ -526,7 +631,7 @@ std::optional<std::size_t> PreparedCalls::run(std::size_t first, std::size_t las
 
 DispatchState read_dispatch_state() {
     const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-    return {keys.included_.raw_repr(), keys.excluded_.raw_repr(),
+    return {keys.included_.raw_repr(), keys.excluded_.raw_repr(), c10::GradMode::is_enabled(),
             at::impl::PythonTorchFunctionTLS::stack_len() > 0 || c10::impl::TorchDispatchModeTLS::any_modes_set() ||
                 at::hasCallbacks() || torch::autograd::AnomalyMode::is_enabled()};
 }

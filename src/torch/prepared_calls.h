@@ -74,7 +74,8 @@ class CallObserver {
 /// The tensors of a prepared call, by their numbers.
 struct CallValues {
     std::vector<std::uint32_t> operands, written, results;
-    bool is_mutable = false;  // by its schema
+    std::vector<std::uint32_t> released;  // not read after this call
+    bool is_mutable = false;              // by its schema
 };
 
 class PreparedCalls {
@@ -110,14 +111,19 @@ class PreparedCalls {
     /// The device on which all tensors of the step are, packed; -1 if it has none.
     std::int32_t device_of(std::size_t step) const;
 
-    /// Runs steps, none of which needs the interpreter: its lock is released. Null, or the number of the step that
-    /// raised, with the error indicator set.
-    std::optional<std::size_t> run(std::size_t first, std::size_t last, TensorValues& values) const;
+    /// Runs steps, none of which needs the interpreter: its lock is released. `read` are the values from outside of
+    /// these steps. Null, or the number of the step that raised, with the error indicator set.
+    std::optional<std::size_t> run(std::size_t first, std::size_t last, std::span<const std::uint32_t> read,
+                                   TensorValues& values) const;
 
   private:
     struct Step;
 
-    std::size_t run_quietly(std::size_t at, std::size_t last, TensorValues& values, const bool& has_warned) const;
+    void prepare_plain(Step& step, const CallObserver& observer, std::span<const OperandTensor> operands,
+                       Borrowed<> result, const PreparedResult& prepared);
+    static bool needs_no_autograd(std::span<const std::uint32_t> read, const TensorValues& values);
+    std::size_t run_quietly(std::size_t at, std::size_t last, bool without_autograd, TensorValues& values,
+                            const bool& has_warned) const;
 
     std::vector<Step> steps_;
     std::uint32_t value_count_;
@@ -127,6 +133,7 @@ class PreparedCalls {
 /// included or excluded, modes, observers.
 struct DispatchState {
     std::uint64_t included = 0, excluded = 0;
+    bool with_grad = true;
     bool is_watched = false;  // by a mode, a profiler or anomaly detection
 
     bool operator==(const DispatchState&) const = default;

@@ -65,7 +65,7 @@ bool has_mask(const c10::IValue& value) {
                                [&](const std::optional<at::Tensor>& tensor) { return tensor && is_mask(*tensor); });
 }
 
-const char* why_not(const c10::OperatorHandle& operation, std::span<const c10::IValue> inputs) {
+const char* why_not(const c10::OperatorHandle& operation, std::span<const c10::IValue> inputs, bool is_inner) {
     std::string_view name = operation.schema().name();
     constexpr std::string_view kPrefix = "aten::";
     if (!name.starts_with(kPrefix)) return "it is an operator of a library";
@@ -76,9 +76,10 @@ const char* why_not(const c10::OperatorHandle& operation, std::span<const c10::I
     const bool is_where_of_one = name == "where" && inputs.size() == 1;
     if (is_one_of(name, kReadsData) || name.starts_with("linalg_") || name.starts_with("_linalg_") || is_where_of_one)
         return "it waits for the device";
+    if (name.starts_with("index") && std::ranges::any_of(inputs, has_mask)) return "it indexes with a mask";
+    if (is_inner) return nullptr;
     if (operation.hasTag(at::Tag::inplace_view)) return "it changes the sizes of a tensor in place";
     if (is_one_of(name, kUsesStorage)) return "it uses the storage of a tensor";
-    if (name.starts_with("index") && std::ranges::any_of(inputs, has_mask)) return "it indexes with a mask";
     return nullptr;
 }
 
@@ -116,12 +117,12 @@ class Devices {
 }  // namespace
 
 Recordability recordability(const c10::OperatorHandle& operation, std::span<const c10::IValue> inputs,
-                            std::span<const c10::IValue> outputs) {
+                            std::span<const c10::IValue> outputs, bool is_inner) {
     Recordability found;
     Devices devices(&found);
     for (const c10::IValue& value : inputs) devices.add(value);
     for (const c10::IValue& value : outputs) devices.add(value);
-    if (const char* reason = why_not(operation, inputs)) found.reason = reason;
+    if (const char* reason = why_not(operation, inputs, is_inner)) found.reason = reason;
     return found;
 }
 

@@ -20,8 +20,9 @@ struct Recordability {
     std::optional<c10::Device> device;
 };
 
+/// `is_inner`: a composite operator made the call.
 Recordability recordability(const c10::OperatorHandle& operation, std::span<const c10::IValue> inputs,
-                            std::span<const c10::IValue> outputs);
+                            std::span<const c10::IValue> outputs, bool is_inner);
 
 /// The arguments that a call may write to: as its schema says, and those that a schema does not tell of.
 std::vector<bool> written_arguments(const c10::FunctionSchema& schema);

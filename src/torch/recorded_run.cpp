@@ -51,6 +51,7 @@ class Run {
                 note_writes(used);
                 calls_.run_call(step, call, values_);
                 note_results(static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(call), used);
+                for (std::uint32_t value : used.released) tensors()[value].reset();
             }
             for (std::uint32_t value : calls_.released_after(step)) tensors()[value].reset();
         }

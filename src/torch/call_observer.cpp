@@ -1,0 +1,108 @@
+#include "torch/call_observer.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+namespace stator::torch_room {
+
+namespace {
+
+/// The innermost observer of this thread.
+thread_local CallObserver::Observed* observing = nullptr;
+
+std::unique_ptr<at::ObserverContext> start_call(const at::RecordFunction& function) {
+    if (observing != nullptr) observing->start(function);
+    return nullptr;
+}
+
+void end_call(const at::RecordFunction& function, at::ObserverContext*) {
+    if (observing != nullptr) observing->end(function);
+}
+
+bool same_keys(const c10::impl::LocalDispatchKeySet& a, const c10::impl::LocalDispatchKeySet& b) {
+    return a.included_ == b.included_ && a.excluded_ == b.excluded_;
+}
+
+/// Operators without kernels of their own that choose the operators they call by sizes, strides, dtypes and arguments,
+/// and not by settings or data. `scaled_dot_product_attention`, for one, reads settings.
+bool is_composite(const c10::OperatorHandle& operation) {
+    static const std::unordered_set<std::string_view> names = {
+        "aten::linear",     "aten::matmul",  "aten::einsum",     "aten::softmax",    "aten::log_softmax",
+        "aten::layer_norm", "aten::reshape", "aten::group_norm", "aten::batch_norm", "aten::_batch_norm_impl_index",
+        "aten::conv1d",     "aten::conv2d",  "aten::conv3d",     "aten::max_pool2d", "aten::adaptive_avg_pool2d",
+        "aten::flatten",    "aten::to",      "aten::contiguous", "aten::expand_as",  "aten::type_as"};
+    const c10::FunctionSchema& schema = operation.schema();
+    return names.contains(schema.name()) && !schema.is_mutable() &&
+           operation.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+}  // namespace
+
+void CallObserver::Observed::start(const at::RecordFunction& function) {
+    const bool is_inner = open != kNone;
+    if (unrecorded > 0 || (is_inner && !calls[open].is_composite)) {
+        ++unrecorded;
+        return;
+    }
+    auto schema = function.operator_schema();
+    std::optional<c10::OperatorHandle> operation;
+    if (schema) operation = c10::Dispatcher::singleton().findSchema(schema->operator_name());
+    // A function that changes modes around a call does so for each call.
+    const bool in_other_modes =
+        with_grad != c10::GradMode::is_enabled() || !same_keys(keys, c10::impl::tls_local_dispatch_key_set());
+    if (!operation || in_other_modes || schema->arguments().size() != function.inputs().size()) {
+        (is_inner ? calls[open].is_understood : is_understood) = false;
+        ++unrecorded;
+        return;
+    }
+    const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+    calls.push_back({.operation = *operation,
+                     .inputs = std::vector<c10::IValue>(inputs.begin(), inputs.end()),
+                     .is_composite = is_composite(*operation),
+                     .parent = open});
+    open = calls.size() - 1;
+}
+
+void CallObserver::Observed::end(const at::RecordFunction& function) {
+    if (unrecorded > 0) {
+        --unrecorded;
+        return;
+    }
+    if (open == kNone) return;
+    Call& call = calls[open];
+    call.outputs = function.outputs();
+    call.has_ended = true;
+    open = call.parent;
+}
+
+void CallObserver::Observed::begin() {
+    calls.clear();
+    open = kNone;
+    unrecorded = 0;
+    is_understood = true;
+    keys = c10::impl::tls_local_dispatch_key_set();
+    with_grad = c10::GradMode::is_enabled();
+}
+
+CallObserver::CallObserver() : observed_(std::make_unique<Observed>()) {
+    observed_->outer = std::exchange(observing, observed_.get());
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(start_call, end_call)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+}
+
+CallObserver::~CallObserver() {
+    at::removeCallback(handle_);
+    observing = observed_->outer;
+}
+
+void CallObserver::begin() {
+    observed_->begin();
+}
+
+}  // namespace stator::torch_room

@@ -1,0 +1,49 @@
+/// One call of an operator as it is kept between runs. For the files of this room only; it includes PyTorch's headers.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace stator::torch_room {
+
+constexpr std::uint32_t kNoValue = ~std::uint32_t{0};
+
+/// An argument of a prepared call: a constant, or where its tensors are.
+struct Slot {
+    enum class Kind : std::uint8_t { Constant, Tensor, Tensors, OptionalTensors };
+    Kind kind;
+    std::uint32_t value = kNoValue;      // Tensor
+    c10::IValue constant;                // Constant
+    std::vector<std::uint32_t> values;   // Tensors; kNoValue is None
+    std::vector<std::int64_t> integers;  // of a constant list of these
+};
+
+/// Where a call may enter the dispatcher if no gradient is wanted: where autograd's kernel of the operator would go on.
+enum class Level : std::uint8_t {
+    Top,               // it has no such kernel, and consists of other operators
+    BelowAutograd,     // views and writes: what counts versions and knows views comes next
+    BelowViewTracking  // all else
+};
+
+struct Call;
+/// Calls the operator with the arguments where C++ expects them, and stores the results.
+using DirectCall = void (*)(const Call& call, at::Tensor* values);
+
+struct Call {
+    c10::OperatorHandle operation;
+    std::vector<Slot> slots;
+    std::vector<std::uint32_t> results;
+    std::vector<std::uint32_t> released;  // values that only calls of this step read, none after this one
+    bool returns_list = false;
+    Level level = Level::Top;
+    DirectCall direct = nullptr;
+    std::shared_ptr<const void> typed;  // the operator as `direct` knows it
+};
+
+/// Sets `direct` if the operator has one of the usual signatures.
+void find_direct_call(Call& call);
+
+}  // namespace stator::torch_room
