@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -25,6 +26,18 @@ void end_call(const at::RecordFunction& function, at::ObserverContext*) {
 
 bool same_keys(const c10::impl::LocalDispatchKeySet& a, const c10::impl::LocalDispatchKeySet& b) {
     return a.included_ == b.included_ && a.excluded_ == b.excluded_;
+}
+
+/// Whether the binding has only left autograd before the call, as those of `arange`, `zeros` and `rand_like` do. It
+/// makes no difference if there is nothing to differentiate.
+bool leaves_autograd(const c10::impl::LocalDispatchKeySet& before, const at::RecordFunction& function) {
+    const c10::impl::LocalDispatchKeySet now = c10::impl::tls_local_dispatch_key_set();
+    if (now.included_ != before.included_ ||
+        now.excluded_ != (before.excluded_ | c10::autograd_dispatch_keyset_with_ADInplaceOrView))
+        return false;
+    return std::ranges::all_of(function.inputs(), [](const c10::IValue& input) {
+        return !input.isList() ? !input.isTensor() || !input.toTensor().requires_grad() : !input.isTensorList();
+    });
 }
 
 /// Operators without kernels of their own that choose the operators they call by sizes, strides, dtypes and arguments,
@@ -52,8 +65,9 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
     std::optional<c10::OperatorHandle> operation;
     if (schema) operation = c10::Dispatcher::singleton().findSchema(schema->operator_name());
     // A function that changes modes around a call does so for each call.
-    const bool in_other_modes =
-        with_grad != c10::GradMode::is_enabled() || !same_keys(keys, c10::impl::tls_local_dispatch_key_set());
+    const bool has_same_keys = same_keys(keys, c10::impl::tls_local_dispatch_key_set());
+    const bool is_below_autograd = !has_same_keys && !is_inner && leaves_autograd(keys, function);
+    const bool in_other_modes = with_grad != c10::GradMode::is_enabled() || (!has_same_keys && !is_below_autograd);
     if (!operation || in_other_modes || schema->arguments().size() != function.inputs().size()) {
         (is_inner ? calls[open].is_understood : is_understood) = false;
         ++unrecorded;
@@ -62,7 +76,8 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
     const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
     calls.push_back({.operation = *operation,
                      .inputs = std::vector<c10::IValue>(inputs.begin(), inputs.end()),
-                     .is_composite = is_composite(*operation),
+                     .is_composite = !is_below_autograd && is_composite(*operation),
+                     .is_below_autograd = is_below_autograd,
                      .parent = open});
     open = calls.size() - 1;
 }

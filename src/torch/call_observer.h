@@ -23,6 +23,8 @@ struct CallObserver::Observed {
         // Those follow it here.
         bool is_composite = false;
         bool is_understood = true;  // the calls inside a composite one
+        // The binding called it where autograd does not see it, and has made another tensor of its result afterwards.
+        bool is_below_autograd = false;
         std::size_t parent = kNone;
     };
     std::vector<Call> calls;  // in the order of their beginnings

@@ -296,7 +296,9 @@ class CallWriter {
         for (const at::Tensor& output : outputs) {
             if (known.find(output) == kNoValue && was_marked(output)) return false;
             call.results.push_back(next);
-            known.name(output, next++);
+            known.name(output, next);
+            if (seen.is_below_autograd) below_autograd.emplace_back(output, next);
+            ++next;
         }
         find_direct_call(call);
         calls.push_back(std::move(call));
@@ -321,9 +323,20 @@ class CallWriter {
         return add(seen[at], PreparedCalls::Sizes::Fixed);
     }
 
+    /// A result that the binding has made of one below autograd: the same tensor, as autograd sees it.
+    void name_result(Borrowed<> result) {
+        if (!is_tensor(result)) return;
+        const at::Tensor& tensor = THPVariable_Unpack(result.get());
+        for (const auto& [below, value] : below_autograd)
+            if (known.find(tensor) == kNoValue && tensor.is_alias_of(below) && tensor.sizes() == below.sizes() &&
+                tensor.strides() == below.strides() && tensor.dtype() == below.dtype() && !tensor.requires_grad())
+                known.name(tensor, value);
+    }
+
     KnownTensors known;
     std::uint32_t next;
     std::vector<Call> calls;
+    std::vector<std::pair<at::Tensor, std::uint32_t>> below_autograd;
 
   private:
     /// A result that is no tensor is read by another composite operator only.
@@ -384,6 +397,7 @@ void PreparedCalls::prepare_plain(Step& step, const CallObserver& observer, std:
     CallWriter writer(std::move(known), first);
     for (std::size_t i = 0; i < observed.calls.size(); ++i)
         if (observed.calls[i].parent == CallObserver::Observed::kNone && !writer.add_plain(observed.calls, i)) return;
+    writer.name_result(result);
     std::optional<PreparedResult> plain = result_of(result, writer.known);
     if (!plain || plain->kind != prepared.kind || plain->values.size() != prepared.values.size()) return;
     std::vector<Alias> aliases;
@@ -423,6 +437,7 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
         if (sizes == Sizes::Change && !writer.calls.empty()) return std::nullopt;
         if (!writer.add(seen, sizes)) return std::nullopt;
     }
+    writer.name_result(result);
     std::optional<PreparedResult> prepared = result_of(result, writer.known);
     if (!prepared) return std::nullopt;
     release_early(writer.calls, first, prepared->values);

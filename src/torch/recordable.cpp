@@ -65,6 +65,13 @@ bool has_mask(const c10::IValue& value) {
                                [&](const std::optional<at::Tensor>& tensor) { return tensor && is_mask(*tensor); });
 }
 
+/// A tag that not every version of PyTorch has.
+template <class Tag>
+bool is_marked_unsafe(const c10::OperatorHandle& operation) {
+    if constexpr (requires { Tag::cudagraph_unsafe; }) return operation.hasTag(Tag::cudagraph_unsafe);
+    return false;
+}
+
 const char* why_not(const c10::OperatorHandle& operation, std::span<const c10::IValue> inputs, bool is_inner) {
     std::string_view name = operation.schema().name();
     constexpr std::string_view kPrefix = "aten::";
@@ -72,7 +79,7 @@ const char* why_not(const c10::OperatorHandle& operation, std::span<const c10::I
     name.remove_prefix(kPrefix.size());
     if (operation.hasTag(at::Tag::data_dependent_output) || operation.hasTag(at::Tag::dynamic_output_shape))
         return "its result depends on data";
-    if (operation.hasTag(at::Tag::cudagraph_unsafe)) return "PyTorch marks it as unsafe in CUDA graphs";
+    if (is_marked_unsafe<at::Tag>(operation)) return "PyTorch marks it as unsafe in CUDA graphs";
     const bool is_where_of_one = name == "where" && inputs.size() == 1;
     if (is_one_of(name, kReadsData) || name.starts_with("linalg_") || name.starts_with("_linalg_") || is_where_of_one)
         return "it waits for the device";
