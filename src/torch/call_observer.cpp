@@ -28,8 +28,7 @@ bool same_keys(const c10::impl::LocalDispatchKeySet& a, const c10::impl::LocalDi
     return a.included_ == b.included_ && a.excluded_ == b.excluded_;
 }
 
-/// Whether the binding has only left autograd before the call, as those of `arange`, `zeros` and `rand_like` do. It
-/// makes no difference if there is nothing to differentiate.
+/// Whether the binding has only left autograd before the call, as those of `arange`, `zeros` and `rand_like` do.
 bool leaves_autograd(const c10::impl::LocalDispatchKeySet& before, const at::RecordFunction& function) {
     const c10::impl::LocalDispatchKeySet now = c10::impl::tls_local_dispatch_key_set();
     if (now.included_ != before.included_ ||

@@ -39,6 +39,7 @@ struct Call {
     std::vector<std::uint32_t> released;  // values that only calls of this step read, none after this one
     bool returns_list = false;
     Level level = Level::Top;
+    bool is_below_autograd = false;  // in each run: the binding calls it there
     DirectCall direct = nullptr;
     std::shared_ptr<const void> typed;  // the operator as `direct` knows it
 };

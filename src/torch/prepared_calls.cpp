@@ -284,7 +284,9 @@ class CallWriter {
     /// False if the call depends on anything else than its operands.
     bool add(const Seen& seen, PreparedCalls::Sizes sizes) {
         if (!seen.has_ended) return false;
-        Call call{.operation = seen.operation, .level = level_of(seen.operation)};
+        Call call{.operation = seen.operation,
+                  .level = level_of(seen.operation),
+                  .is_below_autograd = seen.is_below_autograd};
         for (const c10::IValue& input : seen.inputs) {
             std::optional<Slot> slot = slot_of(input, known);
             if (!slot) return false;
@@ -509,6 +511,8 @@ void take_results(const Call& call, std::vector<c10::IValue>& stack, at::Tensor*
 namespace {
 
 void make_call(const Call& call, at::Tensor* values, std::vector<c10::IValue>& stack) {
+    std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+    if (call.is_below_autograd) below.emplace();
     if (call.direct != nullptr) {
         call.direct(call, values);
     } else {
