@@ -151,7 +151,9 @@ def peak(action: Callable[[], object]) -> int:
 def until_fast(call: Callable[[], object], limit: float = 2.0) -> tuple[float, float]:
     """Seconds of the first call, and until the calls are as fast as they get."""
     torch.cuda.synchronize()
-    start, ends, times = time.perf_counter(), [], []
+    start = time.perf_counter()
+    ends: list[float] = []
+    times: list[float] = []
     while (not ends or ends[-1] < limit) and len(ends) < 200:
         times.append(per_call(call, 1))
         ends.append(time.perf_counter() - start)

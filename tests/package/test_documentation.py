@@ -66,6 +66,7 @@ def test_every_tag_of_a_message_has_a_section() -> None:
         for topic in re.findall(r'NoteOnce::\w+,\s*"(\w+)"', file.read_text())
     }
     assert topics, "notes are given in another way now"
+    topics.update(re.findall(r'\bNote\("(\w+)"', (PROJECT / "python/stator/report.py").read_text()))
     assert sections == {*kinds, *topics}
     assert all(kinds.values()), "each kind has a hint"
 
