@@ -15,6 +15,7 @@
 #include "run/frame_run.h"
 #include "run/orphans.h"
 #include "torch/known.h"
+#include "value/builtins/builtin.h"
 
 namespace stator {
 
@@ -427,7 +428,15 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
     });
 }
 
+PyObject* build_tables(PyObject*, PyObject*) {
+    return at_boundary([]() -> Ref<> {
+        Handlers::instance();
+        return Ref<>::share(Py_None);
+    });
+}
+
 PyMethodDef kFunctions[] = {
+    {"build_tables", build_tables, METH_NOARGS, "Builds what the first capture of a process needs."},
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O,

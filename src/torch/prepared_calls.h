@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/ref.h"
@@ -86,6 +87,9 @@ class PreparedCalls {
     void release(std::size_t step, TensorValues& values) const;
     std::uint32_t value_count() const { return value_count_; }
     std::size_t call_count() const;
+    /// The names of the operators, in order, where gradients are wanted or not.
+    enum class Gradients : std::uint8_t { Wanted, NotWanted };
+    std::vector<std::string> operators(Gradients gradients) const;
 
     /// Runs steps, none of which needs the interpreter: its lock is released. `read` are the values from outside of
     /// these steps. Null, or the number of the step that raised, with the error indicator set.
