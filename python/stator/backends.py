@@ -158,7 +158,8 @@ def _by_name(
 ) -> Backend:
     if name == "eager" and not options and mode in (None, "default"):
         return _EAGER
-    if name == "stator" and not options and mode in (None, "default"):
+    if name == "stator":
+        _arguments(name, prepared_calls, options, mode)
         return _STATOR
     if name == "inductor":
         return Backend(name, torch_versions.inductor(mode, options, dynamic, region), is_pytorchs=True)

@@ -7,6 +7,7 @@
 
 #include "base/boundary.h"
 #include "base/names.h"
+#include "base/stack_room.h"
 #include "capture/capture.h"
 #include "capture/failed_traces.h"
 #include "capture/notes.h"
@@ -14,6 +15,7 @@
 #include "cpython/objects.h"
 #include "run/frame_run.h"
 #include "run/orphans.h"
+#include "shape/language/registry.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
 
@@ -431,6 +433,8 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
 PyObject* build_tables(PyObject*, PyObject*) {
     return at_boundary([]() -> Ref<> {
         Handlers::instance();
+        shape::Registry::get();
+        is_stack_low();  // reads where the stack of this thread ends
         return Ref<>::share(Py_None);
     });
 }
