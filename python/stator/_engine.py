@@ -29,6 +29,9 @@
 `reset()`
     Drops every entry.
 
+`build_tables()`
+    Builds the tables that the first capture of a process needs.
+
 `collect(callback)`
     From now on `callback(report)` is called in this thread after every attempt at a capture; None stops that. Returns
     the previous callback. A report is a plain dict, described in report.py.

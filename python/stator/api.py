@@ -58,7 +58,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | backends.CompilerFunction | None = "eager",
+    backend: str | backends.CompilerFunction | None = "stator",
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     name: str | None = None,
@@ -75,8 +75,9 @@ def compile(
         fullgraph: raise `stator.Unsupported` at the first graph break, and `stator.RecompileLimitHit` if a recompile
             would exceed the recompile limit.
         dynamic: None makes a size dynamic once it has changed, True all sizes from the first call, False none.
-        backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`. None is the
-            default backend of `torch.compile`.
+        backend: a name from `stator.list_backends()`, or a callable `fn(graph_module, example_inputs)`. `"stator"` runs
+            the operations of the graph as they are, without Python in between. None is the default backend of
+            `torch.compile`.
         mode: for the backend, as with `torch.compile`. Raises ValueError if the backend has no modes.
         options: for the backend, as with `torch.compile`. `"register_attributes": True` is for Stator: parameters and
             buffers become attributes of the graph module instead of inputs (see `stator.config.register_attributes`).
@@ -120,11 +121,20 @@ def compile(
     return compile_with(model, resolved, engine_options, arguments)
 
 
+@functools.cache
+def _prepare_process() -> None:
+    """Does what the first capture of a process would do, so that the first call takes as long as that of any other."""
+    from stator import fake, graph_module  # noqa: F401
+
+    engine().build_tables()
+
+
 def compile_with(
     model: Any, backend: backends.Backend, engine_options: dict[str, Any], arguments: dict[str, Any]
 ) -> Any:
     """Compiles with a resolved backend. `arguments` are those of `compile`, from which copies are compiled again."""
     observer.follow_environment()
+    _prepare_process()
     engine_options = {**engine_options, "arguments": arguments, "resolved": backend}
 
     def compile_call(function: Callable[..., Any]) -> Any:

@@ -46,8 +46,7 @@ Preparable preparable_function(Borrowed<> target) {
     const std::string module = text_of_attribute(target, "__module__");
     const std::string name = text_of_attribute(target, "__name__");
     if (!is_one_of(module, {"torch.nn.functional", "torch.functional"})) return Preparable::No;
-    // The order of the products is looked for by another library, as its settings say.
-    return name == "einsum" ? Preparable::No : Preparable::Function;
+    return name == "einsum" ? Preparable::Products : Preparable::Function;
 }
 
 /// A method of tensors. Most are bindings; of those in Python only some are nothing but calls.

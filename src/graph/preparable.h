@@ -14,6 +14,8 @@ enum class Preparable : std::uint8_t {
     Indexing,
     /// A function of `torch.nn.functional` or `torch.functional`, in Python.
     Function,
+    /// `einsum`. The order of three or more factors is looked for by another library, as its settings say.
+    Products,
 };
 
 /// By the target of a function or the name of a method, called with tensors and plain constants.

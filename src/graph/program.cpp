@@ -93,7 +93,7 @@ Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module
         for (const Step& step : runner_.steps_) {
             Preparable preparable = building.preparable(step);
             std::optional<WarningCount> warnings;
-            if (preparable == Preparable::Function) warnings.emplace();
+            if (preparable == Preparable::Function || preparable == Preparable::Products) warnings.emplace();
             observer.begin();
             if (!runner_.call(step, inputs, module, registers)) {
                 state_ = ++attempts_ < kAttempts ? State::New : State::NotWorthIt;
@@ -123,6 +123,7 @@ Program::Plan Program::plan_step(const Step& step, std::span<PyObject* const> in
     std::vector<OperandTensor> tensors;
     for (std::uint32_t i = 0; i < step.operands; ++i)
         if (!collect(runner_.operands_[step.first_operand + i], inputs, registers, building, &tensors)) return plan;
+    if (preparable == Preparable::Products && tensors.size() > 2) return plan;
     // A method of a tensor, and not, say, one of a string.
     if (step.kind == NodeKind::Method && !is_tensor_operand(runner_.operands_[step.first_operand])) return plan;
     const auto sizes = runner_.has_fixed_sizes_ ? PreparedCalls::Sizes::Fixed : PreparedCalls::Sizes::Change;

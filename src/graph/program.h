@@ -27,6 +27,7 @@ class Program {
     /// Steps that run as prepared calls, and the operators that they call. None before the first run.
     std::size_t prepared_steps() const;
     std::size_t prepared_calls() const { return calls_ ? calls_->call_count() : 0; }
+    const torch_room::PreparedCalls* calls() const { return calls_.get(); }
 
     /// Consecutive steps, and what the device has recorded of them.
     struct RecordingState {

@@ -177,6 +177,25 @@ PyObject* recorded(PyObject* self, void*) {
     });
 }
 
+Ref<> list_of_operators(const Program* program, torch_room::PreparedCalls::Gradients gradients) {
+    Ref<> list = checked(PyList_New(0));
+    if (program == nullptr || program->calls() == nullptr) return list;
+    for (const std::string& name : program->calls()->operators(gradients))
+        checked(PyList_Append(list.get(), text_of(name).get()));
+    return list;
+}
+
+/// (where gradients are wanted, where none are)
+PyObject* operators(PyObject* self, void*) {
+    using Gradients = torch_room::PreparedCalls::Gradients;
+    return at_boundary([&] {
+        const Program* program = ready(object_of(self)).program();
+        Ref<> wanted = list_of_operators(program, Gradients::Wanted);
+        Ref<> not_wanted = list_of_operators(program, Gradients::NotWanted);
+        return checked(PyTuple_Pack(2, wanted.get(), not_wanted.get()));
+    });
+}
+
 PyGetSetDef kProperties[] = {
     {"__name__", name, nullptr, nullptr, nullptr},
     {"__qualname__", name, nullptr, nullptr, nullptr},
@@ -184,6 +203,7 @@ PyGetSetDef kProperties[] = {
     {"placeholders", placeholders, nullptr, "The names of the inputs.", nullptr},
     {"prepared", prepared, nullptr, "How many steps are prepared, and the operators that they call.", nullptr},
     {"recorded", recorded, nullptr, "The parts of the graph, and what is recorded of them.", nullptr},
+    {"operators", operators, nullptr, "The operators called with gradients, and those called without.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

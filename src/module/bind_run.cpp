@@ -7,6 +7,7 @@
 
 #include "base/boundary.h"
 #include "base/names.h"
+#include "base/stack_room.h"
 #include "capture/capture.h"
 #include "capture/failed_traces.h"
 #include "capture/notes.h"
@@ -14,7 +15,9 @@
 #include "cpython/objects.h"
 #include "run/frame_run.h"
 #include "run/orphans.h"
+#include "shape/language/registry.h"
 #include "torch/known.h"
+#include "value/builtins/builtin.h"
 
 namespace stator {
 
@@ -427,7 +430,17 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
     });
 }
 
+PyObject* build_tables(PyObject*, PyObject*) {
+    return at_boundary([]() -> Ref<> {
+        Handlers::instance();
+        shape::Registry::get();
+        is_stack_low();  // reads where the stack of this thread ends
+        return Ref<>::share(Py_None);
+    });
+}
+
 PyMethodDef kFunctions[] = {
+    {"build_tables", build_tables, METH_NOARGS, "Builds what the first capture of a process needs."},
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O,

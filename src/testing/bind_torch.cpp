@@ -4,8 +4,8 @@
 #include "base/boundary.h"
 #include "base/python_error.h"
 #include "torch/device_recording.h"
-#include "torch/kernel_times.h"
 #include "torch/known.h"
+#include "torch/measurements.h"
 
 namespace stator {
 
@@ -41,9 +41,14 @@ PyObject* kernel_time(PyObject*, PyObject* args) {
     });
 }
 
+PyObject* peak_memory(PyObject*, PyObject* callable) {
+    return at_boundary([&] { return checked(PyLong_FromSsize_t(torch_room::peak_memory(callable))); });
+}
+
 PyMethodDef kFunctions[] = {
     {"set_recorder", set_recorder, METH_VARARGS,
      "set_recorder(device, recorder): what records rows of calls on this kind of device; None removes it."},
+    {"peak_memory", peak_memory, METH_O, "The most bytes that PyTorch has allocated at a time while a callable runs."},
     {"kernel_time", kernel_time, METH_VARARGS,
      "kernel_time(name, first, second, count): seconds of so many calls of an operator's CPU kernel, in a loop in "
      "C++."},

@@ -179,9 +179,10 @@ std::optional<Slot> slot_of(const c10::IValue& input, const KnownTensors& known)
     return std::nullopt;
 }
 
-/// Whether the binding has marked a new tensor as a leaf that requires gradients, which is not a call.
+/// Whether the binding has marked a new tensor as a leaf that requires gradients, which is not a call. A view of such a
+/// leaf, made while gradients are off, is a leaf that requires gradients too.
 bool was_marked(const at::Tensor& tensor) {
-    return tensor.requires_grad() && tensor.is_leaf();
+    return tensor.requires_grad() && tensor.is_leaf() && !tensor.is_view();
 }
 
 /// Tensors of a result. False if it has anything else.
@@ -462,6 +463,16 @@ std::size_t PreparedCalls::call_count() const {
     std::size_t count = 0;
     for (const Step& step : steps_) count += step.calls.size();
     return count;
+}
+
+std::vector<std::string> PreparedCalls::operators(Gradients gradients) const {
+    std::vector<std::string> names;
+    for (const Step& step : steps_) {
+        const bool is_plain = gradients == Gradients::NotWanted && step.has_plain_calls;
+        for (const Call& call : is_plain ? step.plain_calls : step.calls)
+            names.push_back(c10::toString(call.operation.operator_name()));
+    }
+    return names;
 }
 
 namespace {

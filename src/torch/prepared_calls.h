@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/ref.h"
@@ -99,6 +100,9 @@ class PreparedCalls {
     void release(std::size_t step, TensorValues& values) const;
     std::uint32_t value_count() const { return value_count_; }
     std::size_t call_count() const;
+    /// The names of the operators, in order, where gradients are wanted or not.
+    enum class Gradients : std::uint8_t { Wanted, NotWanted };
+    std::vector<std::string> operators(Gradients gradients) const;
 
     // For recordings (torch/device_recording.h), which run calls one by one.
     std::size_t call_count(std::size_t step) const;

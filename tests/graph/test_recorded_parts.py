@@ -430,7 +430,7 @@ def test_a_replay_that_raises(recorder: Recorder) -> None:
 def test_what_can_not_be_recorded_runs_in_between(recorder: Recorder) -> None:
     def program(x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         y = long(x)
-        z = torch.einsum("i,i->i", y, y)  # called as it is
+        z = torch.einsum("i,i,i->i", y, y, y)  # called as it is
         chosen = long(z)[mask]
         return long(z), chosen, torch.cumsum(z, 0)
 
@@ -449,7 +449,7 @@ def test_what_can_not_be_recorded_runs_in_between(recorder: Recorder) -> None:
 
 def test_the_report_says_what_is_not_recorded(recorder: Recorder) -> None:
     def program(x: Tensor) -> Tensor:
-        return torch.einsum("i,i->i", long(x), x)
+        return torch.einsum("i,i,i->i", long(x), x, x)
 
     report = stator.explain(program, backend="stator")(torch.randn(3))
     assert [(note.topic, note.text) for note in report.notes] == [

@@ -1,5 +1,7 @@
 #include "value/builtins/builtin.h"
 
+#include <algorithm>
+
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -50,6 +52,21 @@ void Handlers::add(const char* module, const char* name, Handler handler) {
     if (Ref<> found = find_imported(module, name); found) add(found.get(), handler);
 }
 
+void Handlers::add_once_imported(const char* module, const char* name, Handler handler) {
+    waiting_.push_back({PyUnicode_InternFromString(module), name, handler});
+}
+
+/// Adds the functions of modules that were imported since. False if there are none.
+bool Handlers::add_imported() {
+    PyObject* const modules = PyImport_GetModuleDict();
+    auto is_waiting = [&](const Waiting& each) { return PyDict_Contains(modules, each.module) != 1; };
+    const auto first = std::ranges::stable_partition(waiting_, is_waiting).begin();
+    const std::vector<Waiting> imported(first, waiting_.end());
+    waiting_.erase(first, waiting_.end());
+    for (const Waiting& each : imported) add(PyUnicode_AsUTF8(each.module), each.name, each.handler);
+    return !imported.empty();
+}
+
 void Handlers::add_method(PyTypeObject* type, const char* name, Handler handler) {
     PyObject* found = PyDict_GetItemString(cpython::class_dict(type), name);
     if (found != nullptr) add(PyInstanceMethod_Check(found) ? PyInstanceMethod_GET_FUNCTION(found) : found, handler);
@@ -69,8 +86,9 @@ void Handlers::add_pure_class(PyTypeObject* type) {
     pure_classes_.insert(type);
 }
 
-Handler Handlers::find(Borrowed<> callable) const {
+Handler Handlers::find(Borrowed<> callable) {
     auto found = handlers_.find(callable.get());
+    if (found == handlers_.end() && !waiting_.empty() && add_imported()) found = handlers_.find(callable.get());
     return found == handlers_.end() ? nullptr : found->second;
 }
 
@@ -240,7 +258,7 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
     }
     if (is_array_function(held) && has_array(arguments))
         if (Value* answer = call_array_function(tracer, held, arguments)) return answer;
-    const Handlers& handlers = Handlers::instance();
+    Handlers& handlers = Handlers::instance();
     if (Handler handler = handlers.find(held); handler != nullptr) {
         if (needs_settling(tracer, held, arguments)) return call_settled(tracer, handler, arguments);
         return handler(tracer, arguments);

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "value/value.h"
 
@@ -20,6 +21,8 @@ class Handlers {
     void add(Borrowed<> callable, Handler handler);
     /// `module.name`; ignored if the module is not installed or has no such name.
     void add(const char* module, const char* name, Handler handler);
+    /// The same once the program has imported the module, which takes long and which few programs do.
+    void add_once_imported(const char* module, const char* name, Handler handler);
     /// A method or slot wrapper of a class, as found in the class's own dict.
     void add_method(PyTypeObject* type, const char* name, Handler handler);
     /// A C function that is called while tracing if all arguments are constants.
@@ -29,11 +32,19 @@ class Handlers {
     void add_pure_class(PyTypeObject* type);
 
     /// Null if unknown.
-    Handler find(Borrowed<> callable) const;
+    Handler find(Borrowed<> callable);
     bool is_pure(Borrowed<> callable) const;
 
   private:
+    struct Waiting {
+        PyObject* module;  // its name, interned
+        const char* name;
+        Handler handler;
+    };
+    bool add_imported();
+
     std::unordered_map<PyObject*, Handler> handlers_;
+    std::vector<Waiting> waiting_;
     std::unordered_set<PyObject*> pure_;
     std::unordered_set<PyTypeObject*> pure_classes_;
 };

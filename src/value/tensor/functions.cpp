@@ -402,7 +402,7 @@ void register_torch(Handlers& handlers) {
     handlers.add("torch._C", "_is_tracing", answers_false);
     handlers.add("torch._C", "_get_tracing_state", answers_none);
     handlers.add("torch._C", "_log_api_usage_once", answers_none);
-    handlers.add("torch.onnx", "is_in_onnx_export", answers_false);
+    handlers.add_once_imported("torch.onnx", "is_in_onnx_export", answers_false);
     handlers.add("torch._C", "_has_torch_function", has_torch_function);
     for (const char* name : {"_has_torch_function_unary", "_has_torch_function_variadic"})
         handlers.add("torch._C", name, has_torch_function_variadic);
