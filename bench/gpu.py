@@ -238,12 +238,13 @@ def decoder_row(options: argparse.Namespace) -> Row:
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     torch.manual_seed(0)
     yield decoder_row(options)
-    for batch in (1, 32):
-        images = torch.randn(batch, 3, 224, 224, device="cuda")
-        yield measured(f"resnet50, batch {batch}", ResNet50().cuda().eval(), (images,), options.steps)
+    for batch, (words, dtype) in itertools.product((1, 32), (("", torch.float32), (", bfloat16", torch.bfloat16))):
+        where = {"device": "cuda", "dtype": dtype}
+        images = torch.randn(batch, 3, 224, 224, **where)
+        yield measured(f"resnet50{words}, batch {batch}", ResNet50().to(**where).eval(), (images,), options.steps)
         tokens = torch.randint(0, 30522, (batch, 128), device="cuda")
         attention = torch.ones(batch, 128, dtype=torch.int64, device="cuda")
-        yield measured(f"bert, batch {batch}", Bert().cuda().eval(), (tokens, attention), options.steps)
+        yield measured(f"bert{words}, batch {batch}", Bert().to(**where).eval(), (tokens, attention), options.steps)
     yield trained(
         "resnet50, training, batch 8",
         ResNet50().cuda(),

@@ -6,6 +6,7 @@ device once for each recording. Tests put another recorder in the place of this 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -68,8 +69,12 @@ class CudaRecorder:
         torch.set_autocast_cache_enabled(False)
         try:
             with torch.cuda.stream(stream):
-                # Other threads may go on using CUDA.
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+                try:
+                    # Other threads may go on using CUDA.
+                    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+                except BaseException:
+                    self._end_failed(graph, device, pool, has_ended=True)
+                    raise
                 try:
                     for place in copied:
                         inputs[place] = _same_layout(inputs[place])
@@ -94,8 +99,9 @@ class CudaRecorder:
                 raise RuntimeError
             graph.capture_end()
         except RuntimeError:
-            torch._C._cuda_endAllocateToPool(device, pool)
-            torch._C._cuda_releasePool(device, pool)
+            with contextlib.suppress(RuntimeError):  # The capture may have failed before it used the pool.
+                torch._C._cuda_endAllocateToPool(device, pool)
+                torch._C._cuda_releasePool(device, pool)
             # PyTorch takes the default generator out of a capture only at the end of one that succeeds.
             other = torch.cuda.CUDAGraph()
             other.capture_begin(capture_error_mode="thread_local")

@@ -241,6 +241,7 @@ DeviceRecording::DeviceRecording(const PreparedCalls& calls, const Row& row, Rec
 
 DeviceRecording::~DeviceRecording() {
     pool_.bytes_ -= bytes_;
+    if (replay_) --pool_.recordings_;
 }
 
 DeviceRecording::Made DeviceRecording::make(const PreparedCalls& calls, const Row& row, const TensorValues& values,
@@ -268,7 +269,8 @@ std::optional<NotRecorded> DeviceRecording::record(const TensorValues& values) {
     auto owned = std::make_unique<Body>(calls_, row_);
     Body* const body = owned.get();
     Ref<> function = callable(std::move(owned));
-    if (!pool_.handle_ || pool_.overwrites_results_)
+    // PyTorch frees a pool with its last recording, and then refuses to record into it.
+    if (pool_.recordings_ == 0 || pool_.overwrites_results_)
         pool_.handle_ = checked(PyObject_CallMethod(pool_.recorder_.get(), "new_pool", nullptr));
     KeptVersions versions(inputs);
     NotedWarnings warnings;
@@ -285,6 +287,7 @@ std::optional<NotRecorded> DeviceRecording::record(const TensorValues& values) {
     long long bytes = 0;
     if (PyArg_ParseTuple(answer.get(), "OL", &replay, &bytes) == 0) throw PythonError();
     replay_ = Ref<>::share(replay);
+    ++pool_.recordings_;
     bytes_ = bytes;
     pool_.bytes_ += bytes;
     if (warnings.any) return NotRecorded{"an operator gives a warning"};

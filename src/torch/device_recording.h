@@ -72,6 +72,7 @@ class RecordingPool {
     bool overwrites_results_;
     bool is_busy_ = false;
     std::int64_t bytes_ = 0;
+    std::size_t recordings_ = 0;
     std::unique_ptr<Streams> streams_;
 };
 
