@@ -60,6 +60,7 @@ class CudaRecorder:
 
     def _captured(self, body: Body, inputs: list[torch.Tensor], copied: list[int], device: int, pool: Any) -> Any:
         graph = torch.cuda.CUDAGraph()
+        drawn = torch.cuda.default_generators[device].get_offset()
         stream = self._streams.setdefault(device, torch.cuda.Stream(device))
         # Casts that autocast keeps would not be part of the recording, and would be freed under it.
         cache = torch.is_autocast_cache_enabled()
@@ -73,26 +74,26 @@ class CudaRecorder:
                     # Other threads may go on using CUDA.
                     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 except BaseException:
-                    self._end_failed(graph, device, pool, has_ended=True)
+                    self._end_failed(graph, device, pool, drawn, has_ended=True)
                     raise
                 try:
                     for place in copied:
                         inputs[place] = _same_layout(inputs[place])
                     body(inputs)
                 except BaseException:
-                    self._end_failed(graph, device, pool)
+                    self._end_failed(graph, device, pool, drawn)
                     raise
                 try:
                     graph.capture_end()
                 except BaseException:
-                    self._end_failed(graph, device, pool, has_ended=True)
+                    self._end_failed(graph, device, pool, drawn, has_ended=True)
                     raise
         finally:
             torch.set_autocast_cache_enabled(cache)
             torch._C._cuda_clearCublasWorkspaces()
         return graph
 
-    def _end_failed(self, graph: Any, device: int, pool: Any, has_ended: bool = False) -> None:
+    def _end_failed(self, graph: Any, device: int, pool: Any, drawn: int, has_ended: bool = False) -> None:
         """Ends a capture that failed, so that the allocator and the random generator are not left in it."""
         try:
             if has_ended:
@@ -107,6 +108,7 @@ class CudaRecorder:
             other.capture_begin(capture_error_mode="thread_local")
             torch.zeros(1, device=f"cuda:{device}")
             other.capture_end()
+        torch.cuda.default_generators[device].set_offset(drawn)
 
 
 def _same_layout(tensor: torch.Tensor) -> torch.Tensor:

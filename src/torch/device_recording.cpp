@@ -1,7 +1,6 @@
 #include "torch/device_recording.h"
 
 #include <ATen/Context.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
@@ -226,9 +225,24 @@ class KeptVersions {
     std::vector<std::uint32_t> before_;
 };
 
+/// Whether each dimension steps over all that the dimensions with smaller strides reach: then no two elements share
+/// memory.
+bool has_distinct_elements(const at::Tensor& tensor) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride and size
+    for (std::int64_t i = 0; i < tensor.dim(); ++i)
+        if (tensor.size(i) != 1) steps.emplace_back(tensor.stride(i), tensor.size(i));
+    std::ranges::sort(steps);
+    std::int64_t reached = 0;
+    for (auto [stride, size] : steps) {
+        if (stride <= reached) return false;
+        reached += stride * (size - 1);
+    }
+    return true;
+}
+
 /// A copy has the same strides, so that kernels are chosen as for the input itself.
 bool can_be_copied(const at::Tensor& tensor) {
-    return !tensor.is_conj() && !tensor.is_neg() && at::has_internal_overlap(tensor) == at::MemOverlap::No;
+    return !tensor.is_conj() && !tensor.is_neg() && (tensor.numel() == 0 || has_distinct_elements(tensor));
 }
 
 /// The launch of a kernel takes as long as copying about this many bytes.
