@@ -376,6 +376,7 @@ def _idle(only: Any = None) -> list[str]:
     """The compiled callables without a graph, or only this one, in words. A common cause is that the program calls
     another method of the model than the compiled one."""
     only = getattr(only, "_stator_call", only)
+    only = getattr(only, "_stator_compiled", only)
     found = []
     for compiled, was_called, captures, graphs in engine().callables():
         if graphs > 0 or (only is not None and compiled is not only):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/python_error.h"
@@ -67,6 +68,7 @@ Ref<> as_dict(const CaptureReport::NodePlace& place) {
     set(dict.get(), "lines", list_of(place.lines, [](const auto& at) {
             return checked(Py_BuildValue("(Ni)", text(at.first).release(), at.second));
         }));
+    set(dict.get(), "share", checked(PyFloat_FromDouble(place.share)));
     return dict;
 }
 
@@ -127,18 +129,30 @@ Ref<> as_dict(const CaptureReport& report) {
     return dict;
 }
 
+/// The part of the time up to the last node that passed between each node and the one before.
+std::unordered_map<const graph::Node*, double> shares_of_time(const std::vector<NodeTicks>& ticks) {
+    std::unordered_map<const graph::Node*, double> shares;
+    if (ticks.empty() || ticks.back().at <= ticks.front().at) return shares;
+    const auto whole = static_cast<double>(ticks.back().at - ticks.front().at);
+    for (std::size_t i = 1; i < ticks.size(); ++i)
+        shares[ticks[i].node] += static_cast<double>(ticks[i].at - ticks[i - 1].at) / whole;
+    return shares;
+}
+
 }  // namespace
 
-void CaptureReport::describe_places(const graph::Graph& graph) {
+void CaptureReport::describe_places(const Trace& trace) {
     places.clear();
-    graph.ensure_names();
-    for (const graph::Node* node : graph.nodes()) {
+    trace.graph->ensure_names();
+    const std::unordered_map<const graph::Node*, double> shares = shares_of_time(trace.node_ticks);
+    for (const graph::Node* node : trace.graph->nodes()) {
         if (node->location == nullptr) continue;
         NodePlace& place = places.emplace_back();
         place.node = node->name;
         if (node->modules != nullptr) place.module = graph::print(*node->modules);
         for (const graph::Location* at = node->location; at != nullptr; at = at->caller)
             place.lines.emplace_back(utf8(at->code->co_filename), at->line);
+        if (auto found = shares.find(node); found != shares.end()) place.share = found->second;
     }
 }
 

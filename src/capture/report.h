@@ -39,6 +39,7 @@ struct CaptureReport {
         std::string node;
         std::string module;                              // `L['self'].layers.0`; empty if there is none
         std::vector<std::pair<std::string, int>> lines;  // file and line, the innermost frame first
+        double share = 0;                                // of the time of the trace, since the node before
     };
     std::vector<NodePlace> places;  // where in the program each operation was called
     bool is_captured = false;
@@ -50,7 +51,7 @@ struct CaptureReport {
         broken.reset();
     }
     /// Describes where the operations of a graph come from.
-    void describe_places(const graph::Graph& graph);
+    void describe_places(const Trace& trace);
     /// Describes the symbols and relations of a trace.
     void describe_numbers(const Trace& trace);
     /// A condition that the backend needs.
