@@ -71,7 +71,9 @@ class _Call:
         try:
             plain, self.untouched = Run(self.world.copied()), self.world.copied()
         except NotCopied as reason:
-            notes.warn(f"check: a call of {self.checker.name} is not checked, because an argument can't be copied: {reason}")
+            notes.warn(
+                f"check: a call of {self.checker.name} is not checked, because an argument can't be copied: {reason}"
+            )
             return
         self.began = State.now()
         _thread.is_uncompiled = True

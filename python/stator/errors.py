@@ -70,7 +70,10 @@ class Mismatch(AssertionError):
     def _verdict(self) -> list[str]:
         if self.fault == "guard":
             found = self.missing or ["something that is not an argument, a closure variable or a global variable"]
-            return ["a guard is missing: a fresh capture agrees with the uncompiled program", *(f"  {one}" for one in found)]
+            return [
+                "a guard is missing: a fresh capture agrees with the uncompiled program",
+                *(f"  {one}" for one in found),
+            ]
         if self.fault == "backend":
             return ["the backend is at fault: the captured graph, run uncompiled, agrees with the program"]
         if self.fault == "front end":

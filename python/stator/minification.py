@@ -8,6 +8,8 @@ a process of its own, forked from one that has imported torch, so that a crash o
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 import json
 import os
 import select
@@ -57,11 +59,9 @@ def minify(file: str | os.PathLike[str], output: str | os.PathLike[str] | None =
         wanted = oracle.ask(text)
         if "fault" not in wanted:
             raise ValueError(f"{file} shows no mismatch: {wanted.get('error', 'the runs agree')}")
-        programs = [_shrunk(text, oracle, wanted)]
-        if wanted["fault"] == "backend" and (graph := oracle.ask(text, "graph").get("text")):
-            if _is_alike(oracle.ask(graph), wanted):
-                programs.append(_shrunk(graph, oracle, wanted))
-    program = min(programs, key=len)
+        graph = oracle.ask(text, "graph").get("text") if wanted["fault"] == "backend" else None
+        is_shown_by_graph = graph is not None and _is_alike(oracle.ask(graph), wanted)
+        program = _shrunk(graph if is_shown_by_graph else text, oracle, wanted)
     path = os.fspath(output) if output is not None else f"{os.path.splitext(os.fspath(file))[0]}-minified.py"
     with open(path, "w", encoding="utf-8") as opened:
         opened.write(program)
@@ -76,32 +76,39 @@ def _shrunk(text: str, oracle: Oracle, wanted: dict[str, str]) -> str:
     tree = ast.parse(text)
     if isinstance(tree.body[0], ast.Expr) and isinstance(tree.body[0].value, ast.Constant):
         del tree.body[0]
-    kinds = (reductions.statements, reductions.blocks, reductions.modules, reductions.expressions, reductions.copies)
+    kinds = (
+        reductions.statements,
+        reductions.blocks,
+        reductions.modules,
+        reductions.parameters,
+        reductions.expressions,
+        reductions.copies,
+    )
     seen: set[str] = set()
-    has_changed = True
-    while has_changed:
-        has_changed = False
+    before = ""
+    while before != (before := ast.unparse(tree)):
         for kind in kinds:
-            while (smaller := _first_smaller(tree, kind, oracle, wanted, seen)) is not None:
-                tree, has_changed = smaller, True
+            tree = _with_changes(tree, kind, oracle, wanted, seen)
     title = f'"""{wanted["difference"]}: fault of the {wanted["fault"]}."""\n'
     return title + ast.unparse(tree) + "\n"
 
 
-def _first_smaller(tree: ast.Module, kind: Any, oracle: Oracle, wanted: Any, seen: set[str]) -> ast.Module | None:
-    """The tree with the first change that shows the same mismatch; None if there is none."""
-    for change in kind(tree):
-        undo = change()
+def _with_changes(tree: ast.Module, kind: Any, oracle: Oracle, wanted: Any, seen: set[str]) -> ast.Module:
+    """The tree with those changes of a kind that still show the mismatch, tried one after the other."""
+    number = 0
+    while number < len(changes := list(kind(tree))):
+        undo = changes[number]()
         try:
             candidate = ast.unparse(ast.fix_missing_locations(tree))
         finally:
             undo()
-        if candidate in seen:
-            continue
+        is_new = candidate not in seen
         seen.add(candidate)
-        if _is_alike(oracle.ask(candidate), wanted):
-            return ast.parse(candidate)
-    return None
+        if is_new and not reductions.undefined(candidate) and _is_alike(oracle.ask(candidate), wanted):
+            tree = ast.parse(candidate)
+        else:
+            number += 1
+    return tree
 
 
 class Oracle:
@@ -110,23 +117,12 @@ class Oracle:
     def __init__(self) -> None:
         self.asked = 0
         self._folder = tempfile.TemporaryDirectory(prefix="stator-minify-")
-        path = os.pathsep.join(filter(None, sys.path))
-        self._server = subprocess.Popen(
-            [sys.executable, "-c", "from stator.minification import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        self._server = _server(tuple(sys.path))
 
     def __enter__(self) -> Oracle:
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._server.stdin is not None
-        self._server.stdin.close()
-        self._server.wait()
         self._folder.cleanup()
 
     def ask(self, text: str, question: str = "mismatch") -> dict[str, str]:
@@ -141,13 +137,29 @@ class Oracle:
         return json.loads(self._server.stdout.readline() or '{"error": "the process ended"}')
 
 
+@functools.cache
+def _server(path: tuple[str, ...]) -> subprocess.Popen[str]:
+    """The process from which others are forked. Its imports take seconds, so that it stays until this process ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from stator.minification import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
+    )
+
+
 def serve() -> None:
     """Answers questions of an `Oracle`, each in a forked process."""
     import torch
 
-    import stator.checks  # noqa: F401 - before the processes are forked
+    import stator
 
     torch.set_num_threads(1)  # a thread would not be there after a fork
+    # What a capture imports takes seconds, and each process would import it again.
+    stator.compile(lambda x: x + 1, backend=lambda graph_module, _: graph_module.forward, check="first")(torch.ones(1))
+    importlib.import_module("torch._dynamo")
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         path, question = json.loads(line)
@@ -243,5 +255,3 @@ def _function_of(graph_module: Any) -> str:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-

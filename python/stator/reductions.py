@@ -6,6 +6,7 @@ A change is a function that edits the tree in place and returns a function that 
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,7 +39,9 @@ def blocks(tree: ast.Module) -> Iterator[Change]:
 
 def expressions(tree: ast.Module) -> Iterator[Change]:
     """A part of an expression in place of the whole."""
-    for node in list(ast.walk(tree)):
+    for node in _nodes(tree):
+        if isinstance(node, ast.Module):
+            continue
         for name, value in list(ast.iter_fields(node)):
             if isinstance(value, ast.expr) and not _is_target(node, name):
                 for part in _parts(value):
@@ -48,7 +51,9 @@ def expressions(tree: ast.Module) -> Iterator[Change]:
                     if isinstance(item, ast.expr) and name in ("args", "elts", "values"):
                         for part in _parts(item):
                             yield _replace_slice(node, name, index, 1, [part])
-                        if name in ("args", "elts") and not (isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store)):
+                        if name in ("args", "elts") and not (
+                            isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store)
+                        ):
                             yield _replace_slice(node, name, index, 1, [])
                     elif isinstance(item, ast.keyword):
                         yield _replace_slice(node, name, index, 1, [])
@@ -56,7 +61,7 @@ def expressions(tree: ast.Module) -> Iterator[Change]:
 
 def modules(tree: ast.Module) -> Iterator[Change]:
     """`torch.nn.Identity()` in place of a module; a small tensor in place of a large one."""
-    for node in list(ast.walk(tree)):
+    for node in _nodes(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             called = ast.unparse(node.value.func)
             if called.startswith(("torch.nn.", "nn.")) and not called.endswith((".Identity", ".Parameter")):
@@ -67,9 +72,29 @@ def modules(tree: ast.Module) -> Iterator[Change]:
                         yield _replace_field(node, "value", _parsed(small))
 
 
+def parameters(tree: ast.Module) -> Iterator[Change]:
+    """A function without a parameter, and its calls without that argument."""
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for name, function in functions.items():
+        calls = [
+            node.value.elts[1]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Yield)
+            and isinstance(node.value, ast.Tuple)
+            and ast.unparse(node.value.elts[0]) == name
+            and isinstance(node.value.elts[1], ast.Tuple)
+        ]
+        for index in range(len(function.args.args) - 1, -1, -1):
+            if calls and all(len(one.elts) > index for one in calls):
+                yield _all_of(
+                    [_replace_slice(function.args, "args", index, 1, [])]
+                    + [_replace_slice(one, "elts", index, 1, []) for one in calls]
+                )
+
+
 def copies(tree: ast.Module) -> Iterator[Change]:
     """`a = b`, or an expression that is used once, in place of the variable."""
-    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+    for function in [node for node in _nodes(tree) if isinstance(node, ast.FunctionDef)]:
         for statement in function.body:
             if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 name = statement.targets[0].id
@@ -87,6 +112,14 @@ def _replace_slice(owner: Any, name: str, first: int, size: int, new: list[Any])
             after = [ast.Pass()]
         setattr(owner, name, after)
         return lambda: setattr(owner, name, before)
+
+    return change
+
+
+def _all_of(changes: list[Change]) -> Change:
+    def change() -> Undo:
+        undos = [one() for one in changes]
+        return lambda: [undo() for undo in undos] and None
 
     return change
 
@@ -119,9 +152,41 @@ def _inline(function: ast.FunctionDef, statement: ast.Assign, name: str) -> Chan
     return change
 
 
+def undefined(text: str) -> set[str]:
+    """Names that a program reads and nobody defines: there is no need to run it."""
+    tree = ast.parse(text)
+    known = set(dir(builtins)) | {"__name__", "__file__"}
+    read = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else known).add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            known.add(node.name)
+        elif isinstance(node, ast.arg):
+            known.add(node.arg)
+        elif isinstance(node, ast.alias):
+            known.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            known.add(node.name)
+    return read - known
+
+
 # ---- the tree ---------------------------------------------------------------------------------------------------------
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """All nodes but those of the backend and of the guard filter: an error that is theirs is not to be reduced away."""
+    kept = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "reproductions.show":
+            kept |= {inner.id for given in node.keywords for inner in ast.walk(given) if isinstance(inner, ast.Name)}
+    found: list[ast.AST] = [tree]
+    for statement in tree.body:
+        if not _is_needed(statement) and getattr(statement, "name", None) not in kept:
+            found += ast.walk(statement)
+    return found
+
+
 def _bodies(tree: ast.Module) -> Iterator[tuple[Any, str, list[ast.stmt]]]:
-    for node in list(ast.walk(tree)):
+    for node in _nodes(tree):
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
             if isinstance(body, list) and body and isinstance(body[0], ast.stmt):

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stator import backends, naming, notes
+from stator.calls import Calls, Listener, followed
 from stator._engine import engine
 
 if TYPE_CHECKING:
@@ -205,6 +206,9 @@ class Report:
         graph_modules: the graph modules that the backend received (`stator.explain` only).
         idle: compiled callables that were never called, or that captured no tensor operation, in words.
         result: what the function returned (`stator.explain` only).
+        calls: how many calls of each compiled callable used an entry, captured or ran uncompiled, as
+            `stator.calls.Calls` (`stator.watch` only).
+        timeline: the first calls in their order, each with its kind, function, start and seconds (`stator.watch` only).
         events: the attempts to capture in their order, each with its kind ("capture", "recompile" or "uncompiled"), its
             function, when it ended in seconds since the report began, and how long it took.
     """
@@ -218,6 +222,8 @@ class Report:
     idle: list[str] = field(default_factory=list)
     result: Any = None
     events: list[dict[str, Any]] = field(default_factory=list)
+    calls: dict[int, Calls] = field(default_factory=dict)
+    timeline: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter, repr=False)
 
     def add(self, report: dict[str, Any]) -> None:
@@ -313,6 +319,7 @@ class Report:
         parts = [head]
         if self.times:
             parts.append(_times(self.times))
+        parts += [_calls(one) for one in self.calls.values()]
         parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.graphs, 1)]
         parts += [f"\nbreak {number}: {broken}" for number, broken in enumerate(self.breaks, 1)]
         parts += [f"\nmismatched call {number}: {call}" for number, call in enumerate(self.mismatched_calls, 1)]
@@ -339,15 +346,17 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
 
 
 @contextmanager
-def watch(path: str | os.PathLike[str] | None = None) -> Iterator[Report]:
-    """`with stator.watch() as report:` collects the graphs, graph breaks and recompiles of this thread.
+def watch(path: str | os.PathLike[str] | None = None, *, compare: bool = False) -> Iterator[Report]:
+    """`with stator.watch() as report:` collects the calls, graphs, graph breaks and recompiles of this thread.
 
     Args:
         path: where to write the report as HTML at the end, also after an exception (see `Report.html`).
+        compare: some of the calls that would use an entry run uncompiled, so that the report can tell the time saved.
     """
     report = Report()
+    listener = Listener(report.calls, report.timeline, report.began, compare)
     try:
-        with _collecting(report.add):
+        with _collecting(report.add), followed(listener):
             yield report
     finally:
         report.idle += _idle()
@@ -408,6 +417,13 @@ def _shortened(stack: list[str], first: int = 12, last: int = 4) -> list[str]:
     if len(stack) <= first + last + 1:
         return stack
     return [*stack[:first], f"... {len(stack) - first - last} more callers ...", *stack[-last:]]
+
+
+def _calls(calls: Calls) -> str:
+    share = f"{100 * calls.hits / max(1, calls.total - calls.counts['sample']):.0f} % of them used an entry"
+    saved = calls.saved
+    time_ = "" if saved is None else f", {_seconds(abs(saved))} {'saved' if saved >= 0 else 'lost'} against uncompiled"
+    return f"{calls.name}: {_count(calls.total, 'call')}, {share}{time_}"
 
 
 def _relation(text: str, where: str | None = None) -> str:

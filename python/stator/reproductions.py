@@ -20,7 +20,7 @@ from torch import nn
 
 import stator
 from stator import backends
-from stator.isolation import World, _names
+from stator.isolation import World, _is_class_of_program, _names
 from stator.runs import State
 from stator.settings import config
 from stator.written_code import Code, _contents
@@ -79,7 +79,12 @@ def _describe(world: World, names: Names) -> Inputs:
     code = Code()
     writer = Writer(names, world.tensors, code.name)
     function = getattr(world.fn, "__func__", world.fn)
-    variables = {name: writer.expression(value) for name, value in _variables(world).items()}
+    variables = {}
+    for name, (value, module) in _variables(world).items():
+        if _is_of_library(value):
+            code.imports[name] = f"from {module} import {name}"
+        else:
+            variables[name] = writer.expression(value)
     arguments = writer.expression(world.arguments)
     keywords = "{" + ", ".join(f"{name!r}: {writer.expression(one)}" for name, one in world.keywords.items()) + "}"
     if isinstance(world.fn, types.MethodType):
@@ -93,9 +98,16 @@ def _describe(world: World, names: Names) -> Inputs:
     return Inputs(writer.description, variables, f"{fn}, {arguments}, {keywords}", code)
 
 
-def _variables(world: World) -> dict[str, Any]:
-    """The global variables and those of the closure that hold data. The closure becomes global."""
-    found: dict[str, Any] = {}
+def _is_of_library(value: Any) -> bool:
+    """Whether an object is of a class of PyTorch or Python that can't be written as text: a custom operator, a lock."""
+    if isinstance(value, (nn.Module, torch.Tensor, torch.dtype, torch.device, torch.Size, types.MethodType)):
+        return False
+    return type(value).__module__ != "builtins" and not _is_class_of_program(type(value))
+
+
+def _variables(world: World) -> dict[str, tuple[Any, str]]:
+    """The global variables and those of the closure that hold data, with their modules. The closure becomes global."""
+    found: dict[str, tuple[Any, str]] = {}
     seen: set[Any] = set()
     waiting = [getattr(world.fn, "__func__", world.fn)]
     for _, value in _reached_functions(world):
@@ -111,12 +123,14 @@ def _variables(world: World) -> dict[str, Any]:
         for name, value in scope.items():
             if isinstance(value, types.FunctionType):
                 waiting.append(value)
-            elif not isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) and not name.startswith("__"):
-                found.setdefault(name, value)
+            elif not isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) and not name.startswith(
+                "__"
+            ):
+                found.setdefault(name, (value, function.__module__))
     # The values of this world's copies, where it has them.
     for space, name, value in world.variables:
         if name in found and not space.name:
-            found[name] = value
+            found[name] = value, found[name][1]
     return found
 
 
@@ -205,7 +219,11 @@ def _options(checker: Checker, imports: dict[str, str], definitions: dict[str, s
 
 
 def _backend_text(backend: backends.Backend, imports: dict[str, str], definitions: dict[str, str]) -> str:
-    if not isinstance(backend.compiler, types.FunctionType) or backend.is_pytorchs or backend.name in ("eager", "stator"):
+    if (
+        not isinstance(backend.compiler, types.FunctionType)
+        or backend.is_pytorchs
+        or backend.name in ("eager", "stator")
+    ):
         return repr(backend.name)
     code = Code()
     name = code.name(backend.compiler, "backend" if backend.compiler.__name__ == "<lambda>" else None)

@@ -43,7 +43,9 @@ class Code:
 
     def _module(self, module: types.ModuleType, wanted: str | None) -> str:
         name = wanted or module.__name__
-        self.imports[name] = f"import {module.__name__}" + (f" as {wanted}" if wanted not in (None, module.__name__) else "")
+        self.imports[name] = f"import {module.__name__}" + (
+            f" as {wanted}" if wanted not in (None, module.__name__) else ""
+        )
         self._names[id(module)] = name
         return name
 
@@ -79,7 +81,10 @@ class Code:
             value = function.__globals__.get(name)
             if isinstance(value, types.ModuleType):
                 self._module(value, name)
-            elif isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType)) and name not in self.definitions:
+            elif (
+                isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType))
+                and name not in self.definitions
+            ):
                 found = self.name(value, name)
                 if found != name:
                     self.imports[name] = f"{name} = {found}"

@@ -223,7 +223,9 @@ def _contents(tensor: torch.Tensor) -> str:
         data = repr(tensor.to_dense().tolist()).replace("nan", "float('nan')").replace("inf", "float('inf')")
         text = f"torch.tensor({data}, dtype={dtype}{device})"
     elif dtype.is_floating_point or dtype.is_complex:
-        text = f"torch.randn({shape}, dtype={dtype}{device})" if dtype.itemsize > 1 else f"torch.ones({shape}).to({dtype})"
+        text = (
+            f"torch.randn({shape}, dtype={dtype}{device})" if dtype.itemsize > 1 else f"torch.ones({shape}).to({dtype})"
+        )
     elif dtype is torch.bool or not tensor.numel() or tensor.device.type == "meta":
         text = f"torch.ones({shape}, dtype={dtype}{device})"
     else:

@@ -1,5 +1,7 @@
 #include "capture/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
@@ -176,8 +178,27 @@ void CaptureReport::add_time(const char* stage, double seconds) {
         times.emplace_back(stage, seconds);
 }
 
+namespace {
+
+/// `stator.progress.NAME(...)`, which raises nothing. Nothing if the error output is not a terminal.
+bool tell_progress(const char* name, PyCodeObject* code) {
+    static const bool has_terminal = isatty(STDERR_FILENO) != 0;
+    if (!has_terminal) return false;
+    ErrorAside aside;
+    Ref<> progress = Ref<>::steal(PyImport_ImportModule("stator.progress"));
+    Ref<> told = progress
+                     ? Ref<>::steal(PyObject_CallMethod(progress.get(), name, "O",
+                                                        code == nullptr ? Py_None : reinterpret_cast<PyObject*>(code)))
+                     : Ref<>();
+    if (!told) end_exception_of(nullptr);
+    return static_cast<bool>(told);
+}
+
+}  // namespace
+
 ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* code, std::size_t entries,
                                  CaptureReport& report) {
+    is_shown_ = tell_progress("began", code);
     report.listener = options.listener;
     report.has_texts = report_listener != nullptr || options.listener;
     if (capture_observer == nullptr) return;
@@ -192,6 +213,7 @@ ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* co
 }
 
 ObservedCapture::~ObservedCapture() {
+    if (is_shown_) tell_progress("ended", nullptr);
     if (!observer_) return;
     ErrorAside aside;
     Ref<> done = Ref<>::steal(PyObject_CallMethod(observer_.get(), "ended", nullptr));

@@ -65,7 +65,8 @@ extern thread_local PyObject* report_listener;
 /// What follows the captures of all threads (see python/stator/observer.py); null if there is none.
 extern PyObject* capture_observer;
 
-/// Tells the observer when a capture begins and when it has ended, in whatever way.
+/// Tells the observer when a capture begins and when it has ended, in whatever way; and on a terminal the line that
+/// shows captures which take long (python/stator/progress.py).
 class ObservedCapture {
   public:
     /// Decides whether the report has texts.
@@ -76,6 +77,7 @@ class ObservedCapture {
 
   private:
     Ref<> observer_;
+    bool is_shown_ = false;
 };
 
 /// Passes the report to the observer, and if it has texts to the listeners of this thread and of the callable. Never

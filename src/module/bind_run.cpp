@@ -1,5 +1,6 @@
 /// `stator._C.Compiled`, `reset` and `collect`.
 #include <Python.h>
+#include <dlfcn.h>
 #include <structmember.h>
 
 #include <algorithm>
@@ -490,6 +491,16 @@ PyObject* run_uncompiled(PyObject*, PyObject* is_on) {
     return PyBool_FromLong(before ? 1 : 0);
 }
 
+/// The library and the function of another tool's frame-evaluation hook; None if there is none.
+PyObject* foreign_hook(PyObject*, PyObject*) {
+    const void* function = cpython::hook_of_others();
+    if (function == nullptr) Py_RETURN_NONE;
+    Dl_info found{};
+    if (dladdr(function, &found) == 0) return Py_BuildValue("(ss)", "?", "?");
+    return Py_BuildValue("(ss)", found.dli_fname == nullptr ? "?" : found.dli_fname,
+                         found.dli_sname == nullptr ? "?" : found.dli_sname);
+}
+
 /// See `stator.recordings`.
 PyObject* replay_trace(PyObject*, PyObject* arguments) {
     PyObject *function = nullptr, *slots = nullptr;
@@ -515,6 +526,8 @@ PyMethodDef kFunctions[] = {
     {"watch_calls", watch_calls, METH_O, "Sets the listener for calls in this thread; returns the previous one."},
     {"run_uncompiled", run_uncompiled, METH_O,
      "Whether compiled callables run uncompiled in this thread; returns what was before."},
+    {"foreign_hook", foreign_hook, METH_NOARGS,
+     "(library, function) of another tool's frame-evaluation hook, or None."},
     {"observe", observe, METH_O, "Sets the observer of the captures of all threads; returns the previous one."},
     {},
 };

@@ -335,5 +335,3 @@ def test_eight_threads_check_at_once():
     for one in threads:
         one.join()
     assert failures == []
-
-

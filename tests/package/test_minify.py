@@ -37,9 +37,7 @@ def helper(x):
 def deep(x, block):
     a = helper(x)
     b = {"x": block(a), "y": torch.cos(x)}
-    with torch.no_grad():
-        c = b["y"] * 2
-    return b["x"].mean() + c, a
+    return b["x"].mean() + b["y"]
 
 
 def mismatched(folder, compiled, *calls):
@@ -67,11 +65,9 @@ def test_a_backend(tmp_path):
 
 def test_the_capture(tmp_path):
     def program(x, block):
-        y = helper(x)
-        z = block(x).sum() * y.mean()
-        if z is not None:
-            y = y * halved(x).shape[0]
-        return y, z
+        if block is not None:
+            x = block(x).sum() * halved(x).shape[0]
+        return x
 
     compiled = stator.compile(program, check="first")
     error = mismatched(tmp_path, compiled, lambda: compiled(torch.randn(4, 3), Block()))
@@ -83,9 +79,8 @@ def test_the_capture(tmp_path):
 
 def test_a_guard(tmp_path):
     def program(x, holder):
-        y = helper(x)
-        z = torch.cos(x) + y
-        return z * holder.scale, y
+        z = torch.cos(x) + 1
+        return z * holder.scale
 
     holder = Counted(2)
     compiled = stator.compile(program, check="always", options={"guard_filter_fn": without_scale})
