@@ -72,7 +72,7 @@ def report(arguments: list[str]) -> None:
 
 
 def explain(arguments: list[str]) -> None:
-    """Calls a function with arguments that are Python expressions, in which the names of its module and torch are known."""
+    """Calls a function with arguments that are Python expressions; they may use torch and the names of its module."""
     name, _, path = arguments[0].partition(":")
     _add_to_path(os.getcwd())
     module = importlib.import_module(name)

@@ -94,8 +94,8 @@ def compile(
             `stator.compile` counts its own recompiles in any case.
         shapes_spec: not supported: raises NotImplementedError unless it is None.
         check: "first" runs each call that captures also uncompiled, on a copy of what it can see, and compares results,
-            gradients, side effects, exceptions, printed text and random numbers; a number n does so with every n-th call,
-            "always" with each. Raises `stator.Mismatch` if something differs. None checks nothing, at no cost.
+            gradients, side effects, exceptions, printed text and random numbers; a number n does so with every n-th
+            call, "always" with each. Raises `stator.Mismatch` if something differs. None checks nothing, at no cost.
         check_exact: compare floats bit for bit instead of with PyTorch's tolerances for each dtype.
     """
     arguments: dict[str, Any] = {
@@ -150,7 +150,8 @@ def compile_with(
             from stator import checks
 
             make = functools.partial(_compiled_class(), function, backend)
-            return checks.checked(function, *check, backend, engine_options, make)
+            policy, exact = check
+            return checks.checked(function, policy, exact, backend, engine_options, make)
         compiled = _compiled_class()(function, backend, engine_options)
         # `torch.compiler.disable` and `torch.compile` find the original by these two: the outermost compiler wins.
         compiled._torchdynamo_orig_callable = function

@@ -1,7 +1,7 @@
 """Calls of compiled callables while `stator.watch` is on: how many used an entry, and how long they took.
 
-The engine calls `before` and `after` around each call in this thread. With `compare=True` some calls that would have used
-an entry run uncompiled instead: their results are the same, and their times show what the others have saved.
+The engine calls `before` and `after` around each call in this thread. With `compare=True` some calls that would have
+used an entry run uncompiled instead: their results are the same, and their times show what the others have saved.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class Checker:
         after.restore()
         return Mismatch(str(difference), difference.place, self.calls, self.report, fault, missing, path)
 
-    # ---- whose fault it is -------------------------------------------------------------------------------------------
+    # ---- whose fault it is ---
     def _fault(self, current: _Call) -> tuple[str, list[str]]:
         """Runs the call again with a fresh capture, and if need be with the graph as it was captured."""
         if self._agrees(current, self.backend):
@@ -177,6 +177,7 @@ class Checker:
     def _agrees(self, current: _Call, backend: backends.Backend) -> bool:
         from stator import api
 
+        assert current.untouched is not None and current.plain is not None and current.began is not None
         again = Run(current.untouched.copied())
         options = {**self.options, "isolate_recompiles": True, "before_capture": None, "listener": None}
         compiled = api.compile_with(again.world.fn, backend, options, options["arguments"])
@@ -215,7 +216,8 @@ def fingerprint(world: World | None) -> dict[str, str]:
 
 def _described(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"{type(value).__name__} {value.dtype} {list(value.shape)} {value.device} requires_grad={value.requires_grad}"
+        facts = f"{value.dtype} {list(value.shape)} {value.device}"
+        return f"{type(value).__name__} {facts} requires_grad={value.requires_grad}"
     if isinstance(value, (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, type)):
         return repr(value)[:200]
     if isinstance(value, (list, tuple, dict, set, frozenset)):

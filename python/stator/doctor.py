@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -122,7 +123,8 @@ def _size(folder: str) -> str:
     total = 0
     for where, _, files in os.walk(folder):
         for file in files:
-            total += _guarded(lambda path=os.path.join(where, file): os.path.getsize(path), 0)
+            with contextlib.suppress(OSError):  # deleted meanwhile
+                total += os.path.getsize(os.path.join(where, file))
     return f"{total / 2**20:.1f} MB"
 
 

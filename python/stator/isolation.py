@@ -1,8 +1,8 @@
 """What a call can see and change, and copies of it: so that one call can run twice and be compared.
 
 A `World` is a function with its arguments and the global variables that it may read: variables of its module, of the
-functions it calls, of the modules and classes that these name. A copy of a world shares no mutable object with it. While
-a copy is `bound`, the global variables of the program are its copies; afterwards they are what they were before.
+functions it calls, of the modules and classes that these name. A copy of a world shares no mutable object with it.
+While a copy is `bound`, the global variables of the program are its copies; afterwards they are what they were.
 """
 
 from __future__ import annotations

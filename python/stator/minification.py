@@ -1,8 +1,8 @@
 """`stator.minify(file)`: shrinks a program that shows a mismatch, and tells whose fault the mismatch is.
 
 Smaller versions of the program are tried as long as one shows the same kind of mismatch with the same fault (see
-reductions.py). If the backend is at fault, the graph that it was given is tried as the program, too. Each version runs in
-a process of its own, forked from one that has imported torch, so that a crash or a hang ends nothing else.
+reductions.py). If the backend is at fault, the graph that it was given is tried as the program, too. Each version runs
+in a process of its own, forked from one that has imported torch, so that a crash or a hang ends nothing else.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def minify(file: str | os.PathLike[str], output: str | os.PathLike[str] | None =
         if "fault" not in wanted:
             raise ValueError(f"{file} shows no mismatch: {wanted.get('error', 'the runs agree')}")
         graph = oracle.ask(text, "graph").get("text") if wanted["fault"] == "backend" else None
-        is_shown_by_graph = graph is not None and _is_alike(oracle.ask(graph), wanted)
-        program = _shrunk(graph if is_shown_by_graph else text, oracle, wanted)
+        if graph is not None and _is_alike(oracle.ask(graph), wanted):
+            text = graph
+        program = _shrunk(text, oracle, wanted)
     path = os.fspath(output) if output is not None else f"{os.path.splitext(os.fspath(file))[0]}-minified.py"
     with open(path, "w", encoding="utf-8") as opened:
         opened.write(program)
@@ -218,8 +219,8 @@ class _Graph(Exception):
 def _graph_program(calls: Any, **options: Any) -> None:
     """In place of `reproductions.show`: raises `_Graph` with a program whose function is the first captured graph."""
     import stator
-    from stator.reproductions import _backend_text
     from stator.backends import resolve
+    from stator.reproductions import _backend_text
     from stator.written_values import Names, Writer
 
     def keep(graph_module: Any, example_inputs: Any) -> Any:

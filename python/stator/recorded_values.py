@@ -1,8 +1,8 @@
 """Values of a program as JSON and bytes, for recordings, and back.
 
 The text holds data alone. Functions, classes and modules are named, by module and qualified name, and reading imports
-them only as far as the reader allows. An object is made without calling any code of its class: `object.__new__`, then its
-attributes. What has no such form is a `Missing` that describes it.
+them only as far as the reader allows. An object is made without calling any code of its class: `object.__new__`, then
+its attributes. What has no such form is a `Missing` that describes it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import torch
 # Modules whose import runs no code that a recording could choose.
 SAFE = frozenset({"torch", "builtins", "math", "operator", "collections", "types", "typing", "numbers", "functools"})
 
-_PLAIN = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", collections.deque: "deque"}
-_ITERATORS = tuple(type(iter(one)) for one in ([], (), range(0)))
+_PLAIN: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", collections.deque: "deque"}
+_ITERATORS: tuple[type, ...] = type(iter([])), type(iter(())), type(iter(range(0)))
 _LAYOUTS = (collections.OrderedDict, dict, list, object)
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 
@@ -113,7 +113,8 @@ class Encoder:
             parts = (value.start, value.stop, value.step)
             return {"k": type(value).__name__, "items": self._all(parts)}
         if isinstance(value, _ITERATORS):
-            _, (over,), *index = value.__reduce__()
+            made: Any = value.__reduce__()
+            _, (over,), *index = made
             return {"k": "iterator", "over": self.encode(over), "index": index[0] if index else 0}
         return {"k": "ellipsis"} if value is ... else None
 
@@ -200,13 +201,14 @@ class Decoder:
     def _all(self, values: list[Any]) -> list[Any]:
         return [self.decode(value) for value in values]
 
-    # ---- containers and constants ------------------------------------------------------------------------------------
+    # ---- containers and constants ---
     def _make_list(self, number: int, found: Any) -> None:
         self._made[number] = made = []
         made += self._all(found["items"])
 
     def _make_dict(self, number: int, found: Any) -> None:
-        self._made[number] = made = collections.OrderedDict() if found["ordered"] else {}
+        made: dict[Any, Any] = collections.OrderedDict() if found["ordered"] else {}
+        self._made[number] = made
         made.update((self.decode(key), self.decode(one)) for key, one in found["items"])
 
     def _make_tuple(self, number: int, found: Any) -> None:
@@ -284,7 +286,7 @@ class Decoder:
                 made = made.requires_grad_() if found["leaf"] else made.requires_grad_().clone()
         self._made[number] = made
 
-    # ---- code, by name -------------------------------------------------------------------------------------------------
+    # ---- code, by name ---
     def _expect_allowed(self, module: str, what: str) -> None:
         top = module.split(".")[0]
         if self._allow is True or top in SAFE or (self._allow is not False and {module, top} & set(self._allow)):
@@ -410,12 +412,13 @@ def _name(value: Any) -> dict[str, Any]:
 
 
 def _name_of_builtin(value: Any) -> dict[str, Any]:
-    owner = value.__self__
+    owner: Any = value.__self__
     homes = [owner.__name__] if isinstance(owner, types.ModuleType) else []
+    name: str = value.__name__
     for module in (*homes, value.__module__, "builtins", "torch", "torch._C._nn", "math", "operator"):
-        if getattr(sys.modules.get(module or ""), value.__name__, None) is value:
-            return {"module": module, "name": value.__name__}
-    raise TypeError(f"the built-in function {value.__name__} has no name that can be imported")
+        if getattr(sys.modules.get(module or ""), name, None) is value:
+            return {"module": module, "name": name}
+    raise TypeError(f"the built-in function {name} has no name that can be imported")
 
 
 def _names(code: types.CodeType) -> set[str]:

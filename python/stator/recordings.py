@@ -2,8 +2,8 @@
 
 With `stator.config.record_errors = folder` the engine calls `record` for each such trace. The file holds the function
 with what it reads (globals, closure, defaults), the frame's variables and the grad mode, as data (see
-recorded_values.py): reading it runs no code. Layout: a line that names the format, the SHA-256 of the rest, the length of
-the JSON text, the JSON text, and the memory of the tensors.
+recorded_values.py): reading it runs no code. Layout: a line that names the format, the SHA-256 of the rest, the length
+of the JSON text, the JSON text, and the memory of the tensors.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def copies(tree: ast.Module) -> Iterator[Change]:
                     yield _inline(function, statement, name)
 
 
-# ---- changes ----------------------------------------------------------------------------------------------------------
+# ---- changes ---
 def _replace_slice(owner: Any, name: str, first: int, size: int, new: list[Any]) -> Change:
     def change() -> Undo:
         before = list(getattr(owner, name))
@@ -119,7 +119,12 @@ def _replace_slice(owner: Any, name: str, first: int, size: int, new: list[Any])
 def _all_of(changes: list[Change]) -> Change:
     def change() -> Undo:
         undos = [one() for one in changes]
-        return lambda: [undo() for undo in undos] and None
+
+        def undo_all() -> None:
+            for undo in undos:
+                undo()
+
+        return undo_all
 
     return change
 
@@ -156,7 +161,7 @@ def undefined(text: str) -> set[str]:
     """Names that a program reads and nobody defines: there is no need to run it."""
     tree = ast.parse(text)
     known = set(dir(builtins)) | {"__name__", "__file__"}
-    read = set()
+    read: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (read if isinstance(node.ctx, ast.Load) else known).add(node.id)
@@ -171,9 +176,9 @@ def undefined(text: str) -> set[str]:
     return read - known
 
 
-# ---- the tree ---------------------------------------------------------------------------------------------------------
+# ---- the tree ---
 def _nodes(tree: ast.Module) -> list[ast.AST]:
-    """All nodes but those of the backend and of the guard filter: an error that is theirs is not to be reduced away."""
+    """All nodes but those of the backend and the guard filter: an error that is theirs is not to be reduced away."""
     kept = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "reproductions.show":

@@ -5,7 +5,8 @@ The engine passes a plain dict for each attempt to capture a frame:
     {"code": "forward (model.py:12)",
      "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
                   "times": {step: seconds}, "knowledge": [text, ...],
-                  "places": {node: {"module": path, "lines": [(file, line), ...]}}}, ...],
+                  "guard_steps": [text, ...],
+                  "places": {node: {"module": path, "lines": [(file, line), ...], "share": number}}}, ...],
      "line": the line at which the capture starts,
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
@@ -14,7 +15,8 @@ The engine passes a plain dict for each attempt to capture a frame:
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend, summed over all attempts of a capture.
-"places" has the module and the lines, the innermost first, that called the operation of a node.
+"places" has the module and the lines, the innermost first, that called the operation of a node, and the share of the
+time of the trace that passed since the node before.
 "knowledge" lists the facts from earlier attempts and calls that the capture relied on. If a graph break left the frame
 uncompiled, "entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that
 failed for each.
@@ -30,8 +32,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stator import backends, naming, notes
-from stator.calls import Calls, Listener, followed
 from stator._engine import engine
+from stator.calls import Calls, Listener, followed
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -164,6 +166,7 @@ class Capture:
         relations: the conditions on them that later calls have to satisfy, each with the line that needs it.
         places: for each node that calls an operation, its module and the lines of the program that called it.
         line: the line at which the capture starts.
+        guard_steps: the steps of a check of the guards, when nothing is known from the check before.
     """
 
     code: str
@@ -176,6 +179,7 @@ class Capture:
     relations: list[str] = field(default_factory=list)
     places: dict[str, dict[str, Any]] = field(default_factory=dict)
     line: int = 0
+    guard_steps: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         parts = [
@@ -242,6 +246,7 @@ class Report:
                     [_relation(**relation) for relation in entry.get("relations", ())],
                     dict(entry.get("places", {})),
                     report.get("line", 0),
+                    list(entry.get("guard_steps", ())),
                 )
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]

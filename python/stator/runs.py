@@ -123,8 +123,8 @@ def compare(plain: Run, tested: Run, exact: bool) -> Comparison:
     comparison.same(plain.result, tested.result, "result")
     one, other = plain.state, tested.state
     if one is not None and other is not None:
-        randoms = [(run.torch_random, run.python_random, run.cuda_random) for run in (one, other)]
-        comparison.same(*randoms, "random state")
+        drawn = [(run.torch_random, run.python_random, run.cuda_random) for run in (one, other)]
+        comparison.same(drawn[0], drawn[1], "random state")
         comparison.same(one.grad_enabled, other.grad_enabled, "torch.is_grad_enabled()")
         comparison.same(one.dtype, other.dtype, "torch.get_default_dtype()")
     return comparison

@@ -1,8 +1,8 @@
 """Values as Python text: statements that make the arguments of a call again, for reproduction files.
 
-Small tensors are written with their data, larger ones by shape and seed. An object of the program's classes is written as
-its attributes, without calling `__init__`; a module of torch.nn as its constructor if that makes an equal one. The same
-object has the same variable in every description, so that a later call changes it instead of making another one.
+Small tensors are written with their data, larger ones by shape and seed. An object of the program's classes is written
+as its attributes, without calling `__init__`; a module of torch.nn as its constructor if that makes an equal one. The
+same object has the same variable in every description, so that a later call changes it instead of making another one.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class Writer:
             items = (f"{self.expression(key)}: {self.expression(one)}" for key, one in value.items())
             return Thing("dict", "{" + ", ".join(items) + "}")
         if type(value) is set:
-            items = ", ".join(sorted(map(self.expression, value)))
-            return Thing("set", "{" + items + "}" if value else "set()")
+            elements = ", ".join(sorted(map(self.expression, value)))
+            return Thing("set", "{" + elements + "}" if value else "set()")
         if isinstance(value, collections.deque):
             return Thing("deque", f"collections.deque([{', '.join(map(self.expression, value))}], {value.maxlen})")
         if isinstance(value, collections.OrderedDict) and type(value) is collections.OrderedDict:
@@ -164,7 +164,7 @@ class Writer:
             return Thing("object", f"object.__new__({cls})", {k: self.expression(v) for k, v in vars(value).items()})
         return None
 
-    # ---- modules -------------------------------------------------------------------------------------------------------
+    # ---- modules ---
     def _module(self, module: nn.Module) -> Thing:
         if type(module) in (nn.Sequential, nn.ModuleList) and _is_plain(module):
             inner = [self.expression(one) for one in module.children()]
@@ -186,7 +186,7 @@ class Writer:
     def _mode(self, module: nn.Module) -> dict[str, str]:
         return {} if module.training else {"training": "False"}
 
-    # ---- tensors -------------------------------------------------------------------------------------------------------
+    # ---- tensors ---
     def _tensor(self, tensor: torch.Tensor) -> str:
         if (storage := _storage(tensor)) in self._shared and type(tensor) is torch.Tensor:
             text = self._view(tensor, storage)
@@ -256,7 +256,9 @@ def _is_made_by_repr(module: nn.Module) -> bool:
 
 
 def _facts(module: nn.Module) -> dict[str, Any]:
-    facts = {name: one for name, one in vars(module).items() if isinstance(one, (bool, int, float, str, tuple))}
+    facts: dict[str, Any] = {
+        name: one for name, one in vars(module).items() if isinstance(one, (bool, int, float, str, tuple))
+    }
     facts.pop("training")
     tensors = {**module._parameters, **module._buffers}
     facts |= {name: None if one is None else (one.shape, one.dtype) for name, one in tensors.items()}

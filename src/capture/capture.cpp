@@ -105,6 +105,7 @@ void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& rep
     report.describe_places(trace);
     report.plan_text = print(trace.plan);
     report.guards = guards.print();
+    report.guard_steps = guards.print_steps();
     report.describe_numbers(trace);
 }
 

@@ -87,6 +87,8 @@ Ref<> as_dict(const CaptureReport& report) {
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
         set(entry.get(), "calls", checked(PyLong_FromSize_t(report.calls)));
         set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
+        set(entry.get(), "guard_steps",
+            list_of(report.guard_steps, [](const std::string& line) { return text(line); }));
         Ref<> times = checked(PyDict_New());
         for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
         set(entry.get(), "times", times);

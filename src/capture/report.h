@@ -25,6 +25,7 @@ struct CaptureReport {
     std::size_t nodes = 0;
     std::size_t calls = 0;  // those nodes that compute something
     std::vector<std::string> guards;
+    std::vector<std::string> guard_steps;               // of the guard program, in the order of a check
     std::vector<std::pair<const char*, double>> times;  // seconds
     std::vector<std::string> recompiled;                // why each existing entry did not match
     std::vector<MismatchedCall> mismatched_calls;

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import threading
-
+from typing import ClassVar
 
 import pytest
 import torch
@@ -15,7 +15,6 @@ from torch import nn
 
 import stator
 from stator.verification import uncompiled
-
 
 COUNT, SEEN = 0, []
 
@@ -43,7 +42,7 @@ class Counted:
 
 
 class Net(nn.Module):
-    made = []
+    made: ClassVar = []
 
     def __init__(self):
         super().__init__()

@@ -71,6 +71,7 @@ def test_the_doctor_names_what_is_wrong(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "_requirements", doctor._requirements)
     monkeypatch.setattr(stator, "list_backends", lambda: ["eager", "stator"])
     assert doctor._try("eager")[0] == "works"
+    monkeypatch.setitem(registry._BACKENDS, "failing", None)
     monkeypatch.setitem(registry._COMPILER_FNS, "failing", failing)
     assert doctor._try("failing")[0] == "fails: OSError: no compiler"
     monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")

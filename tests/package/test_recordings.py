@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from typing import ClassVar
 
 import pytest
 import torch
@@ -220,7 +221,7 @@ def test_a_pickle_is_not_read(tmp_path):
 class Harmful:
     """Leaves a trace if any of its code runs."""
 
-    ran = []
+    ran: ClassVar = []
 
     def __new__(cls):
         cls.ran.append("__new__")
