@@ -395,11 +395,13 @@ def _is_class_of_program(cls: type) -> bool:
 
 @cache
 def _folders() -> tuple[str, ...]:
-    found = (sysconfig.get_path("stdlib"), os.path.dirname(torch.__file__), os.path.dirname(__file__))
+    installed = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    found = (*installed, os.path.dirname(os.path.dirname(torch.__file__)), os.path.dirname(__file__))
     return tuple(os.path.realpath(folder) + os.sep for folder in found)
 
 
 @cache
 def is_of_program(file: str) -> bool:
-    """Whether a file is the user's, or of a library, but not of Python, PyTorch or Stator."""
+    """Whether a file is the user's: not of Python, and not of an installed library. The global variables of libraries
+    are too many to copy, and hardly ever change in a call."""
     return not os.path.realpath(file).startswith(_folders()) and not file.startswith("<frozen ")
