@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stator.backends import list_backends
     from stator.errors import BackendCompilerFailed, Mismatch, RecompileLimitHit, Unsupported
     from stator.installation import install, installed, is_installed, uninstall
+    from stator.minification import Minified, minify
     from stator.module_tracker import ModuleTracker
     from stator.recordings import replay
     from stator.report import Report, explain, watch
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "BackendCompilerFailed": "errors",
     "Mismatch": "errors",
+    "Minified": "minification",
     "ModuleTracker": "module_tracker",
     "RecompileLimitHit": "errors",
     "Report": "report",
@@ -49,6 +51,7 @@ _PUBLIC = {
     "installed": "installation",
     "is_installed": "installation",
     "list_backends": "backends",
+    "minify": "minification",
     "replay": "recordings",
     "reset": "api",
     "uninstall": "installation",
@@ -57,6 +60,7 @@ _PUBLIC = {
 
 __all__ = [
     "BackendCompilerFailed",
+    "Minified",
     "Mismatch",
     "ModuleTracker",
     "RecompileLimitHit",
@@ -70,6 +74,7 @@ __all__ = [
     "installed",
     "is_installed",
     "list_backends",
+    "minify",
     "replay",
     "reset",
     "uninstall",

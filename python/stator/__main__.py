@@ -1,21 +1,28 @@
 """The command line.
 
 python -m stator                      versions and settings, for a bug report
+python -m stator doctor [--quick]     whether this installation works, and a line for a bug report
+python -m stator explain MODULE:FUNCTION EXPRESSIONS...   calls the function with these arguments, and shows its graphs
 python -m stator run SCRIPT ARGS...   runs a script with Stator behind torch.compile
 python -m stator run -m MODULE ARGS...
-python -m stator report [-o FILE] SCRIPT ARGS...   the same, and writes what was captured to stator-report.html
+python -m stator run --report SCRIPT ARGS...   the same, and shows what was captured
+python -m stator report [-o FILE] [--compare] SCRIPT ARGS...   the same, and writes that to stator-report.html;
+                                      with --compare some calls run uncompiled, to tell the time saved
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import runpy
 import sys
+from typing import Any
 
 import torch
 
 import stator
+from stator import doctor, terminal
 from stator._engine import engine
 
 
@@ -29,6 +36,13 @@ def show() -> None:
 
 def run(arguments: list[str]) -> None:
     """Runs a script or a module as Python does, with Stator installed. Processes that it starts have it, too."""
+    if arguments[0] == "--report":
+        with stator.watch() as seen:
+            try:
+                run(arguments[1:])
+            finally:
+                terminal.show_report(seen)
+        return
     stator.install()
     os.environ["STATOR_INSTALL"] = "1"
     if arguments[0] == "-m":
@@ -43,20 +57,38 @@ def run(arguments: list[str]) -> None:
 
 def report(arguments: list[str]) -> None:
     """Runs a script as `run` does and writes a report of the main thread, also if the script ends with an exception."""
-    path = "stator-report.html"
-    if arguments[0] == "-o":
-        path, arguments = arguments[1], arguments[2:]
+    path, compare = "stator-report.html", False
+    while arguments[0] in ("-o", "--compare"):
+        if arguments[0] == "-o":
+            path, arguments = arguments[1], arguments[2:]
+        else:
+            compare, arguments = True, arguments[1:]
     path = os.path.abspath(path)  # the script may change the folder
     try:
-        with stator.watch(path):
+        with stator.watch(path, compare=compare):
             run(arguments)
     finally:
         print(f"stator: the report is in {path}", file=sys.stderr)
 
 
+def explain(arguments: list[str]) -> None:
+    """Calls a function with arguments that are Python expressions; they may use torch and the names of its module."""
+    name, _, path = arguments[0].partition(":")
+    _add_to_path(os.getcwd())
+    module = importlib.import_module(name)
+    function: Any = module
+    for part in path.split("."):
+        function = getattr(function, part)
+    given = [eval(text, {"torch": torch, **vars(module)}) for text in arguments[1:]]
+    explained = stator.explain(function)(*given)
+    terminal.show_report(explained)
+    for number, capture in enumerate(explained.graphs, 1):
+        print(f"\ngraph {number}: {capture}")
+
+
 def _takes_script(arguments: list[str]) -> bool:
-    if arguments[:1] == ["-o"]:
-        arguments = arguments[2:]
+    while arguments[:1] in (["-o"], ["--compare"], ["--report"]):
+        arguments = arguments[2:] if arguments[0] == "-o" else arguments[1:]
     return len(arguments) > (1 if arguments[:1] == ["-m"] else 0)
 
 
@@ -69,6 +101,10 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments:
         show()
+    elif arguments[0] == "doctor":
+        raise SystemExit(doctor.main(arguments[1:]))
+    elif arguments[0] == "explain" and ":" in "".join(arguments[1:2]):
+        explain(arguments[1:])
     elif arguments[0] in ("run", "report") and _takes_script(arguments[1:]):
         if not sys.flags.safe_path:
             del sys.path[0]  # the current folder, for `python -m stator` itself

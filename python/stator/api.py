@@ -33,6 +33,8 @@ def compile(
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
     shapes_spec: Any = ...,
+    check: str | int | None = ...,
+    check_exact: bool = ...,
 ) -> F: ...
 
 
@@ -50,6 +52,8 @@ def compile(
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
     shapes_spec: Any = ...,
+    check: str | int | None = ...,
+    check_exact: bool = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -66,6 +70,8 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
+    check: str | int | None = None,
+    check_exact: bool = False,
 ) -> Any:
     """Compiles a function, a bound method or a module. Without `model`, returns a decorator.
 
@@ -88,6 +94,10 @@ def compile(
         isolate_recompiles: what this callable captures is not used for others that are compiled alike. Every call of
             `stator.compile` counts its own recompiles in any case.
         shapes_spec: not supported: raises NotImplementedError unless it is None.
+        check: "first" runs each call that captures also uncompiled, on a copy of what it can see, and compares results,
+            gradients, side effects, exceptions, printed text and random numbers; a number n does so with every n-th
+            call, "always" with each. Raises `stator.Mismatch` if something differs. None checks nothing, at no cost.
+        check_exact: compare floats bit for bit instead of with PyTorch's tolerances for each dtype.
     """
     arguments: dict[str, Any] = {
         "fullgraph": fullgraph,
@@ -100,6 +110,8 @@ def compile(
         "recompile_limit": recompile_limit,
         "isolate_recompiles": isolate_recompiles,
         "shapes_spec": shapes_spec,
+        "check": check,
+        "check_exact": check_exact,
     }
     if model is None:
         return functools.partial(compile, **arguments)
@@ -117,6 +129,10 @@ def compile(
         "isolate_recompiles": isolate_recompiles,
     }
     refuse_unsupported(shapes_spec)
+    if check is not None:
+        from stator import checks
+
+        engine_options["check"] = (checks.checked_policy(check), check_exact)
     resolved = backends.resolve(backend, dynamic=dynamic, options=options or None, mode=mode, name=name)
     return compile_with(model, resolved, engine_options, arguments)
 
@@ -137,7 +153,15 @@ def compile_with(
     _prepare_process()
     engine_options = {**engine_options, "arguments": arguments, "resolved": backend}
 
+    check = engine_options.pop("check", None)
+
     def compile_call(function: Callable[..., Any]) -> Any:
+        if check is not None:
+            from stator import checks
+
+            make = functools.partial(_compiled_class(), function, backend)
+            policy, exact = check
+            return checks.checked(function, policy, exact, backend, engine_options, make)
         compiled = _compiled_class()(function, backend, engine_options)
         # `torch.compiler.disable` and `torch.compile` find the original by these two: the outermost compiler wins.
         compiled._torchdynamo_orig_callable = function

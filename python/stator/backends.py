@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from stator import _C, observer, torch_reset, torch_versions
+from stator import _C, observer, progress, torch_reset, torch_versions
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -62,6 +62,7 @@ class Backend:
         compiled: Any = graph_module
         try:
             with (
+                progress.compiling(self.name),
                 compiling_alone(),
                 fake.tracing_context(graph_module) as context,
                 _as_if_compiling(),

@@ -6,6 +6,7 @@ used, because importing torch._dynamo takes seconds and most programs never need
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -36,17 +37,48 @@ if TYPE_CHECKING:
 
 
 class Mismatch(AssertionError):
-    """`stator.verify` found a difference between the compiled and the uncompiled program.
+    """`stator.verify`, or `stator.compile` with `check=`, found a difference between the compiled and the uncompiled
+    program.
 
     Attributes:
-        place: the first value that differs, such as `result[0]` or `arguments[1].grad`.
+        place: the first value that differs, such as `result[0]`, `L['x'].grad` or `G['COUNT']`.
         call: the number of the call, from 1 on.
         report: what was captured, as a `stator.Report`.
+        fault: "guard" if a guard is missing, "backend" or "front end"; "" if it was not looked for.
+        missing: for "guard", the sources that differ from those of the capture and that no guard checks.
+        reproduction: the path of a Python file that shows the difference, for `stator.minify`; "" if there is none.
     """
 
-    def __init__(self, difference: str, place: str, call: int, report: Report) -> None:
+    def __init__(
+        self,
+        difference: str,
+        place: str,
+        call: int,
+        report: Report,
+        fault: str = "",
+        missing: Sequence[str] = (),
+        reproduction: str = "",
+    ) -> None:
         self.place, self.call, self.report = place, call, report
-        super().__init__(f"call {call}: {difference}\n\n{report}")
+        self.fault, self.missing, self.reproduction = fault, list(missing), reproduction
+        lines = [f"call {call}: {difference}", *self._verdict()]
+        if reproduction:
+            lines.append(f"python {reproduction} shows it again; stator.minify({reproduction!r}) shrinks that program")
+        graphs = (f"graph {number}: {one.code}\n{one.graph}" for number, one in enumerate(report.graphs, 1))
+        super().__init__("\n".join(lines) + "\n\n" + "\n".join(graphs))
+
+    def _verdict(self) -> list[str]:
+        if self.fault == "guard":
+            found = self.missing or ["something that is not an argument, a closure variable or a global variable"]
+            return [
+                "a guard is missing: a fresh capture agrees with the uncompiled program",
+                *(f"  {one}" for one in found),
+            ]
+        if self.fault == "backend":
+            return ["the backend is at fault: the captured graph, run uncompiled, agrees with the program"]
+        if self.fault == "front end":
+            return ["the capture is at fault: the captured graph differs from the program also without the backend"]
+        return []
 
 
 @cache

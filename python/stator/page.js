@@ -57,6 +57,51 @@ function stageBar(times, whole) {
   return bar;
 }
 
+// ---- calls -----------------------------------------------------------------------------------------------------------
+const KINDS = { hit: "used an entry", break: "used entries around graph breaks", capture: "captured", fallback: "ran uncompiled", sample: "ran uncompiled, to compare" };
+
+function calls() {
+  if (!data.calls.length) return;
+  const percent = (part, whole) => `${Math.round((100 * part) / Math.max(1, whole))} %`;
+  const rows = data.calls.map((one) => {
+    const compiled = sum(one.counts) - one.counts.sample, hits = one.counts.hit + one.counts.break;
+    const mean = (kind) => (one.counts[kind] ? time(one.seconds[kind] / one.counts[kind]) : "–");
+    return make("tr", {}, make("td", { class: "mono" }, one.name), [String(compiled), percent(hits, compiled), String(one.counts.capture), String(one.counts.fallback),
+      mean(one.counts.hit ? "hit" : "break"), mean("sample"), one.saved == null ? "–" : `${time(Math.abs(one.saved))} ${one.saved < 0 ? "lost" : "saved"}`].map((text) => make("td", {}, text)));
+  });
+  const head = ["Function", "Calls", "Hits", "Captures", "Uncompiled", "A hit takes", "Uncompiled it takes", "Time"].map((text) => make("th", { scope: "col" }, text));
+  section("calls", "Calls", make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))),
+    data.calls.every((one) => one.saved == null) ? make("p", { class: "faint" }, "The time saved is known with stator.watch(compare=True) or python -m stator report --compare.") : null,
+    make("h3", {}, `Time line of ${count(data.timeline.length, "call")}`), timeline(),
+    make("p", { class: "legend" }, Object.entries(KINDS).map(([kind, words]) => make("span", {}, make("i", { class: `call-${kind}` }), words))));
+}
+
+/** Calls as bars over time; those that are too short to see are a pixel wide. The arrow keys step through them. */
+function timeline() {
+  const end = Math.max(...data.timeline.map((one) => one.at + one.seconds), 1e-9);
+  const said = make("p", { class: "mono faint", role: "status" }, "Arrow keys step through the calls.");
+  const line = make("div", { class: "bar timeline", tabindex: "0", role: "group", "aria-label": "Calls over time" });
+  const bars = data.timeline.map((one, index) => {
+    const bar = make("span", { class: `call-${one.kind}`, style: `left:${(100 * one.at) / end}%;width:${(100 * one.seconds) / end}%` });
+    bar.addEventListener("mouseenter", () => choose(index));
+    line.append(bar);
+    return bar;
+  });
+  let chosen = -1;
+  function choose(index) {
+    bars[chosen]?.classList.remove("chosen");
+    chosen = Math.max(0, Math.min(bars.length - 1, index));
+    bars[chosen].classList.add("chosen");
+    const one = data.timeline[chosen];
+    said.textContent = `call ${chosen + 1}: ${one.code} ${KINDS[one.kind]}, at ${time(one.at)}, ${time(one.seconds)}`;
+  }
+  line.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step && bars.length) { event.preventDefault(); choose(chosen + step); }
+  });
+  return make("div", {}, line, said);
+}
+
 // ---- breaks, recompiles, notes ---------------------------------------------------------------------------------------
 function breaks() {
   if (!data.breaks.length) return;
@@ -68,9 +113,18 @@ function breaks() {
     one.stack.length ? folded(count(one.stack.length, "caller"), () => make("pre", {}, one.stack.join("\n"))) : null)));
 }
 
+/** The captures of each function one after the other, with the guard that failed between them. */
+function chains() {
+  const byCode = new Map();
+  data.recompiles.forEach((one, index) => { const key = `${one.code} ${one.line}`; if (!byCode.has(key)) byCode.set(key, []); byCode.get(key).push([one, index]); });
+  return [...byCode.values()].map((chain) => make("p", { class: "chain card" }, make("b", {}, chain[0][0].code), make("br", {}),
+    chain[0][0].before == null ? "an earlier capture" : graphLink(chain[0][0].before),
+    chain.map(([one, index]) => [" → ", make("a", { href: `#recompile-${index + 1}`, class: "mono" }, one.reasons[0]), " → ", one.after == null ? "runs uncompiled" : graphLink(one.after)])));
+}
+
 function recompiles() {
   if (!data.recompiles.length) return;
-  section("recompiles", "Recompiles", data.recompiles.map((one, index) => {
+  section("recompiles", "Recompiles", chains(), data.recompiles.map((one, index) => {
     const graphs = [one.before, one.after].map((number) => (number == null ? null : data.captures[number]));
     return make("div", { class: "card" }, anchored(`recompile-${index + 1}`, `${index + 1}. ${one.code}`),
       make("p", {}, place(one.file, one.line), " ", make("code", {}, one.source.trim())),
@@ -236,10 +290,24 @@ function graphs() {
     () => {
       const text = capture.lines.join("\n");
       return [drawing(capture), folded("As text", () => [make("button", { class: "copy", onclick: (event) => navigator.clipboard?.writeText(text).then(() => { event.target.textContent = "Copied"; }) }, "Copy"), make("pre", {}, text)]),
-        capture.symbols.length ? make("div", {}, make("h3", {}, "Symbols"), make("ul", {}, capture.symbols.map((one) => make("li", {}, one)))) : "",
-        capture.relations.length ? make("div", {}, make("h3", {}, "Relations"), make("ul", {}, capture.relations.map((one) => make("li", {}, one)))) : "",
+        capture.symbols.length ? make("p", {}, make("a", { href: `#symbols-${index + 1}` }, count(capture.symbols.length, "symbol"))) : "",
         capture.knowledge.length ? make("div", {}, make("h3", {}, "Known from before"), make("ul", {}, capture.knowledge.map((one) => make("li", {}, one)))) : ""];
     }, { id: `graph-${index + 1}`, class: "card", open: index === 0 }) : null));
+}
+
+// ---- symbols ---------------------------------------------------------------------------------------------------------
+/** A text with its last `(file:line)` as a link to the line. */
+function linked(text) {
+  const found = /^(.*)\((\S[^()]*):(\d+)\)(.*)$/.exec(text);
+  return found ? [found[1], place(found[2], Number(found[3])), found[4]] : [text];
+}
+
+function symbols() {
+  const having = [...data.captures.entries()].filter(([, one]) => one.symbols.length || one.relations.length);
+  if (!having.length) return;
+  section("symbols", "Symbols", having.map(([number, one]) => make("div", { class: "card" }, anchored(`symbols-${number + 1}`, `Graph ${number + 1}: ${one.code}`),
+    make("ul", {}, one.symbols.map((text) => make("li", { class: text.includes("specialized to") ? "fixed" : null }, linked(text)))),
+    one.relations.length ? [make("h3", {}, "Relations"), make("ul", {}, one.relations.map((text) => make("li", {}, linked(text))))] : null)));
 }
 
 // ---- guards ----------------------------------------------------------------------------------------------------------
@@ -254,26 +322,35 @@ function steps(guard) {
   return found;
 }
 
-function guardTree(indices) {
-  const root = { children: new Map(), leaves: [], size: 0 };
+/** What a step of the guard program looks at: `item r5 = L['x'].y (absent)`, `type r8: type of L['x'] is dict`. */
+const lookedAt = (step) => step.replace(/^[a-z ]+ r\d+(?::| =) /, "").replace(/^type of /, "");
+
+function guardTree(indices, stepIndices) {
+  const root = { children: new Map(), leaves: [], size: 0, cost: 0 };
+  const costs = new Map();  // of a path: how many steps of a check are in its block
+  for (const index of stepIndices) {
+    let path = "";
+    for (const step of steps(lookedAt(data.strings[index]))) { path += step; costs.set(path, (costs.get(path) || 0) + 1); }
+  }
   for (const index of indices) {
-    let at = root;
+    let at = root, path = "";
     at.size++;
     for (const step of steps(data.strings[index])) {
-      if (!at.children.has(step)) at.children.set(step, { children: new Map(), leaves: [], size: 0 });
+      path += step;
+      if (!at.children.has(step)) at.children.set(step, { children: new Map(), leaves: [], size: 0, cost: costs.get(path) || 0 });
       at = at.children.get(step);
       at.size++;
     }
     at.leaves.push(data.strings[index]);
   }
   const body = (node) => [...node.leaves.map((text) => make("div", { class: "leaf mono" }, text)),
-    ...[...node.children].map(([step, child]) => folded(make("span", { class: "mono" }, step, make("span", { class: "faint" }, ` ${count(child.size, "guard")}`)), () => body(child)))];
+    ...[...node.children].map(([step, child]) => folded(make("span", { class: "mono" }, step, make("span", { class: "faint" }, ` ${count(child.size, "guard")}${child.cost ? `, ${count(child.cost, "step")} of a check` : ""}`)), () => body(child)))];
   return make("div", { class: "tree" }, body(root));
 }
 
 function guards() {
   const found = make("div", { id: "guards-found", role: "status" });
-  const trees = make("div", {}, data.captures.map((capture, index) => folded(`Graph ${index + 1}: ${count(capture.guards.length, "guard")}`, () => guardTree(capture.guards), { id: `guards-${index + 1}` })));
+  const trees = make("div", {}, data.captures.map((capture, index) => folded(`Graph ${index + 1}: ${count(capture.guards.length, "guard")}, ${count(capture.steps.length, "step")} of a check`, () => guardTree(capture.guards, capture.steps), { id: `guards-${index + 1}` })));
   const search = make("input", { type: "search", id: "guard-search", placeholder: "Search guards ( / )", "aria-label": "Search guards", oninput: () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     trees.hidden = words.length > 0;
@@ -282,7 +359,51 @@ function guards() {
     data.captures.forEach((capture, number) => capture.guards.forEach((index) => { const text = data.strings[index]; if (words.every((word) => text.toLowerCase().includes(word))) hits.push(`${number + 1}: ${text}`); }));
     found.replaceChildren(make("p", { class: "faint" }, count(hits.length, "guard")), make("pre", {}, hits.slice(0, 500).join("\n")));
   } });
-  section("guards", "Guards", make("p", {}, search), found, trees);
+  section("guards", "Guards", make("p", { class: "faint" }, "A check takes these steps when nothing is known from the call before; the steps of a dict that did not change are left out, and a call with the same objects compares addresses alone."),
+    make("p", {}, search), found, trees);
+}
+
+// ---- capture time as a flame graph -----------------------------------------------------------------------------------
+function functionAt(file, line) {
+  let name = "";
+  for (const [first, last, known] of data.functions[file] || []) if (first <= line && line <= last) name = known;
+  return `${name || "module level"} (${shortFile(data.strings[file])})`;
+}
+
+/** The time of a trace by the functions, or the modules, around each operation. */
+function flameTree(capture, by) {
+  const root = { name: "trace", seconds: 0, children: new Map() };
+  const whole = (capture.times.trace || 0) + (capture.times.shapes || 0);
+  for (const one of Object.values(capture.places)) {
+    const path = by === "module" ? one.module.replace(/^L\['(\w+)'\]/, "$1").split(".").filter(Boolean)
+      : [...(data.stacks[one.stack] || [])].reverse().map(([file, line]) => functionAt(file, line));
+    let at = root, seconds = one.share * whole;
+    at.seconds += seconds;
+    for (const name of path) {
+      if (!at.children.has(name)) at.children.set(name, { name, seconds: 0, children: new Map() });
+      at = at.children.get(name);
+      at.seconds += seconds;
+    }
+  }
+  return root;
+}
+
+function flame(capture) {
+  const holder = make("div", { class: "flame" }), said = make("p", { class: "mono faint", role: "status" });
+  const tell = (node, root) => { said.textContent = `${node.name}: ${time(node.seconds)}, ${Math.round((100 * node.seconds) / (root.seconds || 1))} %`; };
+  function draw(by) {
+    const root = flameTree(capture, by);
+    const row = (node) => {
+      const inner = [...node.children.values()].sort((a, b) => b.seconds - a.seconds).filter((child) => child.seconds > root.seconds / 500);
+      return make("div", { class: "flame-node", style: `flex:${node.seconds} 1 0` },
+        make("button", { onfocus: () => tell(node, root), onmouseenter: () => tell(node, root) }, node.name),
+        inner.length ? make("div", { class: "flame-row" }, inner.map(row), make("div", { style: `flex:${Math.max(0, node.seconds - inner.reduce((total, one) => total + one.seconds, 0))} 1 0` })) : null);
+    };
+    holder.replaceChildren(row(root));
+    tell(root, root);
+  }
+  draw("function");
+  return make("div", {}, make("p", {}, ["function", "module"].map((by) => make("button", { class: "copy", onclick: () => draw(by) }, `by ${by}`))), holder, said);
 }
 
 // ---- time ------------------------------------------------------------------------------------------------------------
@@ -296,12 +417,13 @@ function times() {
       style: `position:absolute;left:${(100 * began) / end}%;width:${Math.max((100 * one.seconds) / end, 0.2)}%` }));
   }
   section("times", "Times", make("h3", {}, `Captures over ${time(end)}`), line,
-    make("p", { class: "faint" }, "Blue is a first capture, ochre a recompile, red a frame that stays uncompiled. Calls that use an entry are not timed."),
+    make("p", { class: "faint" }, "Blue is a first capture, ochre a recompile, red a frame that stays uncompiled. Calls are in their own section."),
     make("h3", {}, "Each capture by stage"),
     [...data.captures.entries()].sort((a, b) => sum(b[1].times) - sum(a[1].times)).slice(0, 100).map(([number, capture]) => {
       const whole = sum(capture.times), bar = stageBar(capture.times, whole);
       bar.style.width = `${(100 * whole) / most}%`;
-      return make("div", {}, make("div", { class: "mono" }, graphLink(number), ` ${capture.code} ${time(whole)}`), bar);
+      return make("div", {}, make("div", { class: "mono" }, graphLink(number), ` ${capture.code} ${time(whole)}`), bar,
+        Object.keys(capture.places).length ? folded("Flame graph of the trace", () => flame(capture), { id: `flame-${number + 1}` }) : null);
     }));
 }
 
@@ -314,10 +436,12 @@ function follow() {
   if (holder) { holder.fill(); holder.open = true; }
   const target = document.getElementById(id);
   for (let around = target; around; around = around.parentElement) if (around.tagName === "DETAILS") { around.fill?.(); around.open = true; }
+  // What was built just now was not there when the browser looked for the target.
+  if (target && !target.matches(":target")) location.replace(location.hash);
   target?.scrollIntoView();
 }
 
-summary(); breaks(); recompiles(); program(); graphs(); guards(); times(); notes();
+summary(); calls(); breaks(); recompiles(); program(); graphs(); symbols(); guards(); times(); notes();
 document.querySelectorAll("details[open]").forEach((one) => one.fill?.());
 addEventListener("hashchange", follow);
 addEventListener("keydown", (event) => {

@@ -7,6 +7,7 @@ those of Python's and PyTorch's folders.
 
 from __future__ import annotations
 
+import ast
 import html
 import json
 import linecache
@@ -60,6 +61,7 @@ class _Page:
         self.stacks: dict[tuple[tuple[int, int], ...], int] = {}
         # File -> line -> number of the capture -> operations.
         self.captured: dict[str, dict[int, dict[int, int]]] = {}
+        self._paths: set[str] = set()
 
     def data(self) -> dict[str, Any]:
         report = self.report
@@ -83,6 +85,12 @@ class _Page:
             "notes": [vars(note) for note in report.notes],
             "mismatched": [str(call) for call in report.mismatched_calls],
             "events": report.events,
+            "calls": [
+                {"name": one.name, "counts": one.counts, "seconds": one.seconds, "saved": one.saved}
+                for one in report.calls.values()
+            ],
+            "timeline": report.timeline,
+            "functions": {self._string(path): _functions(path) for path in self._paths},
             "files": self._files(),
             "strings": list(self.strings),
             "stacks": list(self.stacks),
@@ -95,6 +103,7 @@ class _Page:
             "lines": capture.graph.splitlines() if capture.nodes else [],
             "places": {name: self._place(number, place) for name, place in capture.places.items()},
             "guards": [self._string(guard) for guard in capture.guards],
+            "steps": [self._string(step) for step in capture.guard_steps],
             "times": capture.times,
             "knowledge": capture.knowledge,
             "symbols": capture.symbols,
@@ -108,8 +117,10 @@ class _Page:
             file, line = lines[0]
             graphs = self.captured.setdefault(file, {}).setdefault(line, {})
             graphs[number] = graphs.get(number, 0) + 1
+        self._paths.update(file for file, _ in lines)
         stack = tuple((self._string(file), line) for file, line in lines)
-        return {"module": place["module"], "stack": self.stacks.setdefault(stack, len(self.stacks))}
+        share = round(place.get("share", 0.0), 6)
+        return {"module": place["module"], "stack": self.stacks.setdefault(stack, len(self.stacks)), "share": share}
 
     def _string(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings))
@@ -148,6 +159,27 @@ class _Page:
                     lines = fixed.setdefault(found[1], {}).setdefault(int(found[2]), [])
                     lines += [text] if text not in lines else []
         return fixed
+
+
+def _functions(path: str) -> list[tuple[int, int, str]]:
+    """First line, last line and name of the functions of a file, the outer ones first."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return []
+    found: list[tuple[int, int, str]] = []
+
+    def visit(node: ast.AST, around: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            name = around
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                name = f"{around}.{child.name}" if around else child.name
+                if not isinstance(child, ast.ClassDef):
+                    found.append((child.lineno, child.end_lineno or child.lineno, name))
+            visit(child, name)
+
+    visit(tree, "")
+    return found
 
 
 _NOT_OF_PROGRAM = tuple(

@@ -1,35 +1,32 @@
 """Records traces that failed with an internal error, and runs them again.
 
 With `stator.config.record_errors = folder` the engine calls `record` for each such trace. The file holds the function
-with what it reads (globals, closure, defaults), the frame's variables and the grad mode. Functions and classes of
-importable modules are pickled by reference, those of `__main__` or inside a function by value. An object that can't be
-pickled is replaced by a `Missing` that describes it.
+with what it reads (globals, closure, defaults), the frame's variables and the grad mode, as data (see
+recorded_values.py): reading it runs no code. Layout: a line that names the format, the SHA-256 of the rest, the length
+of the JSON text, the JSON text, and the memory of the tensors.
 """
 
 from __future__ import annotations
 
-import builtins
-import importlib
-import io
-import marshal
+import hashlib
+import json
 import os
-import pickle
+import struct
 import sys
 import tempfile
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from stator import _engine, errors
+from stator.recorded_values import Decoder, Encoder, Missing, RecordingError
 
+__all__ = ["Missing", "Recording", "RecordingError", "load", "record", "replay"]
 
-@dataclass
-class Missing:
-    """Replaces an object that can't be pickled."""
-
-    what: str
+_FORMAT = b"stator recording 2\n"
 
 
 @dataclass
@@ -41,194 +38,101 @@ class Recording:
     is_generator: bool
     error: str
     grad_enabled: bool
-    python: tuple[int, ...]
-    torch_version: str
 
 
 def record(
     folder: str, function: Any, slots: list[tuple[Any, ...]], at: int, stack_depth: int, is_generator: bool, error: str
 ) -> str:
     """Writes a recording to a new file in the folder and returns its path. Called by the engine."""
+    encoder = Encoder()
+    content = {
+        "python": list(sys.version_info[:2]),
+        "torch": torch.__version__,
+        "function": encoder.encode(function),
+        "slots": [[encoder.encode(value) for value in slot] for slot in slots],
+        "at": at,
+        "stack_depth": stack_depth,
+        "is_generator": is_generator,
+        "error": error,
+        "grad_enabled": torch.is_grad_enabled(),
+        "objects": encoder.objects,
+        "memory": [len(one) for one in encoder.memory],
+    }
     os.makedirs(folder, exist_ok=True)
-    recording = Recording(
-        function,
-        [tuple(_picklable(value) for value in slot) for slot in slots],
-        at,
-        stack_depth,
-        is_generator,
-        error,
-        torch.is_grad_enabled(),
-        sys.version_info[:2],
-        torch.__version__,
-    )
-    written = _dumps(recording)
     handle, path = tempfile.mkstemp(prefix=f"{function.__name__}-", suffix=".stator", dir=folder)
-    with os.fdopen(handle, "wb") as file:
-        file.write(written)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_packed(content, encoder.memory))
+    except OSError:
+        os.unlink(path)  # half a file would only mislead
+        raise
     return path
 
 
-def load(path: str) -> Recording:
-    """Reads a recording. Unpickling runs code of the file: use only files that you trust."""
+def _packed(content: dict[str, Any], memory: list[bytes]) -> bytes:
+    text = json.dumps(content).encode()
+    rest = struct.pack("<Q", len(text)) + text + b"".join(memory)
+    return _FORMAT + hashlib.sha256(rest).digest() + rest
+
+
+def _unpacked(path: str) -> tuple[dict[str, Any], list[bytes]]:
     with open(path, "rb") as file:
-        recording = pickle.load(file)
-    if recording.python != sys.version_info[:2]:
-        wanted = ".".join(map(str, recording.python))
-        raise ValueError(f"{path} was recorded by Python {wanted}, which has other bytecode")
-    return recording
+        data = file.read()
+    if not data.startswith(_FORMAT):
+        raise RecordingError(f"{path} is not a recording of this version of Stator")
+    digest, rest = data[len(_FORMAT) : len(_FORMAT) + 32], data[len(_FORMAT) + 32 :]
+    if len(rest) < 8 or hashlib.sha256(rest).digest() != digest:
+        raise RecordingError(f"{path} is truncated or was altered: its checksum does not fit")
+    (length,) = struct.unpack_from("<Q", rest)
+    try:
+        content = json.loads(rest[8 : 8 + length])
+        memory, start = [], 8 + length
+        for size in content["memory"]:
+            memory.append(rest[start : start + size])
+            start += size
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordingError(f"{path} is not a valid recording: {error}") from None
+    return content, memory
 
 
-def replay(path: str) -> None:
+def load(path: str, allow: bool | Iterable[str] = ()) -> Recording:
+    """Reads a recording. Imports only modules that are in `allow`, besides torch and some of Python's own."""
+    content, memory = _unpacked(path)
+    if tuple(content.get("python", ())) != sys.version_info[:2]:
+        wanted = ".".join(map(str, content.get("python", ["?"])))
+        raise RecordingError(f"{path} was recorded by Python {wanted}, which has other bytecode")
+    try:
+        decoder = Decoder(content["objects"], memory, allow)
+        function = decoder.decode(content["function"])
+        if not isinstance(function, types.FunctionType):
+            raise RecordingError("it is not a valid recording: its function is none")
+        slots = [tuple(decoder.decode(value) for value in slot) for slot in content["slots"]]
+        numbers = content["at"], content["stack_depth"], content["is_generator"]
+        return Recording(function, slots, *numbers, content["error"], content["grad_enabled"])
+    except RecordingError as error:
+        raise RecordingError(f"{path}: {error}") from error.__cause__
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError, RecursionError) as error:
+        raise RecordingError(f"{path} is not a valid recording: {type(error).__name__}: {error}") from error
+
+
+def replay(path: str, allow: bool | Iterable[str] = ()) -> None:
     """Runs a recorded trace again. Raises `stator.Unsupported` with the error; returns if the trace succeeds.
 
-    Unpickling runs code of the file: use only files that you trust.
+    A recording is data: reading it runs no code of the file. It names the functions and classes of the program.
+
+    Args:
+        path: a file that was written because of `stator.config.record_errors`.
+        allow: the modules whose functions and classes may be imported, such as `["my_model"]`; `"__main__"` is the
+            recorded script, which then runs again if the recording has objects of its classes. True allows all.
+
+    Raises:
+        stator.recordings.RecordingError: the file is truncated, altered or of another version, or names code of a
+            module that is not in `allow`.
     """
-    recording = load(path)
+    recording = load(path, allow)
     with torch.set_grad_enabled(recording.grad_enabled):
         broken = _engine.engine().trace_again(
             recording.function, recording.slots, recording.at, recording.stack_depth, recording.is_generator
         )
     if broken is not None:
         errors.raise_unsupported(broken)
-
-
-# ---- pickling functions and classes by value ----------------------------------------------------------------------
-
-
-def _dumps(value: Any) -> bytes:
-    buffer = io.BytesIO()
-    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
-    return buffer.getvalue()
-
-
-def _picklable(value: Any) -> Any:
-    try:
-        _dumps(value)
-    except Exception as reason:
-        return Missing(f"{type(value).__name__}: {reason}")
-    return value
-
-
-def _is_importable(value: Any) -> bool:
-    """Whether another process finds this object by its name."""
-    if value.__module__ in (None, "__main__"):
-        return False
-    found: Any = sys.modules.get(value.__module__)
-    try:
-        importlib.import_module(value.__module__)
-        for part in value.__qualname__.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        return False
-    return found is value
-
-
-def _names(code: types.CodeType) -> set[str]:
-    """The names of globals that the code, or a function inside it, may read."""
-    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return set(code.co_names).union(*(_names(one) for one in inner))
-
-
-# Classes whose `__module__` is `builtins` but that are not attributes of it.
-_NAMED_IN_TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type)}
-
-
-class _Pickler(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, types.FunctionType):
-            return NotImplemented if _is_importable(value) else _reduce_function(value)
-        if isinstance(value, type):
-            if value in _NAMED_IN_TYPES:
-                return getattr, (types, _NAMED_IN_TYPES[value])
-            return NotImplemented if _is_importable(value) else _reduce_class(value)
-        if isinstance(value, types.ModuleType):
-            return importlib.import_module, (value.__name__,)
-        if isinstance(value, types.CodeType):
-            return marshal.loads, (marshal.dumps(value),)
-        if isinstance(value, types.CellType):
-            contents = () if _is_empty(value) else (value.cell_contents,)
-            return types.CellType, (), contents, None, None, _fill_cell
-        if isinstance(value, (staticmethod, classmethod)):
-            return type(value), (value.__func__,)
-        if isinstance(value, property):
-            return property, (value.fget, value.fset, value.fdel, value.__doc__)
-        if isinstance(value, types.MappingProxyType):
-            return types.MappingProxyType, (dict(value),)
-        return NotImplemented
-
-
-def _is_empty(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return True
-    return False
-
-
-def _fill_cell(cell: types.CellType, contents: tuple[Any, ...]) -> None:
-    for value in contents:
-        cell.cell_contents = value
-
-
-def _reduce_function(function: types.FunctionType) -> Any:
-    wanted = _names(function.__code__)
-    read = {name: _shallow(value) for name, value in function.__globals__.items() if name in wanted}
-    state = {
-        "globals": read,
-        "defaults": function.__defaults__,
-        "keyword_defaults": function.__kwdefaults__,
-        "attributes": function.__dict__,
-        "closure": function.__closure__,
-    }
-    cells = len(function.__closure__ or ())
-    arguments = (function.__code__, function.__name__, function.__qualname__, function.__module__, cells)
-    return _make_function, arguments, state, None, None, _fill_function
-
-
-def _shallow(value: Any) -> Any:
-    """A global, or a `Missing`. Functions and classes are not tried, because they may be recursive."""
-    return value if isinstance(value, (types.FunctionType, type, types.ModuleType)) else _picklable(value)
-
-
-def _make_function(code: types.CodeType, name: str, qualname: str, module: str | None, cells: int) -> Any:
-    scope = {"__builtins__": builtins, "__name__": module}
-    closure = tuple(types.CellType() for _ in range(cells))
-    function = types.FunctionType(code, scope, name, None, closure)
-    function.__qualname__ = qualname
-    return function
-
-
-def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
-    function.__globals__.update(state["globals"])
-    function.__defaults__ = state["defaults"]
-    function.__kwdefaults__ = state["keyword_defaults"]
-    function.__dict__.update(state["attributes"])
-    for mine, theirs in zip(function.__closure__ or (), state["closure"] or (), strict=True):
-        if not _is_empty(theirs):
-            mine.cell_contents = theirs.cell_contents
-
-
-# Attributes that the metaclass creates.
-_MADE_WITH_CLASS = ("__dict__", "__weakref__", "_abc_impl", "__slots__")
-
-
-def _reduce_class(cls: type) -> Any:
-    slots = cls.__dict__.get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    body = {
-        name: value
-        for name, value in cls.__dict__.items()
-        if name not in _MADE_WITH_CLASS and name not in names and not isinstance(value, types.GetSetDescriptorType)
-    }
-    first = {"__slots__": slots} if "__slots__" in cls.__dict__ else {}
-    first["__module__"] = cls.__module__
-    return _make_class, (type(cls), cls.__name__, cls.__bases__, first), body, None, None, _fill_class
-
-
-def _make_class(metaclass: Any, name: str, bases: tuple[type, ...], first: dict[str, Any]) -> Any:
-    return metaclass(name, bases, first)
-
-
-def _fill_class(cls: type, body: dict[str, Any]) -> None:
-    for name, value in body.items():
-        setattr(cls, name, value)

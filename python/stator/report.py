@@ -5,7 +5,8 @@ The engine passes a plain dict for each attempt to capture a frame:
     {"code": "forward (model.py:12)",
      "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
                   "times": {step: seconds}, "knowledge": [text, ...],
-                  "places": {node: {"module": path, "lines": [(file, line), ...]}}}, ...],
+                  "guard_steps": [text, ...],
+                  "places": {node: {"module": path, "lines": [(file, line), ...], "share": number}}}, ...],
      "line": the line at which the capture starts,
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
@@ -14,7 +15,8 @@ The engine passes a plain dict for each attempt to capture a frame:
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}
 
 The steps of "times" are decode, trace, shapes, guards, fx and backend, summed over all attempts of a capture.
-"places" has the module and the lines, the innermost first, that called the operation of a node.
+"places" has the module and the lines, the innermost first, that called the operation of a node, and the share of the
+time of the trace that passed since the node before.
 "knowledge" lists the facts from earlier attempts and calls that the capture relied on. If a graph break left the frame
 uncompiled, "entries" is empty. "recompiled" is present if there were entries that did not match, with the guard that
 failed for each.
@@ -31,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator import backends, naming, notes
 from stator._engine import engine
+from stator.calls import Calls, Listener, followed
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -163,6 +166,7 @@ class Capture:
         relations: the conditions on them that later calls have to satisfy, each with the line that needs it.
         places: for each node that calls an operation, its module and the lines of the program that called it.
         line: the line at which the capture starts.
+        guard_steps: the steps of a check of the guards, when nothing is known from the check before.
     """
 
     code: str
@@ -175,6 +179,7 @@ class Capture:
     relations: list[str] = field(default_factory=list)
     places: dict[str, dict[str, Any]] = field(default_factory=dict)
     line: int = 0
+    guard_steps: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         parts = [
@@ -205,6 +210,9 @@ class Report:
         graph_modules: the graph modules that the backend received (`stator.explain` only).
         idle: compiled callables that were never called, or that captured no tensor operation, in words.
         result: what the function returned (`stator.explain` only).
+        calls: how many calls of each compiled callable used an entry, captured or ran uncompiled, as
+            `stator.calls.Calls` (`stator.watch` only).
+        timeline: the first calls in their order, each with its kind, function, start and seconds (`stator.watch` only).
         events: the attempts to capture in their order, each with its kind ("capture", "recompile" or "uncompiled"), its
             function, when it ended in seconds since the report began, and how long it took.
     """
@@ -218,6 +226,8 @@ class Report:
     idle: list[str] = field(default_factory=list)
     result: Any = None
     events: list[dict[str, Any]] = field(default_factory=list)
+    calls: dict[int, Calls] = field(default_factory=dict)
+    timeline: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter, repr=False)
 
     def add(self, report: dict[str, Any]) -> None:
@@ -236,6 +246,7 @@ class Report:
                     [_relation(**relation) for relation in entry.get("relations", ())],
                     dict(entry.get("places", {})),
                     report.get("line", 0),
+                    list(entry.get("guard_steps", ())),
                 )
             )
         self.breaks += [Break.from_dict(broken) for broken in report.get("breaks", ())]
@@ -313,6 +324,7 @@ class Report:
         parts = [head]
         if self.times:
             parts.append(_times(self.times))
+        parts += [_calls(one) for one in self.calls.values()]
         parts += [f"\ngraph {number}: {capture}" for number, capture in enumerate(self.graphs, 1)]
         parts += [f"\nbreak {number}: {broken}" for number, broken in enumerate(self.breaks, 1)]
         parts += [f"\nmismatched call {number}: {call}" for number, call in enumerate(self.mismatched_calls, 1)]
@@ -341,15 +353,17 @@ def explain(fn: Any, *, backend: str | backends.CompilerFunction = "eager") -> C
 
 
 @contextmanager
-def watch(path: str | os.PathLike[str] | None = None) -> Iterator[Report]:
-    """`with stator.watch() as report:` collects the graphs, graph breaks and recompiles of this thread.
+def watch(path: str | os.PathLike[str] | None = None, *, compare: bool = False) -> Iterator[Report]:
+    """`with stator.watch() as report:` collects the calls, graphs, graph breaks and recompiles of this thread.
 
     Args:
         path: where to write the report as HTML at the end, also after an exception (see `Report.html`).
+        compare: some of the calls that would use an entry run uncompiled, so that the report can tell the time saved.
     """
     report = Report()
+    listener = Listener(report.calls, report.timeline, report.began, compare)
     try:
-        with _collecting(report.add):
+        with _collecting(report.add), followed(listener):
             yield report
     finally:
         report.idle += _idle()
@@ -388,6 +402,7 @@ def _idle(only: Any = None) -> list[str]:
     """The compiled callables without a graph, or only this one, in words. A common cause is that the program calls
     another method of the model than the compiled one."""
     only = getattr(only, "_stator_call", only)
+    only = getattr(only, "_stator_compiled", only)
     found = []
     for compiled, was_called, captures, graphs in engine().callables():
         if graphs > 0 or (only is not None and compiled is not only):
@@ -419,6 +434,13 @@ def _shortened(stack: list[str], first: int = 12, last: int = 4) -> list[str]:
     if len(stack) <= first + last + 1:
         return stack
     return [*stack[:first], f"... {len(stack) - first - last} more callers ...", *stack[-last:]]
+
+
+def _calls(calls: Calls) -> str:
+    share = f"{100 * calls.hits / max(1, calls.total - calls.counts['sample']):.0f} % of them used an entry"
+    saved = calls.saved
+    time_ = "" if saved is None else f", {_seconds(abs(saved))} {'saved' if saved >= 0 else 'lost'} against uncompiled"
+    return f"{calls.name}: {_count(calls.total, 'call')}, {share}{time_}"
 
 
 def _relation(text: str, where: str | None = None) -> str:

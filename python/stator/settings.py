@@ -41,6 +41,11 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         300,
         "How many seconds a rank waits for the others before it raises `RanksDiverged`, which names the missing rank.",
     ),
+    "reproduction_folder": (
+        "",
+        "Where `check=` of `stator.compile` writes the files that show a mismatch. Empty: the folder for temporary "
+        "files.",
+    ),
     "suppress_errors": (
         True,
         "After an internal error, run the frame uncompiled, with a warning. False raises the error, which is the "

@@ -102,9 +102,10 @@ Shared<Entry> make_entry(const CaptureRequest& request, torch_room::GlobalState 
 
 void describe(const Trace& trace, const GuardProgram& guards, CaptureReport& report) {
     report.graph_text = graph::print(*trace.graph);
-    report.describe_places(*trace.graph);
+    report.describe_places(trace);
     report.plan_text = print(trace.plan);
     report.guards = guards.print();
+    report.guard_steps = guards.print_steps();
     report.describe_numbers(trace);
 }
 

@@ -15,6 +15,7 @@ struct CompileOptions {
     DynamicShapes dynamic_shapes = DynamicShapes::Automatic;
     std::optional<long> recompile_limit;  // in place of the setting
     Ref<> listener;                       // called with the report of every capture; may be empty
+    Ref<> before_capture;                 // called before every capture; may be empty
     Ref<> guard_filter;                   // decides which guards are checked; may be empty
     bool is_isolated = false;             // other callables do not use its entries: `isolate_recompiles=True`
 };

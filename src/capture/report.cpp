@@ -1,7 +1,10 @@
 #include "capture/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/python_error.h"
@@ -67,6 +70,7 @@ Ref<> as_dict(const CaptureReport::NodePlace& place) {
     set(dict.get(), "lines", list_of(place.lines, [](const auto& at) {
             return checked(Py_BuildValue("(Ni)", text(at.first).release(), at.second));
         }));
+    set(dict.get(), "share", checked(PyFloat_FromDouble(place.share)));
     return dict;
 }
 
@@ -83,6 +87,8 @@ Ref<> as_dict(const CaptureReport& report) {
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
         set(entry.get(), "calls", checked(PyLong_FromSize_t(report.calls)));
         set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
+        set(entry.get(), "guard_steps",
+            list_of(report.guard_steps, [](const std::string& line) { return text(line); }));
         Ref<> times = checked(PyDict_New());
         for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
         set(entry.get(), "times", times);
@@ -127,18 +133,30 @@ Ref<> as_dict(const CaptureReport& report) {
     return dict;
 }
 
+/// The part of the time up to the last node that passed between each node and the one before.
+std::unordered_map<const graph::Node*, double> shares_of_time(const std::vector<NodeTicks>& ticks) {
+    std::unordered_map<const graph::Node*, double> shares;
+    if (ticks.empty() || ticks.back().at <= ticks.front().at) return shares;
+    const auto whole = static_cast<double>(ticks.back().at - ticks.front().at);
+    for (std::size_t i = 1; i < ticks.size(); ++i)
+        shares[ticks[i].node] += static_cast<double>(ticks[i].at - ticks[i - 1].at) / whole;
+    return shares;
+}
+
 }  // namespace
 
-void CaptureReport::describe_places(const graph::Graph& graph) {
+void CaptureReport::describe_places(const Trace& trace) {
     places.clear();
-    graph.ensure_names();
-    for (const graph::Node* node : graph.nodes()) {
+    trace.graph->ensure_names();
+    const std::unordered_map<const graph::Node*, double> shares = shares_of_time(trace.node_ticks);
+    for (const graph::Node* node : trace.graph->nodes()) {
         if (node->location == nullptr) continue;
         NodePlace& place = places.emplace_back();
         place.node = node->name;
         if (node->modules != nullptr) place.module = graph::print(*node->modules);
         for (const graph::Location* at = node->location; at != nullptr; at = at->caller)
             place.lines.emplace_back(utf8(at->code->co_filename), at->line);
+        if (auto found = shares.find(node); found != shares.end()) place.share = found->second;
     }
 }
 
@@ -162,8 +180,27 @@ void CaptureReport::add_time(const char* stage, double seconds) {
         times.emplace_back(stage, seconds);
 }
 
+namespace {
+
+/// `stator.progress.NAME(...)`, which raises nothing. Nothing if the error output is not a terminal.
+bool tell_progress(const char* name, PyCodeObject* code) {
+    static const bool has_terminal = isatty(STDERR_FILENO) != 0;
+    if (!has_terminal) return false;
+    ErrorAside aside;
+    Ref<> progress = Ref<>::steal(PyImport_ImportModule("stator.progress"));
+    Ref<> told = progress
+                     ? Ref<>::steal(PyObject_CallMethod(progress.get(), name, "O",
+                                                        code == nullptr ? Py_None : reinterpret_cast<PyObject*>(code)))
+                     : Ref<>();
+    if (!told) end_exception_of(nullptr);
+    return static_cast<bool>(told);
+}
+
+}  // namespace
+
 ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* code, std::size_t entries,
                                  CaptureReport& report) {
+    is_shown_ = tell_progress("began", code);
     report.listener = options.listener;
     report.has_texts = report_listener != nullptr || options.listener;
     if (capture_observer == nullptr) return;
@@ -178,6 +215,7 @@ ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* co
 }
 
 ObservedCapture::~ObservedCapture() {
+    if (is_shown_) tell_progress("ended", nullptr);
     if (!observer_) return;
     ErrorAside aside;
     Ref<> done = Ref<>::steal(PyObject_CallMethod(observer_.get(), "ended", nullptr));

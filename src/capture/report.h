@@ -25,6 +25,7 @@ struct CaptureReport {
     std::size_t nodes = 0;
     std::size_t calls = 0;  // those nodes that compute something
     std::vector<std::string> guards;
+    std::vector<std::string> guard_steps;               // of the guard program, in the order of a check
     std::vector<std::pair<const char*, double>> times;  // seconds
     std::vector<std::string> recompiled;                // why each existing entry did not match
     std::vector<MismatchedCall> mismatched_calls;
@@ -39,6 +40,7 @@ struct CaptureReport {
         std::string node;
         std::string module;                              // `L['self'].layers.0`; empty if there is none
         std::vector<std::pair<std::string, int>> lines;  // file and line, the innermost frame first
+        double share = 0;                                // of the time of the trace, since the node before
     };
     std::vector<NodePlace> places;  // where in the program each operation was called
     bool is_captured = false;
@@ -50,7 +52,7 @@ struct CaptureReport {
         broken.reset();
     }
     /// Describes where the operations of a graph come from.
-    void describe_places(const graph::Graph& graph);
+    void describe_places(const Trace& trace);
     /// Describes the symbols and relations of a trace.
     void describe_numbers(const Trace& trace);
     /// A condition that the backend needs.
@@ -64,7 +66,8 @@ extern thread_local PyObject* report_listener;
 /// What follows the captures of all threads (see python/stator/observer.py); null if there is none.
 extern PyObject* capture_observer;
 
-/// Tells the observer when a capture begins and when it has ended, in whatever way.
+/// Tells the observer when a capture begins and when it has ended, in whatever way; and on a terminal the line that
+/// shows captures which take long (python/stator/progress.py).
 class ObservedCapture {
   public:
     /// Decides whether the report has texts.
@@ -75,6 +78,7 @@ class ObservedCapture {
 
   private:
     Ref<> observer_;
+    bool is_shown_ = false;
 };
 
 /// Passes the report to the observer, and if it has texts to the listeners of this thread and of the callable. Never

@@ -161,6 +161,12 @@ bool has_hook_of_others() {
     return current != _PyEval_EvalFrameDefault && (current != hook || hook_below != _PyEval_EvalFrameDefault);
 }
 
+const void* hook_of_others() {
+    if (!has_hook_of_others()) return nullptr;
+    _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(PyThreadState_Get()->interp);
+    return reinterpret_cast<const void*>(current == hook ? hook_below : current);
+}
+
 bool is_hook_waiting() {
     return find_waiting(PyThreadState_Get()) != nullptr;
 }

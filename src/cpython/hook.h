@@ -26,6 +26,9 @@ PyObject* call_with_hook(PyCodeObject* code, FrameHandler handler, void* context
 /// Whether a frame-evaluation hook is installed that is not ours.
 bool has_hook_of_others();
 
+/// The function of that hook; null if there is none.
+const void* hook_of_others();
+
 /// Whether a call or a `HookCallbacks` is pending in this thread.
 bool is_hook_waiting();
 

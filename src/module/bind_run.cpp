@@ -1,8 +1,10 @@
 /// `stator._C.Compiled`, `reset` and `collect`.
 #include <Python.h>
+#include <dlfcn.h>
 #include <structmember.h>
 
 #include <algorithm>
+#include <chrono>
 #include <unordered_set>
 
 #include "base/boundary.h"
@@ -13,6 +15,7 @@
 #include "capture/notes.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
+#include "run/counts.h"
 #include "run/frame_run.h"
 #include "run/orphans.h"
 #include "shape/language/registry.h"
@@ -68,6 +71,68 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t count_and
                                    names);
 }
 
+// Watched calls: while a thread watches its calls or runs everything uncompiled, all callables have another vectorcall
+// function. So a call costs nothing more while no thread does.
+
+/// What this thread asked for. `before(compiled)` decides whether a call runs uncompiled, `after(...)` is told about
+/// it.
+struct Watching {
+    PyObject* listener = nullptr;  // owned
+    bool runs_uncompiled = false;
+
+    bool is_on() const { return listener != nullptr || runs_uncompiled; }
+};
+
+thread_local Watching watching;
+std::size_t watching_threads = 0;  // protected by the GIL
+
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// `listener.after(compiled, was uncompiled, began, seconds, captures, real steps, frames left to CPython)`.
+void tell_listener(const Ref<>& listener, PyObject* self, bool is_uncompiled, double began, const RunCounts& before) {
+    const double seconds = seconds_now() - began;
+    ErrorAside aside;
+    const RunCounts& now = run_counts;
+    Ref<> told = Ref<>::steal(PyObject_CallMethod(
+        listener.get(), "after", "OOddKKK", self, is_uncompiled ? Py_True : Py_False, began, seconds,
+        now.captures - before.captures, now.real_steps - before.real_steps, now.left - before.left));
+    if (!told) end_exception_of(listener.get());
+}
+
+PyObject* call_watched(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
+    Ref<> held = Ref<>::share(self);
+    PyObject* callable = reinterpret_cast<CompiledObject*>(self)->callable;
+    if (watching.runs_uncompiled) return PyObject_Vectorcall(callable, arguments, count_and_flags, names);
+    if (watching.listener == nullptr) return call(self, arguments, count_and_flags, names);
+    Ref<> listener = Ref<>::share(watching.listener);
+    Ref<> answer = Ref<>::steal(PyObject_CallMethod(listener.get(), "before", "O", self));
+    if (!answer) end_exception_of(listener.get());
+    const bool is_uncompiled = answer.get() == Py_True;
+    const RunCounts before = run_counts;
+    const double began = seconds_now();
+    PyObject* result = is_uncompiled ? PyObject_Vectorcall(callable, arguments, count_and_flags, names)
+                                     : call(self, arguments, count_and_flags, names);
+    tell_listener(listener, self, is_uncompiled, began, before);
+    return result;
+}
+
+vectorcallfunc current_call() {
+    return watching_threads == 0 ? call : call_watched;
+}
+
+/// Changes what this thread asked for.
+template <class Change>
+void change_watching(Change change) {
+    const bool was_on = watching.is_on();
+    change();
+    const bool is_on = watching.is_on();
+    if (was_on == is_on) return;
+    watching_threads += is_on ? 1 : -1;
+    for (CompiledObject* compiled : all_compiled()) compiled->vectorcall = current_call();
+}
+
 /// As `functools.update_wrapper` does.
 void take_over_attributes(PyObject* attributes, PyObject* callable) {
     Ref<> own = Ref<>::steal(PyObject_GetAttrString(callable, "__dict__"));
@@ -114,10 +179,11 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     if (PyObject* limit = given("recompile_limit"); limit != nullptr && PyLong_Check(limit))
         chosen.recompile_limit = PyLong_AsLong(limit);
     if (PyObject* listener = given("listener")) chosen.listener = Ref<>::share(listener);
+    if (PyObject* listener = given("before_capture")) chosen.before_capture = Ref<>::share(listener);
     if (PyObject* filter = given("guard_filter")) chosen.guard_filter = Ref<>::share(filter);
     chosen.is_isolated = is_on("isolate_recompiles");
     compiled->cache = new EntryCache(std::move(chosen));
-    compiled->vectorcall = call;
+    compiled->vectorcall = current_call();
     compiled->callable = Py_NewRef(callable);
     compiled->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
     compiled->options = Py_NewRef(options);
@@ -416,6 +482,28 @@ PyObject* observe(PyObject*, PyObject* observer) {
     return before == nullptr ? Py_NewRef(Py_None) : before;
 }
 
+PyObject* watch_calls(PyObject*, PyObject* listener) {
+    PyObject* before = watching.listener;
+    change_watching([&] { watching.listener = listener == Py_None ? nullptr : Py_NewRef(listener); });
+    return before == nullptr ? Py_NewRef(Py_None) : before;
+}
+
+PyObject* run_uncompiled(PyObject*, PyObject* is_on) {
+    const bool before = watching.runs_uncompiled;
+    change_watching([&] { watching.runs_uncompiled = PyObject_IsTrue(is_on) == 1; });
+    return PyBool_FromLong(before ? 1 : 0);
+}
+
+/// The library and the function of another tool's frame-evaluation hook; None if there is none.
+PyObject* foreign_hook(PyObject*, PyObject*) {
+    const void* function = cpython::hook_of_others();
+    if (function == nullptr) Py_RETURN_NONE;
+    Dl_info found{};
+    if (dladdr(function, &found) == 0) return Py_BuildValue("(ss)", "?", "?");
+    return Py_BuildValue("(ss)", found.dli_fname == nullptr ? "?" : found.dli_fname,
+                         found.dli_sname == nullptr ? "?" : found.dli_sname);
+}
+
 /// See `stator.recordings`.
 PyObject* replay_trace(PyObject*, PyObject* arguments) {
     PyObject *function = nullptr, *slots = nullptr;
@@ -448,6 +536,11 @@ PyMethodDef kFunctions[] = {
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
     {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
+    {"watch_calls", watch_calls, METH_O, "Sets the listener for calls in this thread; returns the previous one."},
+    {"run_uncompiled", run_uncompiled, METH_O,
+     "Whether compiled callables run uncompiled in this thread; returns what was before."},
+    {"foreign_hook", foreign_hook, METH_NOARGS,
+     "(library, function) of another tool's frame-evaluation hook, or None."},
     {"observe", observe, METH_O, "Sets the observer of the captures of all threads; returns the previous one."},
     {},
 };

@@ -117,6 +117,7 @@ std::vector<Shared<Entry>> EntryCache::entries() const {
 void EntryCache::visit(const std::function<void(PyObject*)>& visitor) const {
     if (options_.backend) visitor(options_.backend.get());
     if (options_.listener) visitor(options_.listener.get());
+    if (options_.before_capture) visitor(options_.before_capture.get());
     if (options_.guard_filter) visitor(options_.guard_filter.get());
     // Points and entries that are shared with another cache or are in use have other owners: the collector must treat
     // them as referenced from outside.

@@ -69,6 +69,7 @@ class EntryCache {
         clear();
         options_.backend = {};
         options_.listener = {};
+        options_.before_capture = {};
         options_.guard_filter = {};
     }
 

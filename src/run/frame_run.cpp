@@ -10,6 +10,7 @@
 #include "capture/report.h"
 #include "cpython/hook.h"
 #include "cpython/tracing.h"
+#include "run/counts.h"
 #include "run/execute.h"
 #include "run/failed_graph.h"
 #include "run/miss.h"
@@ -155,6 +156,7 @@ PyObject* FrameRun::raise_here() {
 }
 
 PyObject* FrameRun::leave() {
+    ++run_counts.left;
     if (is_untouched_) return cpython::run_untouched(thread_, frame_);
     if (!code_[at_].can_resume) {
         PyObject* answer = nullptr;
@@ -285,6 +287,7 @@ bool may_run_callbacks(PyObject* iterator) {
 }  // namespace
 
 Stepped FrameRun::step_for_real(bool runs_callbacks) {
+    ++run_counts.real_steps;
     if (PyErr_CheckSignals() < 0) return {Stepped::Kind::Raised, at_};
     try {
         Executing executing(thread_, frame_, code_[at_].offset);

@@ -13,6 +13,7 @@
 #include "capture/report.h"
 #include "capture/settings.h"
 #include "cpython/code_object.h"
+#include "run/counts.h"
 #include "run/orphans.h"
 #include "run/stance.h"
 
@@ -237,6 +238,14 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
     return entry;
 }
 
+/// Tells the callable that a capture is about to begin (python/stator/checks.py); nothing of the frame has run yet if
+/// `is_main`. Throws PythonError.
+void announce(const EntryCache& cache, bool is_main) {
+    ++run_counts.captures;
+    if (Ref<> listener = cache.options().before_capture)
+        checked(PyObject_CallOneArg(listener.get(), is_main ? Py_True : Py_False));
+}
+
 }  // namespace
 
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
@@ -262,6 +271,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         point.add(entry);
         return entry->matches(frame) ? entry : nullptr;
     }
+    announce(cache, is_main);
     // What observes the capture runs code at its end. That is before the guards are checked: another thread may check
     // the guards of an entry as soon as a cache has it.
     Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);

@@ -312,6 +312,7 @@ void GraphRecorder::move_to(Trace& trace) {
     trace.is_kept_as_captured = is_kept_as_captured_;
     trace.has_stopped = has_stopped_;
     trace.shape_ticks = shape_ticks_;
+    trace.node_ticks = locations_.take_ticks();
 }
 
 }  // namespace stator

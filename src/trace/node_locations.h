@@ -2,9 +2,13 @@
 #pragma once
 
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "base/stopwatch.h"
 #include "graph/node.h"
 #include "trace/call_stack.h"
+#include "trace/trace.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -18,7 +22,10 @@ class NodeLocations {
     void locate(graph::Node* node) {
         node->location = current();
         node->modules = modules();
+        ticks_.push_back({node, ticks()});
     }
+    /// When each node was located, after an entry without a node for the start of the trace.
+    std::vector<NodeTicks> take_ticks() { return std::move(ticks_); }
     /// The modules around the innermost frame; null if there are none.
     const graph::ModulePath* modules() const;
     /// The modules around the frame of a function that the innermost frame calls.
@@ -31,6 +38,7 @@ class NodeLocations {
     const CallStack& stack_;
     graph::Graph& graph_;
     std::unordered_map<const Source*, int> module_calls_;
+    std::vector<NodeTicks> ticks_{{nullptr, ticks()}};
 };
 
 }  // namespace stator

@@ -112,6 +112,12 @@ enum class TraceEnd : std::uint8_t {
     Failed,  // not at all: the report says why
 };
 
+/// When a node was made, in `ticks`. The node may have been removed from the graph since.
+struct NodeTicks {
+    const graph::Node* node;
+    std::uint64_t at;
+};
+
 /// The result of a finished trace, for the later stages of a capture.
 struct Trace {
     std::unique_ptr<Arena> arena;  // of the sources
@@ -144,6 +150,7 @@ struct Trace {
 
     std::size_t instructions = 0;
     double decoding_seconds = 0;
+    std::vector<NodeTicks> node_ticks;
     std::uint64_t shape_ticks = 0;  // spent on inferring results of operations: see `ticks`
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
@@ -37,10 +38,19 @@ def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
     stator.reset()
     compiled = stator.compile(Model(12))
-    with stator.watch(path):
-        for size in (4, 6, 8):
+    with stator.watch(path, compare=True):
+        for size in (4, 6, 8, *[8] * 13):
             compiled(torch.ones(size, 4))
+        compiled_sizes(torch.ones(3, 4))
+        compiled_sizes(torch.ones(5, 4))
     return path
+
+
+@stator.compile
+def compiled_sizes(x):
+    y = torch.relu(x)
+    assert x.shape[0] < 100
+    return y.view(x.shape[0], 2, 2)
 
 
 @pytest.fixture
@@ -64,7 +74,17 @@ def open_page(browser, report):
 def test_all_sections_are_there(open_page):
     page = open_page()
     names = page.locator("nav a").all_inner_texts()
-    assert names == ["Summary", "Graph breaks", "Recompiles", "Program", "Graphs", "Guards", "Times"]
+    assert names == [
+        "Summary",
+        "Calls",
+        "Graph breaks",
+        "Recompiles",
+        "Program",
+        "Graphs",
+        "Symbols",
+        "Guards",
+        "Times",
+    ]
     assert "object HTML" not in page.inner_text("main")
 
 
@@ -134,3 +154,50 @@ def test_it_fits_the_screen_in_light_and_dark(open_page, width, scheme):
     assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 30)")
     if folder := os.environ.get("STATOR_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/report-{width}.png")
+
+
+def test_calls_show_the_share_of_hits_and_the_time_saved(open_page):
+    page = open_page("#calls")
+    row = page.locator("#calls tbody tr").first.locator("td").all_inner_texts()
+    assert row[1:5] == ["13", "85 %", "2", "0"]
+    assert row[7].endswith(("saved", "lost"))
+    line = page.locator(".timeline")
+    assert line.locator("span").count() == 18 and line.locator(".call-sample").count() == 3
+    line.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#calls [role=status]").inner_text().startswith("call 2: Model (")
+
+
+def test_recompiles_are_a_chain_of_graphs(open_page):
+    chain = open_page("#recompiles").locator(".chain").first
+    assert "size of dimension 0 is 6, was 4" in chain.inner_text()
+    links = chain.locator("a").all_inner_texts()
+    assert links[0].startswith("graph ") and links[-1].startswith("graph ")
+
+
+def test_symbols_have_their_range_and_the_line_of_a_relation(open_page):
+    page = open_page("#symbols")
+    card = page.locator("#symbols .card", has_text="compiled_sizes")
+    assert "L['x']" in card.inner_text() and "100" in card.inner_text()
+    card.locator("a.mono").first.click()
+    assert "fixed" in page.locator(":target").get_attribute("class")
+
+
+def test_guards_tell_the_steps_of_each_block(open_page):
+    page = open_page("#guards-1")
+    assert "steps of a check" in page.locator("#guards-1 > summary").inner_text()
+    text = page.locator("#guards-1 summary", has_text="L['self']").first.inner_text()
+    guards, steps = (int(number) for number in re.findall(r"(\d+) (?:guard|step)", text))
+    assert guards > 50 and steps > 50
+
+
+def test_a_flame_graph_by_functions_and_by_modules(open_page):
+    page = open_page("#flame-1")
+    shown = page.locator("#flame-1")
+    assert any("Block.forward (" in name for name in shown.locator(".flame button").all_inner_texts())
+    shown.get_by_text("by module").click()
+    names = shown.locator(".flame button").all_inner_texts()
+    assert names[:2] == ["trace", "self"] and "linear" in names
+    shown.locator(".flame button", has_text="layers").first.focus()
+    assert "%" in shown.locator("[role=status]").inner_text()

@@ -1,0 +1,44 @@
+"""The short form of each torture. `python -m tests.torture` runs the long ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.processes import fresh
+from tests.torture import faults
+
+# Rounds of a second or two.
+ROUNDS = {"garbage": 2, "full_disk": 3, "recursion": 130, "keyboard_interrupts": 60, "alarms": 150, "finalizers": 60}
+
+
+@pytest.mark.parametrize("name", faults.FAULTS)
+def test_faults(name):
+    said = fresh(f"from tests.torture import faults; print(faults.FAULTS[{name!r}]({ROUNDS.get(name, 56)}))")
+    assert said
+
+
+def test_threads():
+    said = fresh("from tests.torture import threads; print(threads.run(2, threads=8, seed=1))")
+    assert "call_shared" in said and "reset" in said
+
+
+def test_soak():
+    said = fresh("from tests.torture import soak; print(soak.run(2))")
+    assert "p99.9" in said
+
+
+def test_the_soak_notices_growth():
+    program = """
+from tests.torture import soak
+kept = []
+serve = soak._serve
+def leaking(*arguments):
+    serve(*arguments)
+    kept.append(bytearray(8 << 20))
+soak._serve = leaking
+try:
+    soak.run(0.1)
+except AssertionError as error:
+    print("noticed", error)
+"""
+    assert "noticed" in fresh(program)
