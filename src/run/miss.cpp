@@ -78,6 +78,19 @@ bool is_seen_by_dispatch_mode() {
     return checked(PyObject_CallNoArgs(reads_stack ? on_stack : around)).get() == Py_True;
 }
 
+/// FX would record what the uncompiled function does. torch.compile refuses that, unless
+/// `torch._dynamo.config.error_on_nested_fx_trace` is off.
+void refuse_fx_tracing() {
+    static PyObject* const is_tracing = find_imported("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").release();
+    if (is_tracing == nullptr || !dynamo_switch("error_on_nested_fx_trace", "")) return;
+    if (checked(PyObject_CallNoArgs(is_tracing)).get() != Py_True) return;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Detected that you are using FX to symbolically trace a function that is compiled by torch.compile "
+                    "or stator.compile. Trace the function itself, or set "
+                    "torch._dynamo.config.error_on_nested_fx_trace = False.");
+    throw PythonError();
+}
+
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
 bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& options) {
     // Each instance may have as many entries as the recompile limit allows; more than this in total is considered a
@@ -248,6 +261,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
         return nullptr;
     }
+    refuse_fx_tracing();
     if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode()) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
