@@ -47,11 +47,6 @@ class Symbol(NamedTuple):
     is_size: bool
     is_marked: bool  # specializing it is an error
 
-    @property
-    def is_unbacked(self) -> bool:
-        """Whether it is marked with `mark_unbacked`: it may be 0 or 1, which other sizes are not."""
-        return self.is_size and self.least is not None and self.least < 2
-
 
 class Symbols:
     """The symbols of one graph."""
@@ -74,9 +69,7 @@ class Symbols:
                 self.number(symbol.name)
         for relation in self.relations:
             # True in this call: this adds a guard, unless it follows from those before.
-            if any(self.all[int(name[1:])].is_unbacked for name in _SYMBOL.findall(relation)):
-                torch._check(self.number(relation))
-            elif not bool(self.number(relation)):
+            if not bool(self.number(relation)):
                 raise AssertionError(f"the relation {relation} does not hold in the call that was captured")
         self._known_guards = len(shape_env.guards)
 
@@ -112,10 +105,6 @@ class Symbols:
         from torch.fx.experimental.symbolic_shapes import DimDynamic
 
         source = ConstantSource(symbol.place)
-        if symbol.is_unbacked:
-            expression = shape_env.create_symbol(symbol.hint, source, DimDynamic.SIZE_LIKE_UNBACKED)
-            self._by_sympy[expression] = number
-            return shape_env.create_symintnode(expression, hint=None, source=source)
         make = shape_env.create_symbol if symbol.is_size else shape_env.create_unspecified_symbol
         expression = make(symbol.hint, source, DimDynamic.DYNAMIC)
         self._by_sympy[expression] = number

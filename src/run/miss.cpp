@@ -91,6 +91,15 @@ void refuse_fx_tracing() {
     throw PythonError();
 }
 
+/// Whether operations run on FakeTensors: a custom operator is asked for the metadata of its result, or a program
+/// measures itself. Then the function runs as it is.
+bool is_in_fake_mode() {
+    static PyObject* const mode = find_imported("torch._C", "_get_dispatch_mode").release();
+    static PyObject* const key = find_imported("torch._C", "_TorchDispatchModeKey.FAKE").release();
+    if (mode == nullptr || key == nullptr) return false;
+    return checked(PyObject_CallOneArg(mode, key)).get() != Py_None;
+}
+
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
 bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& options) {
     // Each instance may have as many entries as the recompile limit allows; more than this in total is considered a
@@ -262,7 +271,8 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         return nullptr;
     }
     refuse_fx_tracing();
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode()) return nullptr;
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() || is_in_fake_mode())
+        return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;

@@ -26,6 +26,8 @@ PyObject* torch_tensor() {
 
 /// A tensor without dimensions on the CPU whose number can be copied; null for anything else.
 TensorValue* number_in_tensor(Tracer& tracer, Value* value) {
+    // (A number that is read from a tensor stays a number.)
+    if (value->kind != Kind::Tensor && value->kind != Kind::Array) return nullptr;
     tracer.realize(value);
     auto* array = cast<ArrayValue>(value);
     auto* tensor = array != nullptr && array->is_scalar ? array->payload : cast<TensorValue>(value);

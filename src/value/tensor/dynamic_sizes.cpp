@@ -96,9 +96,8 @@ Source* layout_source(Tracer& tracer, Source* tensor, Access access, std::size_t
     return tracer.provenance().child(tensor, access, nullptr, static_cast<int>(dimension), kept);
 }
 
-/// 0 and 1 are always constants, unless the size is marked as unbacked.
+/// 0 and 1 are always constants.
 constexpr Range kDynamic{2, Range::kNoMost};
-constexpr Range kAnySize{0, Range::kNoMost};
 
 /// With `dynamic=True`, equal sizes are taken to stay equal: they share the symbol of the first.
 void share_symbol(Tracer& tracer, const Expression* symbol) {
@@ -133,9 +132,7 @@ void make_size_dynamic(Tracer& tracer, const TensorValue* tensor, const Marks& m
     Source* source = layout_source(tracer, tensor->source, Access::Size, dimension, value);
     auto origin = origin_of_size(tracer, tensor, marks, dimension, *source, value);
     if (!origin) return;
-    const bool is_unbacked = marks.is_unbacked(dimension) && !marks.is_strictly_unbacked(dimension);
-    const Expression* symbol =
-        tracer.numbers().variable(source, Number::of_int(value), is_unbacked ? kAnySize : kDynamic);
+    const Expression* symbol = tracer.numbers().variable(source, Number::of_int(value), kDynamic);
     tracer.set_origin(symbol, *origin);
     if (*origin == SymbolOrigin::Default && tracer.dynamic().shares_symbols) share_symbol(tracer, symbol);
     if (*origin == SymbolOrigin::Marked && !tracer.dynamic().may_specialize_marked_sizes)

@@ -104,3 +104,44 @@ def test_versions_are_compared():
         return x + 1 if version.parse(torch.__version__) >= version.parse("2.0.0") else x
 
     same(program, T(2), compare_dynamo=False)
+
+
+class Scaled(int):
+    def __eq__(self, other):
+        raise RuntimeError("a guard compares contents")
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize(
+    "kind, values", [(Scaled, (5, 10)), (type("Real", (float,), {}), (0.0, -0.0)), (Text, ("a", "bc"))]
+)
+def test_instances_of_subclasses_are_guarded_by_their_contents(kind, values):
+    def program(x, y):
+        return x + len(y) if isinstance(y, str) else x * y
+
+    report = []
+    compiled = stator.compile(program, backend=lambda graph, inputs: report.append(graph) or graph.forward)
+    for value in (*values, *values):
+        x = torch.ones(2)
+        expected, actual = program(x, kind(value)), compiled(x, kind(value))
+        assert torch.equal(expected, actual)
+        assert torch.equal(expected.signbit(), actual.signbit())
+    assert len(report) == 2
+
+
+def test_a_result_is_detached_in_place():
+    def program(x):
+        y = x * 2
+        y.detach_()
+        return y + 1, y.requires_grad
+
+    same(program, T(3, grad=True), compare_dynamo=False)
+
+
+def test_a_product_is_a_multiple_of_its_factors():
+    def program(x):
+        n = x.sum().int().item()
+        return x + 1 if ((n + 10) * (n + 10)) % (n + 10) == 0 else x
+
+    same(program, lambda: torch.ones(3), compare_dynamo=False)
