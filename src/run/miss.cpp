@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/imported.h"
@@ -15,6 +16,7 @@
 #include "cpython/code_object.h"
 #include "run/orphans.h"
 #include "run/stance.h"
+#include "torch/fake.h"
 
 namespace stator {
 
@@ -91,13 +93,14 @@ void refuse_fx_tracing() {
     throw PythonError();
 }
 
-/// Whether operations run on FakeTensors: a custom operator is asked for the metadata of its result, or a program
-/// measures itself. Then the function runs as it is.
-bool is_in_fake_mode() {
+/// Whether the function runs on FakeTensors: a custom operator is asked for the metadata of its result, or a program
+/// measures itself. Then it runs as it is, even with `fullgraph=True`.
+bool runs_on_fake_tensors(cpython::Frame* frame) {
     static PyObject* const mode = find_imported("torch._C", "_get_dispatch_mode").release();
     static PyObject* const key = find_imported("torch._C", "_TorchDispatchModeKey.FAKE").release();
-    if (mode == nullptr || key == nullptr) return false;
-    return checked(PyObject_CallOneArg(mode, key)).get() != Py_None;
+    if (mode != nullptr && key != nullptr && checked(PyObject_CallOneArg(mode, key)).get() != Py_None) return true;
+    std::span<PyObject*> held(cpython::slots(frame), static_cast<std::size_t>(cpython::slot_count(frame)));
+    return std::ranges::any_of(held, [](PyObject* one) { return one != nullptr && torch_room::is_fake(one); });
 }
 
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
@@ -271,7 +274,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         return nullptr;
     }
     refuse_fx_tracing();
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() || is_in_fake_mode())
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() || runs_on_fake_tensors(frame))
         return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.

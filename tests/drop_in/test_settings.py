@@ -256,4 +256,7 @@ def test_a_compiled_function_on_fake_tensors():
     compiled = torch.compile(lambda x: x.sin().cos(), backend="eager", fullgraph=True)
     with FakeTensorMode() as mode:
         assert compiled(mode.from_tensor(torch.ones(3))).shape == (3,)
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(torch.ones(3))
+    assert compiled(fake).shape == (3,)
     assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin().cos())
