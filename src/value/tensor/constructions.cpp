@@ -57,6 +57,8 @@ Value* stacked_numbers(Tracer& tracer, const Arguments& arguments) {
     if (sequence == nullptr || arguments.keywords.size() > (dtype == nullptr ? 0U : 1U)) return nullptr;
     torch_room::Device device;
     if (torch_room::default_device(&device)) return nullptr;
+    // A copy of a number has no tangent, and a tensor that a transform has wrapped has no number.
+    if (torch_room::is_in_dual_level() || tracer.recorder().is_in_transform()) return nullptr;
     tracer.realize(sequence);
     std::vector<Value*> tensors;
     for (Value* item : sequence->all(tracer)) {

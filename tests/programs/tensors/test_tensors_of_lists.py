@@ -76,3 +76,21 @@ def test_the_default_device():
     with torch.device("meta"):
         made = stator.compile(lambda x: torch.tensor([x, x]), backend="eager")(torch.ones((), device="cpu"))
     assert made.device.type == "meta"
+
+
+def test_inside_of_a_transform_and_with_tangents():
+    def batched(x):
+        try:
+            return torch.vmap(lambda row: torch.tensor([row.sum()]))(x)
+        except RuntimeError as error:
+            return type(error).__name__, x + 1
+
+    same(batched, T(2, 3), fullgraph=False, compare_dynamo=False)
+
+    def tangent(x):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x.sum(), torch.ones(()))
+            made = stator.compile(lambda y: torch.tensor([y]) * 2, backend="eager")(dual)
+            return torch.autograd.forward_ad.unpack_dual(made).tangent
+
+    assert tangent(torch.ones(2)) is None
