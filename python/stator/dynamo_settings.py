@@ -31,6 +31,7 @@ HONOURED: dict[str, str] = {
     "disable": "nothing is captured; what was captured runs",
     "enable_aot_compile": "by `aot_compile`, which is left to TorchDynamo",
     "enable_compiler_collectives": "as `stator.config.enable_compiler_collectives`",
+    "error_on_nested_fx_trace": "symbolic tracing of a compiled function by FX is an error",
     "error_on_recompile": "a recompile raises `torch._dynamo.exc.RecompileError`",
     "fail_on_cache_limit_hit": "another name of `fail_on_recompile_limit_hit`",
     "fail_on_recompile_limit_hit": "the recompile limit is an error, as with `fullgraph=True`",
@@ -39,6 +40,7 @@ HONOURED: dict[str, str] = {
     "install_free_tensors": "as `stator.config.register_attributes`, under `stator.install()`",
     "install_free_tensors_for_export": "by export, which is left to TorchDynamo",
     "log_compilation_metrics": "under `stator.install()`",
+    "only_allow_pt2_compliant_ops": "operators of libraries without the tag `pt2_compliant_tag` break the graph",
     "optimize_ddp": "inside of `DistributedDataParallel` a backend gets one graph for each bucket of gradients; "
     "`False` turns that off",
     "raise_on_ctx_manager_usage": "by torch",

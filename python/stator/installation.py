@@ -247,6 +247,6 @@ def _listener(read: torch_versions.Context, fn: Any) -> Callable[[dict[str, Any]
                 failed(torch_versions.guard_fail(torch_words.in_torchs_words(reason, parameters)))
         if exported is not None:
             for entry in report.get("entries", ()):
-                exported(list(entry["guards"]))
+                exported([torch_versions.ExportedGuard(guard) for guard in entry["guards"]])
 
     return listen

@@ -209,13 +209,20 @@ def _metrics_of(running: Running, seconds: float, backend: float) -> dict[str, A
         "fail_reason": failed["reason"] if failed else None,
         "fail_user_frame_filename": failed.get("file") if failed else None,
         "fail_user_frame_lineno": failed.get("line") if failed else None,
-        "restart_reasons": set(),
+        # TorchDynamo starts again at a graph break. Stator does not, so that no time is lost by it.
+        "restart_reasons": {_restart_reason(broken)} if entry and broken else set(),
+        "dynamo_time_before_restart_s": 0.0,
         "recompile_reason": reasons[0] if reasons else None,
         "recompile_user_contexts": running.user_contexts,
     }
     if running.entries:
         metrics["feature_usage"] = {"dynamo.automatic_dynamic_shapes": config.automatic_dynamic_shapes}
     return metrics
+
+
+def _restart_reason(broken: dict[str, Any]) -> str:
+    is_asked_for = broken["kind"] == "graph-break-call"
+    return f"User-inserted graph break: {broken['reason']}" if is_asked_for else broken["reason"]
 
 
 _observer: Observer | None = None

@@ -77,8 +77,16 @@ def graph(graph_module: GraphModule) -> None:
     trace_structured(
         "dynamo_output_graph",
         lambda: {"sizes": _sizes(graph_module)},
-        payload_fn=lambda: graph_module.print_readable(print_output=False, include_stride=True, include_device=True),
+        payload_fn=lambda: _readable(graph_module),
     )
+
+
+def _readable(graph_module: GraphModule) -> str:
+    try:
+        return graph_module.print_readable(print_output=False, include_stride=True, include_device=True)
+    except KeyError:
+        # FX has no short names of quantized dtypes.
+        return graph_module.code
 
 
 def limit_hit(function: str, text: str) -> None:

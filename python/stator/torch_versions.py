@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from contextvars import ContextVar
@@ -82,6 +83,15 @@ def guard_fail(reason: str) -> Any:
     from torch._dynamo.types import GuardFail
 
     return GuardFail(reason, None)  # type: ignore[arg-type]
+
+
+class ExportedGuard(str):
+    """What a `guard_export_fn` receives: the text of a guard, which begins with the place that it is about."""
+
+    @property
+    def name(self) -> str:
+        found = re.match(r"\w+(\[[^]]*\]|\.\w+(\(\))?)*", self)
+        return found[0] if found else ""
 
 
 def is_scripted(fn: Any) -> bool:

@@ -70,10 +70,12 @@ bool is_in_vain(const graph::Graph& graph) {
 }
 
 bool has_work(const graph::Graph& graph) {
-    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) {
-        const bool is_drawn = node->kind == graph::NodeKind::Placeholder && node->has_effect;
-        return is_drawn || (node->kind != graph::NodeKind::Placeholder && node->kind != graph::NodeKind::Output);
-    });
+    bool has_outputs = false;
+    graph::for_each_input(*graph.nodes().back(), [&](const graph::Node*) { has_outputs = true; });
+    return has_outputs || std::ranges::any_of(graph.nodes(), [](const graph::Node* node) {
+               const bool is_drawn = node->kind == graph::NodeKind::Placeholder && node->has_effect;
+               return is_drawn || (node->kind != graph::NodeKind::Placeholder && node->kind != graph::NodeKind::Output);
+           });
 }
 
 void describe_nodes(GraphModule& made, const graph::Graph& graph) {

@@ -45,7 +45,8 @@ const char* torch_name(const Guard& guard) {
         case GuardKind::Same:
         case GuardKind::Different: {
             // An object is known by a weak reference, so that the guard does not keep it alive.
-            const bool is_by_reference = guard.other != nullptr && guard.other->access == Access::Referent;
+            const bool is_by_reference = guard.source->access == Access::Referent ||
+                                         (guard.other != nullptr && guard.other->access == Access::Referent);
             return is_by_reference ? "ID_MATCH" : "DUPLICATE_INPUT";
         }
         case GuardKind::Expression:

@@ -91,6 +91,28 @@ bool same_constant(Borrowed<> left, Borrowed<> right) {
     return is_torch_device(type) && equal_by_class(object, expected);
 }
 
+bool same_contents(Borrowed<> left, Borrowed<> right) {
+    PyObject* object = left;
+    PyObject* expected = right;
+    if (Py_TYPE(object) != Py_TYPE(expected)) return false;
+    if (PyFloat_Check(expected)) {
+        double is = PyFloat_AS_DOUBLE(object), was = PyFloat_AS_DOUBLE(expected);
+        return std::memcmp(&is, &was, sizeof is) == 0;
+    }
+    if (PyComplex_Check(expected)) {
+        Py_complex is = reinterpret_cast<PyComplexObject*>(object)->cval;
+        Py_complex was = reinterpret_cast<PyComplexObject*>(expected)->cval;
+        return std::memcmp(&is, &was, sizeof is) == 0;
+    }
+    for (PyTypeObject* base : {&PyLong_Type, &PyUnicode_Type, &PyBytes_Type}) {
+        if (PyType_IsSubtype(Py_TYPE(expected), base) == 0) continue;
+        Ref<> answer = Ref<>::steal(base->tp_richcompare(object, expected, Py_EQ));
+        if (!answer) PyErr_Clear();
+        return answer.get() == Py_True;
+    }
+    return false;
+}
+
 namespace {
 
 bool is_scalar_key(PyObject* object) {

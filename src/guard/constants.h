@@ -11,6 +11,10 @@ namespace stator {
 /// nothing.
 bool same_constant(Borrowed<> object, Borrowed<> expected);
 
+/// The same for instances of one subclass of int, float, complex, str or bytes: the number or text in them, whatever
+/// their class makes of `==`.
+bool same_contents(Borrowed<> object, Borrowed<> expected);
+
 /// Whether hashing and comparing the object runs no user code: numbers, strings, None, devices,
 /// dtypes and tuples of those.
 bool is_constant_key(Borrowed<> object);

@@ -400,7 +400,8 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 if (from != step->object) goto failed;
                 continue;
             case StepOp::Constant:
-                if (from != step->object && !same_constant(from, step->object)) goto failed;
+                if (from != step->object && !same_constant(from, step->object) && !same_contents(from, step->object))
+                    goto failed;
                 continue;
             case StepOp::FunctionCode: {
                 if (!PyFunction_Check(from)) goto failed;

@@ -231,8 +231,9 @@ const Expression* Expressions::written_out(const Polynomial& polynomial) {
 /// `(6 * s0 + 3) // 2` is `3 * s0 + 1`: what is a multiple of the divisor comes out of the quotient.
 const Expression* Expressions::quotient(Op op, const Expression* left, const Expression* right) {
     Polynomial divisor = facts_.resolved(polynomial_of(right));
-    if (facts_.range_of(divisor).least <= 0) return nullptr;
     Polynomial dividend = facts_.resolved(polynomial_of(left));
+    // (It is not 0: that would raise.)
+    if (facts_.range_of(divisor).least <= 0) return exact_quotient(op, dividend, divisor);
     if (divisor.terms().size() != 1) return exact_quotient(op, dividend, divisor);
     auto [whole, rest] = dividend.divided_by(divisor.terms()[0]);
     if (rest == polynomial_of(left)) return op == Op::FloorDivide ? quotient_of_quotient(rest, right) : nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/imported.h"
@@ -16,6 +17,7 @@
 #include "run/counts.h"
 #include "run/orphans.h"
 #include "run/stance.h"
+#include "torch/fake.h"
 
 namespace stator {
 
@@ -77,6 +79,29 @@ bool is_seen_by_dispatch_mode() {
     if (on_stack == nullptr || around == nullptr) return false;
     const bool reads_stack = dynamo_number("inline_torch_dispatch_torch_compile", 1) != 0;
     return checked(PyObject_CallNoArgs(reads_stack ? on_stack : around)).get() == Py_True;
+}
+
+/// FX would record what the uncompiled function does. torch.compile refuses that, unless
+/// `torch._dynamo.config.error_on_nested_fx_trace` is off.
+void refuse_fx_tracing() {
+    static PyObject* const is_tracing = find_imported("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").release();
+    if (is_tracing == nullptr || !dynamo_switch("error_on_nested_fx_trace", "")) return;
+    if (checked(PyObject_CallNoArgs(is_tracing)).get() != Py_True) return;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Detected that you are using FX to symbolically trace a function that is compiled by torch.compile "
+                    "or stator.compile. Trace the function itself, or set "
+                    "torch._dynamo.config.error_on_nested_fx_trace = False.");
+    throw PythonError();
+}
+
+/// Whether the function runs on FakeTensors: a custom operator is asked for the metadata of its result, or a program
+/// measures itself. Then it runs as it is, even with `fullgraph=True`.
+bool runs_on_fake_tensors(cpython::Frame* frame) {
+    static PyObject* const mode = find_imported("torch._C", "_get_dispatch_mode").release();
+    static PyObject* const key = find_imported("torch._C", "_TorchDispatchModeKey.FAKE").release();
+    if (mode != nullptr && key != nullptr && checked(PyObject_CallOneArg(mode, key)).get() != Py_None) return true;
+    std::span<PyObject*> held(cpython::slots(frame), static_cast<std::size_t>(cpython::slot_count(frame)));
+    return std::ranges::any_of(held, [](PyObject* one) { return one != nullptr && torch_room::is_fake(one); });
 }
 
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
@@ -257,7 +282,9 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
         return nullptr;
     }
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode()) return nullptr;
+    refuse_fx_tracing();
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() || runs_on_fake_tensors(frame))
+        return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;

@@ -117,9 +117,11 @@ bool depends_on_more(const Question& question) {
     return name == "as_strided" || name == "as_strided_" || name == "repeat_interleave";
 }
 
-/// Whether the rejection in a trial may be caused by its memory, which is as small as possible.
+/// Whether the rejection in a trial may be caused by its memory, which is as small as possible, or by its tensors, which
+/// are views.
 bool refuses_more(const Question& question) {
-    return name_of(question).find("as_strided") != std::string::npos;
+    const std::string name = name_of(question);
+    return name.find("as_strided") != std::string::npos || name == "detach_";
 }
 
 /// Classifies the current exception: rethrows a rejection by PyTorch, gives up on the rest.

@@ -30,7 +30,11 @@ constexpr const char* kMethods[] = {"add_",  "sub_",   "mul_",       "div_",    
 
 // The same for floats only: powers are computed differently for some ints, and other ints are sizes.
 constexpr const char* kOperatorsOfFloats[] = {"pow", "ipow"};
-constexpr const char* kFunctionsOfFloats[] = {"pow", "addmm", "addmv", "addr", "addbmm", "baddbmm", "full", "tensor"};
+constexpr const char* kFunctionsOfFloats[] = {"pow",           "addmm",         "addmv",         "addr",
+                                              "addbmm",        "baddbmm",       "full",          "tensor",
+                                              "_foreach_add",  "_foreach_sub",  "_foreach_mul",  "_foreach_div",
+                                              "_foreach_pow",  "_foreach_lerp", "_foreach_add_", "_foreach_sub_",
+                                              "_foreach_mul_", "_foreach_div_", "_foreach_pow_", "_foreach_lerp_"};
 constexpr const char* kMethodsOfFloats[] = {"pow_", "addcmul_", "addcdiv_", "lerp_", "addmm_", "baddbmm_"};
 
 struct Names {

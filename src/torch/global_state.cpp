@@ -309,7 +309,10 @@ std::string explain_mismatch(const GlobalState& was) {
 }
 
 void restore_settings(const GlobalState& state) {
-    restore_settings(unpacked_settings(state.switches >> std::size(kSwitches), state.default_dtype));
+    Settings settings = unpacked_settings(state.switches >> std::size(kSwitches), state.default_dtype);
+    settings.deterministic = state.deterministic;
+    settings.deterministic_warn_only = state.deterministic_warn_only;
+    restore_settings(settings);
 }
 
 bool are_torch_functions_enabled() {

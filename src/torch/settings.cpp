@@ -73,11 +73,21 @@ SettingCall call_for_saved_hooks(const std::optional<std::string>& disabled) {
     return {function("_autograd._saved_tensors_hooks_disable"), one(message.get())};
 }
 
+SettingCall call_for_determinism(const Settings& to) {
+    Ref<> keywords = checked(PyDict_New());
+    checked(PyDict_SetItemString(keywords.get(), "warn_only", to.deterministic_warn_only ? Py_True : Py_False));
+    return {function("_set_deterministic_algorithms"), one(to.deterministic ? Py_True : Py_False), std::move(keywords)};
+}
+
 }  // namespace
 
 Settings current_settings() {
-    return {default_dtype(), enabled_kernels(at::globalContext()), kernel_order(),
-            at::SavedTensorDefaultHooks::get_disabled_error_message()};
+    return {default_dtype(),
+            enabled_kernels(at::globalContext()),
+            kernel_order(),
+            at::SavedTensorDefaultHooks::get_disabled_error_message(),
+            at::globalContext().deterministicAlgorithms(),
+            at::globalContext().deterministicAlgorithmsWarnOnly()};
 }
 
 namespace {
@@ -157,6 +167,8 @@ std::vector<SettingCall> calls_between(const Settings& from, const Settings& to)
         calls.push_back({function("_set_sdp_priority_order"), one(as_list(to.attention_order).get())});
     if (from.saved_hooks_disabled != to.saved_hooks_disabled)
         calls.push_back(call_for_saved_hooks(to.saved_hooks_disabled));
+    if (from.deterministic != to.deterministic || from.deterministic_warn_only != to.deterministic_warn_only)
+        calls.push_back(call_for_determinism(to));
     return calls;
 }
 
@@ -164,7 +176,7 @@ void restore_settings(const Settings& settings) {
     if (current_settings() == settings) return;
     ErrorAside aside;
     for (const SettingCall& call : calls_between(current_settings(), settings))
-        if (!Ref<>::steal(PyObject_CallObject(call.function.get(), call.arguments.get()))) PyErr_Clear();
+        if (!Ref<>::steal(PyObject_Call(call.function.get(), call.arguments.get(), call.keywords.get()))) PyErr_Clear();
 }
 
 }  // namespace stator::torch_room

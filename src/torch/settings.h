@@ -1,5 +1,5 @@
 /// Settings of PyTorch that programs change while they run, by calling functions: the default dtype, the kernels of
-/// attention, whether hooks on saved tensors are allowed.
+/// attention, whether hooks on saved tensors are allowed, deterministic algorithms.
 #pragma once
 
 #include <array>
@@ -22,12 +22,15 @@ struct Settings {
     std::uint8_t attention = 0;                                    // the kernels that are enabled, one bit each
     std::array<std::int8_t, kAttentionKernels> attention_order{};  // the preferred kernel first
     std::optional<std::string> saved_hooks_disabled;               // the message of the error that using them raises
+    bool deterministic = false;
+    bool deterministic_warn_only = false;
 
     friend bool operator==(const Settings&, const Settings&) = default;
 };
 
 Settings current_settings();
-/// The current settings but for the default dtype, in `kPackedBits` bits: what a guard compares.
+/// The current settings but for the default dtype and deterministic algorithms, in `kPackedBits` bits: what a guard
+/// compares.
 std::uint32_t packed_settings();
 inline constexpr int kPackedBits = 28;
 Settings unpacked_settings(std::uint32_t packed, Dtype default_dtype);
@@ -37,7 +40,8 @@ std::string explain_difference(std::uint32_t is, std::uint32_t was);
 /// A call of a function of PyTorch that sets one of them.
 struct SettingCall {
     Ref<> function;
-    Ref<> arguments;  // a tuple
+    Ref<> arguments;   // a tuple
+    Ref<> keywords{};  // a dict; empty if there are none
 };
 /// The calls that lead from some settings to others.
 std::vector<SettingCall> calls_between(const Settings& from, const Settings& to);

@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
+#include "shape/compliance.h"
 #include "shape/infer.h"
 #include "shape/number_arguments.h"
 #include "shape/store.h"
@@ -213,6 +214,8 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
         const graph::Node& node = *operation.node;
         if (operation.is_transformed) return transforms_.infer(graph_->arena(), node, operation.tensors);
         shape::Question question{node.kind, node.target, node.arguments, node.keywords};
+        if (std::string reason = shape::reason_to_refuse(question); !reason.empty())
+            tracer_.break_graph(BreakKind::UnsupportedTensor, std::move(reason));
         data_sizes_.are_captured = tracer_.captures_data_sizes() && !deferred_graphs_.is_open();
         question.data_sizes = &data_sizes_;
         if (tracer_.numbers().has_symbols()) {
@@ -285,22 +288,33 @@ void GraphRecorder::emit_requirements(Operation& operation) {
 
 namespace {
 
-/// Whether it is `torch._foreach_mul(tensors, factor)` or the like, and the results have the dtypes of the tensors.
-bool takes_one_factor_for_all(Tracer& tracer, Borrowed<> target, const Arguments& arguments) {
-    if (!PyCFunction_Check(target.get()) || arguments.positional.size() != 2) return false;
+bool is_floating_tensor(Value* value) {
+    auto* tensor = cast<TensorValue>(value);
+    return tensor != nullptr && torch_room::is_floating(tensor->meta->dtype);
+}
+
+/// Which argument of `torch._foreach_mul(tensors, factor)`, `torch._foreach_pow(base, tensors)` or the like is one
+/// number for all, in a tensor, if the results have the dtypes of the tensors; -1 if none is.
+int number_for_all(Tracer& tracer, Borrowed<> target, const Arguments& arguments) {
+    if (!PyCFunction_Check(target.get())) return -1;
     Ref<> name = checked(PyObject_GetAttrString(target, "__name__"));
-    auto* factor = cast<TensorValue>(arguments.positional[1]);
-    SequenceValue* tensors = as_sequence(arguments.positional[0]);
-    if (!utf8(name).starts_with("_foreach_") || factor == nullptr || tensors == nullptr) return false;
-    return torch_room::is_floating(factor->meta->dtype) && factor->meta->sizes.empty() &&
-           std::ranges::all_of(tensors->all(tracer), [](Value* one) {
-               auto* tensor = cast<TensorValue>(one);
-               return tensor != nullptr && torch_room::is_floating(tensor->meta->dtype);
-           });
+    if (!utf8(name).starts_with("_foreach_")) return -1;
+    int found = -1;
+    for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
+        Value* argument = arguments.positional[i];
+        if (SequenceValue* tensors = as_sequence(argument)) {
+            if (!std::ranges::all_of(tensors->all(tracer), is_floating_tensor)) return -1;
+            continue;
+        }
+        const bool is_number = is_floating_tensor(argument) && cast<TensorValue>(argument)->meta->sizes.empty();
+        if (!is_number || found >= 0) return -1;
+        found = static_cast<int>(i);
+    }
+    return found;
 }
 
 /// The arguments of an operation with the numbers of tensors that are given as `value=`, `alpha=` or `beta=`, or as the
-/// factor of a `foreach` operation: PyTorch would read them. Empty if there is none, or where numbers are not captured.
+/// number of a `foreach` operation: PyTorch would read them. Empty if there is none, or where numbers are not captured.
 std::optional<Arguments> with_read_factors(Tracer& tracer, Borrowed<> target, const Arguments& arguments) {
     Arguments changed = arguments;
     bool is_changed = false;
@@ -316,7 +330,8 @@ std::optional<Arguments> with_read_factors(Tracer& tracer, Borrowed<> target, co
         const std::string_view name = utf8(keyword.name);
         if ((name == "value" || name == "alpha" || name == "beta") && !read(keyword.value)) return std::nullopt;
     }
-    if (takes_one_factor_for_all(tracer, target, arguments) && !read(changed.positional[1])) return std::nullopt;
+    const int number = number_for_all(tracer, target, arguments);
+    if (number >= 0 && !read(changed.positional[static_cast<std::size_t>(number)])) return std::nullopt;
     return is_changed ? std::optional(std::move(changed)) : std::nullopt;
 }
 

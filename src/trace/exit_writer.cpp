@@ -8,6 +8,7 @@
 #include "cpython/objects.h"
 #include "torch/known.h"
 #include "value/tensor/gradients.h"
+#include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 
 namespace stator {
@@ -127,6 +128,7 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     for (const void* node : plan.outputs())
         outputs->values.push_back(graph::Argument::of(
             recorder_.rows().as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return)));
+    if (offered_ != nullptr) outputs->values.push_back(graph::Argument::of(offered_));
     recorder_.views().check_outputs(*outputs);
     check_results_after_autograd(tracer_, *outputs);
     // Backends remove unused operations. Then an exception that the program would get is lost, or the following random
@@ -166,7 +168,33 @@ PlanBuilder ExitWriter::begin() {
     return plan;
 }
 
+namespace {
+
+bool has_operations(const graph::Graph& graph) {
+    return std::ranges::any_of(graph.nodes(), [](const graph::Node* node) {
+        return node->kind != graph::NodeKind::Placeholder && node->kind != graph::NodeKind::Attribute;
+    });
+}
+
+}  // namespace
+
+/// With `fullgraph=True` the backend gets a graph of a function that only returns a tensor it was given, too, as with
+/// torch.compile: tools that collect graphs count on one.
+void ExitWriter::offer_inputs(Value* result) {
+    auto* tensor = cast<TensorValue>(result);
+    if (tensor == nullptr || tensor->source == nullptr || !tracer_.wants_one_graph() || !effects_.empty() ||
+        has_operations(recorder_.graph()))
+        return;
+    try {
+        tracer_.realize(tensor);
+        offered_ = tensor->node;
+    } catch (const Break&) {
+        // A graph can't take this tensor.
+    }
+}
+
 TraceExit ExitWriter::write_return(Value* result) {
+    offer_inputs(result);
     PlanBuilder plan = begin();
     int returned = result->rebuild(plan);
     check_dropped_generators(plan);
@@ -200,28 +228,35 @@ void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
     torch_room::Modes left = modes.current();
     left.grad = entry.grad;
     STATOR_CHECK(left == entry, "a mode that no context has changed");
-    write_settings(plan);
+    write_settings(plan, is_return);
     for (const TorchModes::EnteredContext& context : open)
         plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
     if (reached.grad == entry.grad && open.empty()) return;
     plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, torch_room::known().set_grad_enabled);
 }
 
-/// The graph restores the settings that it has changed, and the plan sets those that the program has reached.
-void ExitWriter::write_settings(PlanBuilder& plan) {
+/// At a graph break the graph restores the settings that it has changed. The plan sets those that the program has
+/// reached.
+void ExitWriter::write_settings(PlanBuilder& plan, bool is_return) {
     const torch_room::Settings reached = torch_room::current_settings();
     const torch_room::Settings& entry = tracer_.modes().settings_at_entry();
-    for (const torch_room::SettingCall& call : torch_room::calls_between(reached, entry)) {
+    const auto restoring =
+        is_return ? std::vector<torch_room::SettingCall>() : torch_room::calls_between(reached, entry);
+    for (const torch_room::SettingCall& call : restoring) {
         Arguments arguments;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.arguments.get()); ++i)
             arguments.positional.push_back(tracer_.fresh(Ref<>::share(PyTuple_GET_ITEM(call.arguments.get(), i))));
+        PyObject *name = nullptr, *value = nullptr;
+        for (Py_ssize_t at = 0; call.keywords && PyDict_Next(call.keywords.get(), &at, &name, &value) != 0;)
+            arguments.keywords.push_back({tracer_.keep(Ref<>::share(name)), tracer_.fresh(Ref<>::share(value))});
         recorder_.emit_effect(recorder_.graph_arena().keep(Ref<>::share(call.function.get())), arguments);
     }
     for (const torch_room::SettingCall& call : torch_room::calls_between(entry, reached)) {
         std::vector<std::int32_t> from;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call.arguments.get()); ++i)
             from.push_back(plan.constant(PyTuple_GET_ITEM(call.arguments.get(), i)));
-        plan.add(PlanOp::Call, std::move(from), call.function.get());
+        if (call.keywords) from.push_back(plan.constant(call.keywords.get()));
+        plan.add(call.keywords ? PlanOp::CallNamed : PlanOp::Call, std::move(from), call.function.get());
     }
 }
 

@@ -38,11 +38,12 @@ class ExitWriter {
     TraceExit write_break(bool runs_callbacks);
 
   private:
+    void offer_inputs(Value* result);
     PlanBuilder begin();
     TraceExit finish(PlanBuilder plan, bool is_return);
     /// Restores the modes of PyTorch in the graph, and sets those that the program has reached in the plan.
     void write_modes(PlanBuilder& plan, bool is_return);
-    void write_settings(PlanBuilder& plan);
+    void write_settings(PlanBuilder& plan, bool is_return);
     void write_frames(PlanBuilder& plan, bool runs_callbacks);
     static void write_slots(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_entered);
     void write_stack(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_innermost);
@@ -56,6 +57,7 @@ class ExitWriter {
     const EffectWriter& effects_;
     Lifetimes& lifetimes_;
     const std::vector<GeneratorValue*>& generators_;
+    graph::Node* offered_ = nullptr;  // an input that is a result of the graph for the backend alone
 };
 
 }  // namespace stator

@@ -359,9 +359,13 @@ void Interpreter::count_loop() {
     constexpr std::size_t kBetweenChecks = 1024, kMostInstructions = 10'000'000;
     if (++backward_jumps_ % kBetweenChecks != 0) return;
     checked(PyErr_CheckSignals());
-    if (instructions_ > kMostInstructions)
-        break_graph(BreakKind::Instruction,
-                    "the trace executes millions of instructions, in a loop that is too long to unroll");
+    if (instructions_ <= kMostInstructions) return;
+    const BytecodeFrame* frame = stack_.innermost();
+    const bool is_in_generator = frame != nullptr && frame->generator != nullptr;
+    break_graph(BreakKind::Instruction,
+                std::string("the trace executes millions of instructions, in ") +
+                    (is_in_generator ? "a generator that is too long to unroll, or an infinite generator"
+                                     : "a loop that is too long to unroll"));
 }
 
 }  // namespace stator

@@ -14,6 +14,7 @@
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
+#include "value/kinds/context_variable.h"
 #include "value/kinds/deque.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
@@ -26,6 +27,7 @@
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 #include "value/kinds/slice.h"
+#include "value/kinds/thread_local.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -133,6 +135,8 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         return generator;
     }
     if (is_frozen_class(type)) return tracer.make<FrozenObjectValue>(object);
+    if (type == thread_local_class()) return tracer.make<ThreadLocalValue>(object);
+    if (type == &PyContextVar_Type) return tracer.make<ContextVariableValue>(object);
     if (torch_room::is_array_class(type)) {
         auto* array = tracer.make<ArrayValue>();
         array->outside = object;

@@ -78,6 +78,7 @@ def test_times_and_metrics():
     first, second = torch._dynamo.utils.get_compilation_metrics()
     assert (first.co_name, first.graph_op_count, first.has_guarded_code, first.fail_type) == ("program", 2, True, None)
     assert second.graph_op_count == 1
+    assert (len(first.restart_reasons), len(second.restart_reasons)) == (1, 0)
     assert second.entire_frame_compile_time_s > 0
     assert "_compile.compile_inner" in torch._dynamo.utils.compile_times(repr="str")
 

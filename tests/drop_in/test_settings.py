@@ -197,3 +197,66 @@ print(compiled(torch.zeros(1)).item(), counter.frame_count)
 )
 def test_variables_of_the_environment(variable, graphs):
     assert python("-c", PROGRAM, **{variable: "1"}) == f"1.0 {graphs}"
+
+
+def test_fx_refuses_a_compiled_function():
+    def doubled(x):
+        return x + x
+
+    compiled = torch.compile(doubled, backend="eager")
+    compiled(torch.ones(2))
+    with pytest.raises(RuntimeError, match="Detected that you are using FX"):
+        torch.fx.symbolic_trace(compiled)
+    with dynamo_config.patch(error_on_nested_fx_trace=False):
+        traced = torch.fx.symbolic_trace(compiled)
+    assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_function", "output"]
+
+
+def test_operators_of_libraries_may_have_to_be_compliant():
+    with torch.library._scoped_library("stator_compliance", "FRAGMENT") as library:
+        define = library.define
+        define("one.tensor(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+        define("one.int(Tensor x, int dim) -> Tensor")
+        library.impl("one.tensor", torch.sin, "CompositeImplicitAutograd")
+        library.impl("one.int", torch.sum, "CompositeImplicitAutograd")
+        packet = torch.ops.stator_compliance.one
+        x = torch.ones(2, 3)
+        with dynamo_config.patch(only_allow_pt2_compliant_ops=True):
+            assert torch.equal(torch.compile(lambda x: packet(x), backend="eager", fullgraph=True)(x), x.sin())
+            for program in (lambda x: packet(x, 1), lambda x: packet.int(x, 1)):
+                with pytest.raises(torch._dynamo.exc.Unsupported, match="not PT2 compliant"):
+                    torch.compile(program, backend="eager", fullgraph=True)(x)
+                assert torch.equal(torch.compile(program, backend="eager")(x), x.sum(1))
+        assert torch.equal(torch.compile(lambda x: packet(x, 1), backend="eager", fullgraph=True)(x), x.sum(1))
+
+
+def test_a_strict_mark_must_not_be_specialized():
+    x = torch.ones(5, 4)
+    torch._dynamo.decorators.mark_unbacked(x, 0, strict=True)
+    assert torch.equal(torch.compile(lambda x: x * 2, backend="eager")(x), x * 2)
+    with pytest.raises(RuntimeError, match="specialized"):
+        torch.compile(lambda x, y: x * y, backend="eager")(x, torch.ones(5, 4))
+
+
+def test_a_function_that_returns_its_argument_has_a_graph():
+    counter = CompileCounter()
+    compiled = torch.compile(lambda x: x, backend=counter, fullgraph=True)
+    x = torch.ones(2, requires_grad=True)
+    assert compiled(x) is x
+    assert compiled(x) is x
+    assert (counter.frame_count, counter.op_count) == (1, 0)
+    without = CompileCounter()
+    assert torch.compile(lambda x: x, backend=without)(x) is x
+    assert without.frame_count == 0
+
+
+def test_a_compiled_function_on_fake_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    compiled = torch.compile(lambda x: x.sin().cos(), backend="eager", fullgraph=True)
+    with FakeTensorMode() as mode:
+        assert compiled(mode.from_tensor(torch.ones(3))).shape == (3,)
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(torch.ones(3))
+    assert compiled(fake).shape == (3,)
+    assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin().cos())

@@ -6,6 +6,7 @@ here, they are one list there; where two tensors share memory here, they share i
 """
 
 import collections
+import contextvars
 import enum
 import functools
 import inspect
@@ -163,6 +164,8 @@ class Comparison:
             self.same(cell_content(expected), cell_content(actual), path + ".cell_contents")
         elif isinstance(expected, (property, staticmethod, classmethod, functools.cached_property)):
             self._same_descriptor(expected, actual, path)
+        elif isinstance(expected, contextvars.ContextVar):
+            self.same(expected.get(None), actual.get(None), path + ".get()")
         elif isinstance(expected, weakref.ref):
             self.same(expected(), actual(), path + "()")
         elif isinstance(expected, functools._lru_cache_wrapper):

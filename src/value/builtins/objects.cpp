@@ -23,6 +23,7 @@
 #include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
+#include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -116,6 +117,13 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
 /// Known for outside objects only; an object created in the trace has no address yet.
 Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
+    // A capture for each tensor is worse than a graph break, but better than an error.
+    auto* tensor = cast<TensorValue>(bound[0]);
+    if (tensor != nullptr && tensor->source != nullptr && tracer.wants_one_graph()) {
+        tracer.realize(tensor);
+        guard_identity_weakly(tracer, tensor);
+        return tracer.fresh(checked(PyLong_FromVoidPtr(tensor->outside)));
+    }
     if (guard_weakly(tracer, bound[0]) == nullptr)
         tracer.break_graph(BreakKind::UnknownFunction,
                            "id() of a " + type_name(bound[0]->type()) +

@@ -1,5 +1,6 @@
 #include "value/builtins/registry.h"
 
+#include "value/builtins/library.h"
 #include "value/builtins/numpy.h"
 #include "value/builtins/regular_expressions.h"
 #include "value/higher_order/higher_order.h"
@@ -26,6 +27,9 @@ void register_all(Handlers& handlers) {
     register_copying(handlers);
     register_inspect(handlers);
     register_caches(handlers);
+    register_named_tuples(handlers);
+    register_context_variables(handlers);
+    register_questions(handlers);
     register_objects(handlers);
     register_classes(handlers);
     register_weak(handlers);

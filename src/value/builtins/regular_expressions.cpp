@@ -2,6 +2,8 @@
 // the program makes a new one in each call.
 #include "value/builtins/regular_expressions.h"
 
+#include <algorithm>
+
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -9,6 +11,7 @@
 #include "value/kinds/constant.h"
 #include "value/kinds/object.h"
 #include "value/kinds/rebuilding.h"
+#include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
 #include "value/tracer.h"
 
@@ -50,6 +53,9 @@ struct MatchValue final : ObjectValue {
 
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override {
         if (name.get() == interned("re")) return arguments.positional[0];
+        const bool is_text = name.get() == interned("string");
+        if (is_text && std::ranges::any_of(arguments.positional, [](Value* one) { return one->kind == Kind::Scalar; }))
+            tracer.break_graph(BreakKind::UnknownObject, "the text of a match, of a subclass of str, is read");
         PyObject* raw = cpython::lookup_in_mro(class_, name, nullptr);
         bool is_data = raw != nullptr && (Py_TYPE(raw) == &PyMemberDescr_Type || Py_TYPE(raw) == &PyGetSetDescr_Type);
         if (!is_data) return ObjectValue::get_attribute(tracer, name);
@@ -68,6 +74,14 @@ struct MatchValue final : ObjectValue {
 Arguments without_first(const Arguments& arguments) {
     Arguments rest = arguments;
     rest.positional.erase(rest.positional.begin());
+    return rest;
+}
+
+/// The arguments after the pattern. Of a text of a subclass of `str` a pattern reads the characters alone.
+Arguments plain_texts(Tracer& tracer, const Arguments& arguments) {
+    Arguments rest = without_first(arguments);
+    for (Value*& value : rest.positional)
+        if (value->kind == Kind::Scalar) value = static_cast<ScalarValue*>(value)->plain(tracer);
     return rest;
 }
 
@@ -94,7 +108,9 @@ Outcome call_pattern(Tracer& tracer, const Arguments& arguments) {
     const char* name = kPatternMethods[kMethod];
     ConstantArguments constants;
     PyObject* pattern = arguments.positional.empty() ? nullptr : real_pattern(tracer, arguments.positional[0]);
-    if (pattern == nullptr || !constants.take(tracer, without_first(arguments))) refuse(tracer, "Pattern", name);
+    constexpr bool kReplaces = kMethod >= 5;  // `sub` and `subn` use the replacement as a key
+    const Arguments rest = kReplaces ? without_first(arguments) : plain_texts(tracer, arguments);
+    if (pattern == nullptr || !constants.take(tracer, rest)) refuse(tracer, "Pattern", name);
     Ref<> method = checked(PyObject_GetAttrString(pattern, name));
     Ref<> result = constants.call(method.get());
     if (!result || Py_TYPE(result.get()) != match_class())

@@ -78,6 +78,11 @@ PyObject* guard_weakly(Tracer& tracer, Value* value) {
     if (real == nullptr || value->kind == Kind::Tensor || value->kind == Kind::Constant ||
         !PyType_SUPPORTS_WEAKREFS(Py_TYPE(real)))
         return nullptr;
+    return guard_identity_weakly(tracer, value);
+}
+
+PyObject* guard_identity_weakly(Tracer& tracer, Value* value) {
+    PyObject* real = value->object();
     PyObject* reference = tracer.keep(checked(PyWeakref_NewRef(real, nullptr)));
     Source* holder = tracer.provenance().pinned(reference);
     Source* place = tracer.provenance().child(holder, Access::Referent, nullptr, 0, real);

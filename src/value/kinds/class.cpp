@@ -14,6 +14,7 @@
 #include "value/kinds/exception.h"
 #include "value/kinds/function.h"
 #include "value/kinds/iterator.h"
+#include "value/kinds/made_class.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
@@ -130,6 +131,7 @@ void ClassValue::realize(Tracer& tracer) {
 }
 
 Ref<> ClassValue::as_constant(Tracer& tracer) {
+    if (MadeClass::find(held) != nullptr) return {};
     tracer.realize(this);
     return Ref<>::share(object());
 }
@@ -153,6 +155,7 @@ Value* type_attribute(Tracer& tracer, ClassValue* self, Borrowed<> name) {
 }  // namespace
 
 Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (const MadeClass* made = MadeClass::find(held)) made->expect_own_part(tracer, name);
     if (PyObject* member = enum_member(held, name); member != nullptr) return tracer.constant(member);
     PyTypeObject* meta = Py_TYPE(held);
     if (meta->tp_getattro != PyType_Type.tp_getattro && has_special_method(tracer, meta, "__getattribute__") &&
@@ -212,12 +215,14 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
 }  // namespace
 
 void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is changed");
     DictValue* dict = class_dict_to_change(tracer, this, name, value);
     dict->put(tracer, tracer.constant(name), value);
     tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
 }
 
 bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
+    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is changed");
     DictValue* dict = class_dict_to_change(tracer, this, name, nullptr);
     if (dict->take(tracer, tracer.constant(name)) == nullptr) return false;
     tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
@@ -310,6 +315,7 @@ Ref<> subscript_of(Tracer& tracer, Value* key) {
 }  // namespace
 
 Outcome ClassValue::get_item(Tracer& tracer, Value* key) {
+    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is subscripted");
     Ref<> constant = subscript_of(tracer, key);
     if (!constant)
         tracer.break_graph(BreakKind::UnknownObject,
@@ -347,6 +353,7 @@ bool ClassValue::truth(Tracer& tracer) {
 }
 
 Value* ClassValue::binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) {
+    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is an operand of |");
     Ref<> operand = op == BinaryOperator::Or ? other->as_constant(tracer) : Ref<>();
     if (!operand) return nullptr;
     Ref<> answer =
@@ -361,15 +368,18 @@ Outcome ClassValue::compare(Tracer& tracer, Comparison op, Value* other) {
     return tracer.boolean(same == (op == Comparison::Equal));
 }
 
-Py_hash_t ClassValue::hash(Tracer&) {
+Py_hash_t ClassValue::hash(Tracer& tracer) {
+    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is hashed");
     return PyObject_Hash(object());
 }
 
-graph::Argument ClassValue::as_argument(Tracer&) {
+graph::Argument ClassValue::as_argument(Tracer& tracer) {
+    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is an argument of an operation");
     return graph::Argument::of_constant(object());
 }
 
 int ClassValue::rebuild(PlanBuilder& plan) {
+    if (const MadeClass* made = MadeClass::find(held)) return made->rebuild(plan);
     return rebuild_identical(plan, this, object());
 }
 

@@ -102,8 +102,7 @@ Value* as_plain_key(Tracer& tracer, Value* value) {
 Value* ScalarValue::plain(Tracer& tracer) {
     if (payload != nullptr) return payload;
     tracer.realize(this);
-    // The object is immutable, so its identity implies its value.
-    tracer.guard({GuardKind::Identity, source, outside});
+    tracer.guard({GuardKind::Constant, source, outside});
     payload = tracer.fresh(plain_copy(scalar_base(class_), outside));
     tracer.on_undo([this] { payload = nullptr; });
     return payload;

@@ -15,6 +15,7 @@
 #include "value/kinds/container_effects.h"
 #include "value/kinds/function.h"
 #include "value/kinds/iterator.h"
+#include "value/kinds/made_class.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/slice.h"
 #include "value/nesting.h"
@@ -228,6 +229,7 @@ Ref<> SequenceValue::as_constant(Tracer& tracer) {
     bool plain = class_ == &PyTuple_Type || class_ == &PyList_Type;
     if (!plain && (kind == Kind::List || !attributes.empty())) return nullptr;
     if (!plain && class_ != torch_size_class() && !has_fields(class_)) return nullptr;
+    if (MadeClass::find(class_) != nullptr) return nullptr;
     if (Nesting::is_endless(this)) return nullptr;
     Nesting nesting(this);
     auto size = static_cast<Py_ssize_t>(items.size());
@@ -254,6 +256,7 @@ Ref<> SequenceValue::as_constant(Tracer& tracer) {
 
 Outcome SequenceValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.realize(this);
+    if (const MadeClass* made = MadeClass::find(class_)) made->expect_own_part(tracer, name);
     if (has_fields(class_)) {
         PyObject* raw = nullptr;
         if (class_attribute(tracer, class_, name, &raw) != nullptr && raw != nullptr) {
@@ -385,6 +388,7 @@ int SequenceValue::rebuild(PlanBuilder& plan) {
     for (Value* part : items) parts.push_back(part->rebuild(plan));
     // In a reference cycle (a list that contains the tuple), rebuilding the items may already have rebuilt it.
     if (int known = plan.known(this); known >= 0) return known;
+    if (const MadeClass* made = MadeClass::find(class_)) return made->rebuild_instance(plan, this, std::move(parts));
     int to = plan.reserve(this);
     bool plain = class_ == &PyTuple_Type || class_ == &PyList_Type;
     plan.add_to(to, kind == Kind::Tuple ? PlanOp::Tuple : PlanOp::List, std::move(parts),

@@ -21,5 +21,7 @@ struct WeakReferenceValue final : ObjectValue {
 /// Null for values that are not guarded by identity (constants, tensors), for objects made in the trace, and for
 /// classes without weak references.
 PyObject* guard_weakly(Tracer& tracer, Value* value);
+/// The same for a realized value from outside whose class has weak references, a tensor too.
+PyObject* guard_identity_weakly(Tracer& tracer, Value* value);
 
 }  // namespace stator

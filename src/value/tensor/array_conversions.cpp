@@ -10,6 +10,7 @@
 #include "value/builtins/builtin.h"
 #include "value/builtins/registry.h"
 #include "value/recorder.h"
+#include "value/tensor/constructions.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
 
@@ -68,6 +69,8 @@ Outcome as_tensor(Tracer& tracer, const Arguments& arguments) {
 Outcome make_tensor(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported("torch", "tensor");
     ArrayValue* array = array_argument(tracer, arguments);
+    if (array == nullptr)
+        if (Value* stacked = stacked_numbers(tracer, arguments)) return stacked;
     if (array == nullptr) return tracer.recorder().emit_function(function, arguments);
     if (arguments.count() == 1) return tracer.recorder().emit_method(interned("clone"), Arguments::of(array->payload));
     Arguments given = arguments;
@@ -121,6 +124,7 @@ void register_arrays(Handlers& handlers) {
     handlers.add("torch", "as_tensor", as_tensor<kAsTensor>);
     handlers.add("torch", "asarray", as_tensor<kAsArray>);
     handlers.add("torch", "tensor", make_tensor);
+    register_constructions(handlers);
     Ref<> method =
         checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), "numpy"));
     handlers.add(method.get(), to_numpy);

@@ -126,13 +126,22 @@ bool is_condition(Value* value) {
     return value != nullptr && symbolic::is_unbacked(value) && PyBool_Check(value->object());
 }
 
-/// From now on the condition holds: the graph raises, or has raised.
-void learn(Tracer& tracer, Value* condition) {
+PyObject* and_function() {
+    return operator_function(BinaryOperator::And, /*in_place=*/false);
+}
+
+/// From now on the condition holds: the graph raises, or has raised. If it is one of several that are joined by
+/// `sym_and`, all of them do.
+void learn(Tracer& tracer, const Expression* condition) {
     Expressions& numbers = tracer.numbers();
-    const Expression* known = expression_of(condition);
-    // (A bool that was read from a tensor.)
-    if (!is_condition(known->op)) known = numbers.condition(Op::NotEqual, known, numbers.constant(0));
-    numbers.learn(*known);
+    if (is_condition(condition->op)) return numbers.learn(*condition);
+    // (A bool that was read from a tensor, or such a conjunction.)
+    numbers.learn(*numbers.condition(Op::NotEqual, condition, numbers.constant(0)));
+    const graph::Node* node = tracer.recorder().number_node(*condition);
+    if (node == nullptr || node->target != and_function()) return;
+    for (const graph::Argument& part : node->arguments)
+        if (part.kind == graph::Argument::Kind::Node && part.node->result.expression != nullptr)
+            learn(tracer, part.node->result.expression);
 }
 
 /// `torch._check(condition, message)`: the message is that of the program, which runs uncompiled if the check fails.
@@ -142,7 +151,7 @@ Value* check(const DataCall& call, Value* condition) {
     if (known == true) return call.tracer.none();
     static PyObject* const function = imported("torch", "_check");
     call.tracer.recorder().emit_check(function, Arguments::of(condition));
-    learn(call.tracer, condition);
+    learn(call.tracer, expression_of(condition));
     return call.tracer.none();
 }
 
@@ -202,6 +211,24 @@ Value* sym_not(const DataCall& call) {
     return is_condition(condition) ? symbolic::inverted(call.tracer, condition) : nullptr;
 }
 
+/// `sym_and(condition, ...)`: a bool that the graph computes, unless the answer is known.
+Value* sym_and(const DataCall& call) {
+    Value* joined = nullptr;
+    for (std::size_t i = 0; Value* condition = call.argument(i, ""); ++i) {
+        const bool is_open = is_condition(condition);
+        if (!is_open && condition->object() != Py_True && condition->object() != Py_False) return nullptr;
+        auto known = is_open ? symbolic::decided(call.tracer, condition) : condition->object() == Py_True;
+        if (known == false) return call.tracer.boolean(false);
+        if (known == true) continue;
+        joined = joined == nullptr
+                     ? condition
+                     : call.tracer.recorder().emit_number(graph::NodeKind::Function, and_function(),
+                                                          Arguments::of(joined, condition), &PyBool_Type, {});
+        if (joined == nullptr) return nullptr;
+    }
+    return joined == nullptr ? call.tracer.boolean(true) : joined;
+}
+
 /// `sym_ite(condition, then, otherwise)`.
 Value* sym_ite(const DataCall& call) {
     Value *condition = call.argument(0, "b"), *then = call.argument(1, "t"), *otherwise = call.argument(2, "f");
@@ -235,7 +262,7 @@ DataFunction find_function(Borrowed<> function) {
     static const std::unordered_map<std::string_view, DataFunction> of_symbolic_shapes = {
         {"guard_or_true", known_or<true>},          {"guard_or_false", known_or<false>},
         {"statically_known_true", known_or<false>}, {"statically_known_false", known_false},
-        {"guard_size_oblivious", known_or<false>},
+        {"guard_size_oblivious", known_or<false>},  {"sym_and", sym_and},
     };
     auto* python = reinterpret_cast<PyFunctionObject*>(function.get());
     if (!PyFunction_Check(function.get()) || python->func_module == nullptr || !PyUnicode_Check(python->func_module))

@@ -42,17 +42,21 @@ class Marks {
     explicit Marks(PyObject* tensor) : attributes_(cpython::instance_dict_if_made(tensor)) {}
 
     bool are_there() const { return attributes_ != nullptr && PyDict_GET_SIZE(attributes_) > 0; }
-    bool is_dynamic(std::size_t dimension) const { return has(interned("_dynamo_dynamic_indices"), dimension); }
+    /// Specializing it is an error: `mark_dynamic`, and `mark_unbacked(strict=True)`.
+    bool is_dynamic(std::size_t dimension) const {
+        return has(interned("_dynamo_dynamic_indices"), dimension) || is_strictly_unbacked(dimension);
+    }
+    bool is_strictly_unbacked(std::size_t dimension) const {
+        return has(interned("_dynamo_strict_unbacked_indices"), dimension);
+    }
     /// Unbacked sizes too: to compilers they are symbols like others.
     bool may_be_dynamic(std::size_t dimension) const {
         return has(interned("_dynamo_weak_dynamic_indices"), dimension) ||
                has(interned("_dynamo_propagated_dynamic_indices"), dimension) ||
-               has(interned("_dynamo_unbacked_indices"), dimension) ||
-               has(interned("_dynamo_strict_unbacked_indices"), dimension);
+               has(interned("_dynamo_unbacked_indices"), dimension);
     }
     bool is_unbacked(std::size_t dimension) const {
-        return has(interned("_dynamo_unbacked_indices"), dimension) ||
-               has(interned("_dynamo_strict_unbacked_indices"), dimension);
+        return has(interned("_dynamo_unbacked_indices"), dimension) || is_strictly_unbacked(dimension);
     }
     bool is_static(std::size_t dimension) const { return has(interned("_dynamo_static_indices"), dimension); }
     /// The bounds that `mark_dynamic` was given.
@@ -157,7 +161,9 @@ const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor
         return nullptr;
     DynamicSizes dynamic;
     for (std::size_t i = 0; i < meta.dimensions(); ++i) {
-        if (marks.is_unbacked(i) && tracer.run_by() == Tracer::RunBy::Stator) {
+        // A symbol tells whether it was specialized. There is none for 0 and 1.
+        const bool is_checked = marks.is_strictly_unbacked(i) && meta.sizes[i] >= 2;
+        if (marks.is_unbacked(i) && !is_checked && tracer.run_by() == Tracer::RunBy::Stator) {
             dynamic.unbacked |= std::uint32_t{1} << i;
             const std::int64_t size = meta.sizes[i].value();
             meta.sizes[i] = Dim::of(tracer.numbers().unbacked(/*is_float=*/false, {0, Range::kNoMost}, size));

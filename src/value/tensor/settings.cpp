@@ -37,6 +37,7 @@ constexpr std::array kSetters = {
     Setter{"torch.nn.attention", "_sdpa_kernel"},
     Setter{"torch._C._autograd", "_saved_tensors_hooks_disable"},
     Setter{"torch._C._autograd", "_saved_tensors_hooks_enable"},
+    Setter{"torch._C", "_set_deterministic_algorithms"},
 };
 
 constexpr std::size_t kDefaultDtype = 0;

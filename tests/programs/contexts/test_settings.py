@@ -16,6 +16,7 @@ SETTINGS = (
     torch._C._get_mem_efficient_sdp_enabled,
     torch._C._get_sdp_priority_order,
     torch._C._autograd._saved_tensors_hooks_get_disabled_error_message,
+    torch.are_deterministic_algorithms_enabled,
 )
 
 
@@ -239,3 +240,32 @@ def test_parameters_of_attention():
         return made.query + made.attn_mask, made.is_causal, made.dropout == 0.1, made.value is v
 
     same(program, *[T(3)] * 4, compare_dynamo=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_deterministic_algorithms(backend):
+    def program(x, warns):
+        torch.use_deterministic_algorithms(True, warn_only=warns)
+        y = x + 1
+        inside = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        print(end="")
+        torch.use_deterministic_algorithms(False)
+        return y * 2, inside, torch.are_deterministic_algorithms_enabled()
+
+    def scenario(compile, note):
+        f = compile(program)
+        for warns in (True, False, True):
+            note(f, torch.ones(2), warns)
+            note.value(torch.are_deterministic_algorithms_enabled())
+
+    same_scenario(scenario, backend)
+
+
+def test_deterministic_algorithms_that_stay():
+    def scenario(compile, note):
+        f = compile(lambda x, on: (torch.use_deterministic_algorithms(on, warn_only=on), x + 1))
+        for on in (True, False):
+            note(f, torch.ones(2), on)
+            note.value(torch.are_deterministic_algorithms_enabled())
+
+    same_scenario(scenario, "eager")

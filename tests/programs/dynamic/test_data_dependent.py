@@ -7,6 +7,7 @@ import traceback
 import pytest
 import torch
 import torch._dynamo
+from torch.fx.experimental.symbolic_shapes import sym_and
 from torch.nn import functional as F
 
 import stator
@@ -376,6 +377,13 @@ def a_check(t):
     if n > 1:
         return torch.zeros(n)
     return torch.ones(n)
+
+
+@case(*numbers(3, 5, 0, 1, -1))
+def a_check_of_several_conditions(t):
+    n = t.item()
+    torch._check(sym_and(n >= 2, True, n < 5, n != 1), lambda: f"n is {n}")
+    return torch.zeros(n) if n > 1 and n <= 4 and sym_and(n > 0, n < 9) else torch.ones(n)
 
 
 @case(*numbers(3, -1))
