@@ -76,6 +76,10 @@ class Observer:
         running.metrics = get_metrics_context().__enter__()
         return torch_logs.began(running.code)
 
+    def compile_id(self) -> Any:
+        """Of the capture that began last in this thread."""
+        return self._stack()[-1].compile_id
+
     def captured(self, report: dict[str, Any]) -> None:
         from torch._dynamo.utils import counters
 

@@ -184,6 +184,26 @@ ObservedCapture::~ObservedCapture() {
     if (!done) end_exception_of(observer_.get());
 }
 
+Ref<> ObservedCapture::compile_id() const {
+    if (!observer_) return {};
+    Ref<> id = Ref<>::steal(PyObject_CallMethod(observer_.get(), "compile_id", nullptr));
+    if (!id) end_exception_of(observer_.get());
+    return id;
+}
+
+void tell_listener_of_recompile(Borrowed<> listener, const std::vector<std::string>& reasons) {
+    ErrorAside aside;
+    try {
+        Ref<> recompiled = checked(PyDict_New());
+        set(recompiled.get(), "reasons", list_of(reasons, [](const std::string& reason) { return text(reason); }));
+        Ref<> report = checked(PyDict_New());
+        set(report.get(), "recompiled", recompiled);
+        checked(PyObject_CallOneArg(listener.get(), report.get()));
+    } catch (const PythonError&) {
+        end_exception_of(listener);
+    }
+}
+
 void publish(const CaptureReport& report) {
     if (report_listener == nullptr && capture_observer == nullptr && !report.listener) return;
     ErrorAside aside;

@@ -73,9 +73,15 @@ class ObservedCapture {
     ObservedCapture(const ObservedCapture&) = delete;
     ObservedCapture& operator=(const ObservedCapture&) = delete;
 
+    /// The id that the observer gave to this capture; empty without one.
+    Ref<> compile_id() const;
+
   private:
     Ref<> observer_;
 };
+
+/// Tells the listener of a callable whose entries another callable has tried in vain. Never raises.
+void tell_listener_of_recompile(Borrowed<> listener, const std::vector<std::string>& reasons);
 
 /// Passes the report to the observer, and if it has texts to the listeners of this thread and of the callable. Never
 /// raises.

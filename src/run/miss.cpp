@@ -14,6 +14,7 @@
 #include "capture/settings.h"
 #include "cpython/code_object.h"
 #include "run/orphans.h"
+#include "run/skipped_code.h"
 #include "run/stance.h"
 
 namespace stator {
@@ -79,7 +80,7 @@ bool is_seen_by_dispatch_mode() {
 }
 
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
-bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& options) {
+bool has_room(EntryPoint& point, cpython::Frame* frame, bytecode::Index at, const CompileOptions& options) {
     // Each instance may have as many entries as the recompile limit allows; more than this in total is considered a
     // mistake, unless the program has set torch's limit on the total.
     constexpr std::size_t kMostInstances = 1024;
@@ -87,13 +88,17 @@ bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& op
     const long chosen = options.recompile_limit ? *options.recompile_limit : shared_setting("recompile_limit", kLimit);
     const auto limit = static_cast<std::size_t>(std::max(0L, chosen));
     const long accumulated = dynamo_number("accumulated_recompile_limit", kAccumulated);
+    const bool is_default = accumulated == kAccumulated;
     const std::size_t most =
-        accumulated == kAccumulated ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
+        is_default ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
         for (const auto& entry : point.entries()) competing += owner_of(*entry) == instance;
-        return competing < limit && point.entries().size() < most;
+        // torch's limit is for all callables of the code.
+        const std::size_t all =
+            is_default ? point.entries().size() : EntryCache::entries_of(cpython::code_of(frame), at).size();
+        return competing < limit && all < most;
     };
     std::vector<Shared<Entry>> forgotten = point.take_entries_of_freed_instances(/*has_to_be=*/!is_there());
     return is_there();
@@ -148,7 +153,7 @@ Shared<Entry> captured_elsewhere(const EntryCache& cache, cpython::Frame* frame,
                                  const Ref<>& forced_backend) {
     PyObject* instance = instance_of(frame);
     PyObject* const globals = cpython::globals_of(frame);
-    for (const Shared<Entry>& entry : cache.entries_of_others(frame, at, is_main)) {
+    for (const auto& [entry, backend, listener, region] : cache.entries_of_others(frame, at, is_main)) {
         const bool is_of_this_kind = (instance != nullptr) == static_cast<bool>(entry->owner);
         if (entry->is_captured && is_of_this_kind && entry->globals == globals && entry->at == at &&
             entry->forced_backend == forced_backend && entry->matches(frame))
@@ -203,6 +208,12 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
                    reason + ". Make that value the same on every call, or raise stator.config.recompile_limit.");
 }
 
+/// The entries of callables that are compiled alike were tried too: their listeners hear why they do not match.
+void tell_others_of_recompile(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    for (const auto& [entry, backend, listener, region] : cache.entries_of_others(frame, at, is_main))
+        if (listener && entry->is_captured) tell_listener_of_recompile(listener.get(), {entry->explain(frame)});
+}
+
 /// A new entry for the frame; null if it runs uncompiled. Throws PythonError.
 Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                           const Ref<>& forced_backend) {
@@ -230,6 +241,7 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
     if (failed && cache.options().fullgraph) raise_unsupported(*failed);
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
+    entry->compile_id = observed.compile_id();
     point.first_call = nullptr;
     entry->forced_backend = forced_backend;
     entry->globals = cpython::globals_of(frame);
@@ -248,12 +260,14 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
         return nullptr;
     }
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode()) return nullptr;
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() ||
+        is_skipped(cpython::code_of(frame)))
+        return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;
     if (!point.is_empty()) refuse_recompile(point, frame, at);
-    if (!has_room(point, frame, cache.options())) {
+    if (!has_room(point, frame, at, cache.options())) {
         if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
         warn_of_recompile_limit(point, frame, at);
         return nullptr;
@@ -262,6 +276,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         point.add(entry);
         return entry->matches(frame) ? entry : nullptr;
     }
+    if (!point.is_empty()) tell_others_of_recompile(cache, frame, at, is_main);
     // What observes the capture runs code at its end. That is before the guards are checked: another thread may check
     // the guards of an entry as soon as a cache has it.
     Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);
