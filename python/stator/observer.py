@@ -2,8 +2,8 @@
 
 Used while Stator is installed, and with `TORCH_LOGS` or `TORCH_TRACE` in the environment. The engine calls
 `began(code, entries)` before a capture, `captured(report)` with its report (see report.py), and `ended()` after it, in
-whatever way it ended. `began` returns whether somebody reads the texts in the report: without that they are left out.
-Backends call `graph(graph_module)`.
+whatever way it ended. `began` returns what somebody reads of the report: 0 for no texts, 1 for texts, 2 for texts and
+the steps of the trace. What nobody reads is not made. Backends call `graph(graph_module)`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Observer:
         # By code: its number, and how often it was captured.
         self._frames: weakref.WeakKeyDictionary[CodeType, list[int]] = weakref.WeakKeyDictionary()
 
-    def began(self, code: CodeType, entries: int) -> bool:
+    def began(self, code: CodeType, entries: int) -> int:
         running = Running(code, entries, self._next_id(code), ExitStack(), time.time())
         try:
-            wants_texts = self._enter(running)
+            wanted = self._enter(running)
         except BaseException:
             # The engine does not call `ended` for it. The exception may be an interrupt.
             running.contexts.close()
             raise
         self._stack().append(running)
-        return wants_texts
+        return wanted
 
-    def _enter(self, running: Running) -> bool:
+    def _enter(self, running: Running) -> int:
         from torch._dynamo.callback import CallbackTrigger, callback_handler
         from torch._dynamo.utils import counters, get_metrics_context
         from torch._guards import CompileContext, compile_context

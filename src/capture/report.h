@@ -10,6 +10,7 @@
 #include "capture/callee.h"
 #include "capture/options.h"
 #include "trace/trace.h"
+#include "trace/trace_log.h"
 
 namespace stator {
 
@@ -43,11 +44,13 @@ struct CaptureReport {
     std::vector<NodePlace> places;  // where in the program each operation was called
     bool is_captured = false;
     std::optional<BreakReport> broken;
+    std::optional<TraceLog> trace_log;  // if somebody reads it
 
     /// Discards the results of earlier attempts, except their times.
     void start_attempt() {
         mismatched_calls.clear();
         broken.reset();
+        if (trace_log) trace_log->clear();
     }
     /// Describes where the operations of a graph come from.
     void describe_places(const graph::Graph& graph);

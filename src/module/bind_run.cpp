@@ -411,9 +411,9 @@ PyObject* entries_of(PyObject*, PyObject* code) {
         Ref<> list = checked(PyList_New(0));
         for (const OwnedEntry& one : EntryCache::entries_of(reinterpret_cast<PyCodeObject*>(code), {0})) {
             auto or_none = [](const Ref<>& object) { return object ? object.get() : Py_None; };
-            Ref<> described = checked(Py_BuildValue("(lOON)", one.region, or_none(one.entry->compile_id),
-                                                    or_none(one.backend),
-                                                    list_of_texts(one.entry->guards.print()).release()));
+            Ref<> described =
+                checked(Py_BuildValue("(lOON)", one.region, or_none(one.entry->compile_id), or_none(one.backend),
+                                      list_of_texts(one.entry->guards.print()).release()));
             checked(PyList_Append(list.get(), described.get()));
         }
         return list;

@@ -108,7 +108,9 @@ std::vector<OwnedEntry> EntryCache::entries_of(PyCodeObject* code, bytecode::Ind
     std::vector<OwnedEntry> found;
     auto add = [&](const EntryCache& cache, const EntryPoint& point) {
         for (const Shared<Entry>& entry : point.entries()) {
-            const bool is_known = std::ranges::find(found, entry.get(), [](const OwnedEntry& one) { return one.entry.get(); }) != found.end();
+            const bool is_known = std::ranges::find(found, entry.get(), [](const OwnedEntry& one) {
+                                      return one.entry.get();
+                                  }) != found.end();
             if (entry->is_captured && entry->code.get() == code && entry->at == at && !is_known)
                 found.push_back(cache.owned(entry));
         }

@@ -89,8 +89,7 @@ bool has_room(EntryPoint& point, cpython::Frame* frame, bytecode::Index at, cons
     const auto limit = static_cast<std::size_t>(std::max(0L, chosen));
     const long accumulated = dynamo_number("accumulated_recompile_limit", kAccumulated);
     const bool is_default = accumulated == kAccumulated;
-    const std::size_t most =
-        is_default ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
+    const std::size_t most = is_default ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
@@ -184,6 +183,14 @@ bool must_not_run_uncompiled(const CompileOptions& options) {
     throw PythonError();
 }
 
+[[noreturn]] void raise_nothing_compiled(cpython::Frame* frame, bytecode::Index at) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "torch.compile with fullgraph=True found no compiled frames: %s is not compiled, because "
+                 "torch._dynamo.config.disable or TORCH_COMPILE_DISABLE is set.",
+                 callee_of(frame, at).print().c_str());
+    throw PythonError();
+}
+
 /// Raises an error if a setting of torch forbids recompiles. Throws PythonError.
 void refuse_recompile(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (!dynamo_switch("error_on_recompile", "")) return;
@@ -260,9 +267,13 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         if (!had_run && point.has_run) observe_first_call(cache, point, frame, at);
         return nullptr;
     }
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() ||
-        is_skipped(cpython::code_of(frame)))
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) {
+        // As in torch.compile, which checks that only for the default stance.
+        if (is_main && cache.options().fullgraph && current_stance().kind == Stance::Kind::Default)
+            raise_nothing_compiled(frame, at);
         return nullptr;
+    }
+    if (is_seen_by_dispatch_mode() || is_skipped(cpython::code_of(frame))) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;

@@ -4,6 +4,7 @@
 
 #include "base/python_error.h"
 #include "base/ref.h"
+#include "base/text.h"
 
 namespace stator {
 
@@ -26,6 +27,13 @@ bool is_skipped(PyCodeObject* code) {
     auto found = all_skipped().find(code);
     return found != all_skipped().end() &&
            PyWeakref_GET_OBJECT(found->second.get()) == reinterpret_cast<PyObject*>(code);
+}
+
+bool leaves_frame_uncompiled(PyObject* callable) {
+    if (!PyFunction_Check(callable)) return false;
+    auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+    return utf8(function->func_name) == "step_unsupported" && function->func_module != nullptr &&
+           PyUnicode_Check(function->func_module) && utf8(function->func_module) == "torch._dynamo.decorators";
 }
 
 }  // namespace stator
