@@ -46,7 +46,7 @@ def began(code: CodeType) -> int:
         trace_structured("dynamo_start", lambda: {"stack": _stack(code)})
     if _is_on(_bytecode):
         _bytecode.debug("ORIGINAL BYTECODE %s\n%s\n", _place_of(code), dis.Bytecode(code).dis())
-    if _trace.handlers or trace_logs.are_on():
+    if is_traced() or trace_logs.are_on():
         return STEPS
     loggers = (_guards, _recompiles, _recompiles_verbose, _bytecode)
     return TEXTS if _dynamic.isEnabledFor(logging.INFO) or any(map(_is_on, loggers)) else NOTHING
@@ -113,7 +113,8 @@ def limit_hit(function: str, text: str) -> None:
 
 
 def is_traced() -> bool:
-    return bool(_trace.handlers)
+    """Whether a structured trace is kept. torch's handler without a folder is there until something is written."""
+    return any(getattr(handler, "root_dir", "") is not None for handler in _trace.handlers)
 
 
 def _is_on(logger: logging.Logger) -> bool:

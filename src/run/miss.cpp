@@ -38,14 +38,16 @@ PyObject* owner_of(const Entry& entry) {
 }
 
 [[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
-    std::string reasons;
-    for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
-    if (reasons.empty()) reasons = " nothing was captured yet";
-    PyErr_Format(
-        PyExc_RuntimeError,
-        "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
-        "captured, because:%s\nMake that value the same on every call, or call it once under the default stance.",
-        callee_of(frame, at).print().c_str(), reasons.c_str());
+    Ref<> reasons = checked(PyList_New(0));
+    for (const Shared<Entry>& entry : entries) {
+        const std::string reason = entry->explain(frame);
+        Ref<> id = entry->compile_id ? entry->compile_id : Ref<>::share(Py_None);
+        checked(PyList_Append(reasons.get(), checked(Py_BuildValue("(Os)", id.get(), reason.c_str())).get()));
+    }
+    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+    checked(PyObject_CallMethod(errors.get(), "raise_recompile_in_stance", "sOO", callee_of(frame, at).print().c_str(),
+                                cpython::code_of(frame), reasons.get()));
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile_in_stance did not raise");
     throw PythonError();
 }
 
