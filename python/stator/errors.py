@@ -50,6 +50,18 @@ class Mismatch(AssertionError):
         super().__init__(f"call {call}: {difference}\n\n{report}")
 
 
+# What torch._dynamo calls the kinds of graph breaks that mean the same: people search for these.
+_TORCHS_NAMES = {
+    "disabled-function": "Skip calling `torch.compiler.disable()`d function",
+    "graph-break-call": "Call to `torch._dynamo.graph_break()`",
+}
+
+
+def _with_torchs_name(break_: Break) -> str:
+    name = _TORCHS_NAMES.get(break_.kind)
+    return f"{break_}\n  torch._dynamo calls this: {name}" if name else str(break_)
+
+
 @cache
 def _unsupported() -> type[Exception]:
     from torch._dynamo import exc
@@ -62,7 +74,7 @@ def _unsupported() -> type[Exception]:
             return super().__new__(kind, break_)
 
         def __init__(self, break_: Break) -> None:
-            super().__init__(str(break_), gb_type=break_.kind)
+            super().__init__(_with_torchs_name(break_), gb_type=break_.kind)
             self.break_ = break_
 
     class UserError(Unsupported, exc.UserError):
