@@ -63,8 +63,9 @@ class Observer:
         from torch._dynamo.utils import counters, get_metrics_context
         from torch._guards import CompileContext, compile_context
 
-        from stator import dynamo_settings, torch_logs, torch_versions
+        from stator import dynamo_settings, torch_logs, torch_reset, torch_versions
 
+        torch_reset.follow()
         running.contexts.enter_context(compile_context(CompileContext(running.compile_id)))
         running.contexts.enter_context(
             callback_handler.install_callbacks(CallbackTrigger.DYNAMO, str(running.compile_id))

@@ -56,7 +56,7 @@ SharedKnowledge& EntryCache::knowledge_of(PyCodeObject* code) {
     }
     if (!shared) {
         shared = Shared<SharedKnowledge>::make();
-        shared->known.add(changes_seen_by_others(code));
+        if (options_.is_isolated) shared->known.add(changes_seen_by_others(code));
     }
     return *knowledge_.insert_or_assign(code, std::move(shared)).first->second;
 }

@@ -95,7 +95,8 @@ class EntryCache {
         }
     };
 
-    /// What changed between the calls of others that are compiled otherwise: it depends on the program alone.
+    /// What changed between the calls of all others: it depends on the program alone. As in torch.compile, an isolated
+    /// callable starts with that.
     Knowledge changes_seen_by_others(PyCodeObject* code) const;
     OwnedEntry owned(Shared<Entry> entry) const {
         return {std::move(entry), options_.backend, options_.listener, options_.region};

@@ -72,12 +72,12 @@ def test_the_accumulated_limit_is_for_all_callables_of_a_code():
     assert counter.frame_count == 3
 
 
-def test_what_changes_is_known_to_callables_with_another_backend():
+def test_what_changes_is_known_to_isolated_callables():
     f, counter = make(), CompileCounter()
     compiled = torch.compile(f, backend="eager")
     for size in (2, 3):
         compiled(torch.ones(size))
-    other = torch.compile(f, backend=counter)
+    other = torch.compile(f, backend=counter, isolate_recompiles=True)
     for size in (4, 5):
         other(torch.ones(size))
     assert counter.frame_count == 1
